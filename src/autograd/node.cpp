@@ -48,7 +48,8 @@ void release(Node* node) {
     }
     return;
   }
-  if (!node->refs.decrement()) return;
+  // who knows of a node by its context asks whether it is alive still
+  if (!(__builtin_expect(node->pyobj != nullptr, 0) ? node->refs.decrement_to_zero() : node->refs.decrement())) return;
   if (pending_deletes) pending_deletes->push_back(node);
   else delete_chain(node);
 }

@@ -1,5 +1,7 @@
 #include "python/args.h"
 
+#include "python/free_threading.h"
+
 namespace facula::python {
 
 const Tensor undefined_tensor;
@@ -11,9 +13,9 @@ bool is_sequence(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
 template <class F>
 bool all_items(PyObject* sequence, F&& fits) {
   Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
-  PyObject** items = PySequence_Fast_ITEMS(sequence);
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (!fits(items[i])) return false;
+    const Item item = list_item(sequence, i);
+    if (!item.get() || !fits(item.get())) return false;
   }
   return true;
 }
@@ -90,9 +92,13 @@ const char* alias_of(std::string_view keyword) {
   return nullptr;
 }
 
+PyObject* interned_name(const ArgSpec& spec) {
+  return std::atomic_ref(const_cast<PyObject*&>(spec.interned)).load(std::memory_order_relaxed);
+}
+
 int find_keyword(const Signature& s, PyObject* keyword) {
   for (int i = 0; i < s.count; ++i) {
-    if (s.args[i].interned == keyword) return i;
+    if (interned_name(s.args[i]) == keyword) return i;
   }
   const char* text = PyUnicode_AsUTF8(keyword);
   if (!text) PyErr_Clear();  // no name of ours
@@ -148,7 +154,8 @@ bool accept_slow(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
 inline bool are_plain_tensors(PyObject* value) {
   if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-    if (Py_TYPE(PySequence_Fast_GET_ITEM(value, i)) != &TensorType) return false;
+    const Item item = list_item(value, i);
+    if (!item.get() || Py_TYPE(item.get()) != &TensorType) return false;
   }
   return true;
 }
@@ -230,7 +237,8 @@ void describe(std::string& text, PyObject* o) {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
     for (Py_ssize_t i = 0; i < n && i < 4; ++i) {
       if (i) text += ", ";
-      text += Py_TYPE(PySequence_Fast_GET_ITEM(o, i))->tp_name;
+      const Item item = list_item(o, i);
+      text += item.get() ? Py_TYPE(item.get())->tp_name : "none";
     }
     text += n > 4 ? ", ..." : "";
     text += PyTuple_Check(o) ? ")" : "]";
@@ -269,7 +277,8 @@ void intern_names(FunctionSpec& f) {
   for (int i = 0; i < f.count; ++i) {
     for (int k = 0; k < f.signatures[i].count; ++k) {
       ArgSpec& spec = f.signatures[i].args[k];
-      if (!spec.interned) spec.interned = PyUnicode_InternFromString(spec.name);
+      if (interned_name(spec)) continue;
+      std::atomic_ref(spec.interned).store(PyUnicode_InternFromString(spec.name), std::memory_order_relaxed);
     }
   }
 }
@@ -278,7 +287,7 @@ void intern_names(FunctionSpec& f) {
 
 int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
           PyObject** slots) {
-  if (kwnames && f.signatures[0].count && !f.signatures[0].args[0].interned) intern_names(f);
+  if (kwnames && f.signatures[0].count && !interned_name(f.signatures[0].args[0])) intern_names(f);
   slots[kMaxArgs - 1] = nullptr;
   try {
     for (int i = 0; i < f.count; ++i) {
@@ -317,8 +326,9 @@ namespace {
 template <class F>
 void for_items(PyObject* sequence, F&& use) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
-    Owned item = Owned::share(PySequence_Fast_GET_ITEM(sequence, i));
-    use(item.get());
+    const Item item = list_item(sequence, i);
+    const Owned kept = Owned::share(item.get());
+    if (kept.get()) use(kept.get());
   }
 }
 
@@ -328,9 +338,10 @@ std::vector<Tensor> arg_tensors(PyObject* slot, Layouts layouts) {
   std::vector<Tensor> tensors;
   tensors.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(slot)));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(slot, i);
-    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "list of tensors: an item was replaced during the call, got ",
-                 Py_TYPE(item)->tp_name);
+    const Item item = list_item(slot, i);
+    FACULA_CHECK(item.get() && is_tensor(item), ErrorKind::Type,
+                 "list of tensors: an item was replaced during the call, got ",
+                 item.get() ? Py_TYPE(item.get())->tp_name : "a shorter list");
     tensors.push_back(tensor_of(item));
   }
   if (layouts == Layouts::Settle) settle_layout(tensors);

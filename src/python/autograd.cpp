@@ -11,6 +11,7 @@
 #include "cpu/packed_weights.h"
 #include "functions.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 #include "python/node_object.h"
 
 namespace facula::python {
@@ -21,14 +22,20 @@ namespace {
 
 PyNode* self_of(PyObject* o) { return reinterpret_cast<PyNode*>(o); }
 
+ShortLock node_locks[64];  // the object that a node points to, and the node that a context points to
+ShortLock& node_lock(const void* p) {
+  return node_locks[(reinterpret_cast<uintptr_t>(p) >> 6) % std::size(node_locks)];
+}
+
 void node_dealloc(PyObject* o) {
   PyNode* self = self_of(o);
+  if (self->owns_node) {
+    Holding guard(node_lock(self->node));
+    if (self->node->pyobj == o) self->node->pyobj = nullptr;  // else another thread has made another object
+  }
   if (self->weak_references) PyObject_ClearWeakRefs(o);
   Py_CLEAR(self->dict);
-  if (self->owns_node) {
-    self->node->pyobj = nullptr;
-    release(self->node);
-  }
+  if (self->owns_node) release(self->node);
   PyTypeObject* type = Py_TYPE(o);
   type->tp_free(o);
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) Py_DECREF(type);
@@ -88,7 +95,8 @@ class SavedValue final : public SavedVisitor {
 
 PyObject* node_saved(PyObject* o, void* member) {
   return guarded([&] {
-    const Node& node = node_of(o);
+    const Ref<Node> held = node_of(o);
+    const Node& node = *held;
     FACULA_CHECK(!node.freed, ErrorKind::Runtime, node.name(),
                  ": Trying to access saved values after they have already been freed (give "
                  "retain_graph=True to the first backward), got ",
@@ -237,7 +245,9 @@ std::string public_name(const Node& node) {
 // One Python class per derivative, so that type(fn).__name__ tells which.
 PyTypeObject* class_of(const Node& node) {
   static std::map<std::string, PyTypeObject*> classes;
+  static Mutex making;
   const std::string own = node.name(), name = public_name(node), key = own + ' ' + name;
+  Holding guard(making);
   auto found = classes.find(key);
   if (found != classes.end()) return found->second;
   auto* qualified = new std::string("facula.autograd." + name);  // kept by the class
@@ -263,21 +273,43 @@ void node_destroyed(Node* node) {
 
 PyObject* wrap_node(Ref<Node> node) {
   if (!node) Py_RETURN_NONE;
-  if (node->pyobj) return Py_NewRef(static_cast<PyObject*>(node->pyobj));
-  PyTypeObject* type = class_of(*node);
-  auto* o = self_of(check(type->tp_alloc(type, 0)));
-  node->pyobj = o;
-  o->node = node.detach();
-  o->owns_node = true;
-  return reinterpret_cast<PyObject*>(o);
+  Node* shown = node.get();
+  const auto present = [&]() -> PyObject* {
+    auto* o = static_cast<PyObject*>(shown->pyobj);
+    return o && try_reference(o) ? o : nullptr;  // one that dies is replaced
+  };
+  {
+    Holding guard(node_lock(shown));
+    if (PyObject* o = present()) return o;
+  }
+  PyTypeObject* type = class_of(*shown);
+  Owned made(check(type->tp_alloc(type, 0)));
+  allow_try_reference(made.get());
+  self_of(made.get())->node = node.detach();
+  self_of(made.get())->owns_node = true;
+  Holding guard(node_lock(shown));
+  if (PyObject* o = present()) return o;  // another thread was faster; `made` dies after the lock
+  shown->pyobj = made.get();
+  return made.release();
 }
 
-Node& node_of(PyObject* o) {
+Ref<Node> node_of_context(PyObject* context) {
+  Holding guard(node_lock(context));
+  Node* node = self_of(context)->node;
+  return node && node->refs.increment_if_alive() ? Ref<Node>::adopt(node) : Ref<Node>();
+}
+
+void forget_node(PyObject* context) {
+  Holding guard(node_lock(context));
+  self_of(context)->node = nullptr;
+}
+
+Ref<Node> node_of(PyObject* o) {
   FACULA_CHECK(PyObject_TypeCheck(o, &NodeType), ErrorKind::Type, "Node: expected a node of the graph, got ",
                Py_TYPE(o)->tp_name);
-  FACULA_CHECK(self_of(o)->node, ErrorKind::Runtime, "Node: the graph that it belonged to is gone, got ",
-               Py_TYPE(o)->tp_name);
-  return *self_of(o)->node;
+  Ref<Node> node = self_of(o)->owns_node ? Ref<Node>::share(self_of(o)->node) : node_of_context(o);
+  FACULA_CHECK(node, ErrorKind::Runtime, "Node: the graph that it belonged to is gone, got ", Py_TYPE(o)->tp_name);
+  return node;
 }
 
 void add_to_type(PyTypeObject& type, PyMethodDef* methods, PyGetSetDef* properties) {
@@ -295,12 +327,13 @@ void add_to_type(PyTypeObject& type, PyMethodDef* methods, PyGetSetDef* properti
 namespace {
 
 PyObject* node_name(PyObject* o, PyObject*) {
-  return guarded([&] { return PyUnicode_FromString(public_name(node_of(o)).c_str()); });
+  return guarded([&] { return PyUnicode_FromString(public_name(*node_of(o)).c_str()); });
 }
 PyObject* node_repr(PyObject* o) { return PyUnicode_FromFormat("<%s object at %p>", _PyType_Name(Py_TYPE(o)), o); }
 PyObject* node_next(PyObject* o, void*) {
   return guarded([&] {
-    Node& node = node_of(o);
+    const Ref<Node> held = node_of(o);
+    const Node& node = *held;
     Owned tuple(check(PyTuple_New(static_cast<Py_ssize_t>(node.edge_count()))));
     for (size_t i = 0; i < node.edge_count(); ++i) {
       const Edge& edge = node.edge(i);
@@ -312,7 +345,8 @@ PyObject* node_next(PyObject* o, void*) {
 }
 PyObject* node_variable(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
-    auto* accumulate = dynamic_cast<AccumulateGrad*>(&node_of(o));
+    const Ref<Node> held = node_of(o);
+    auto* accumulate = dynamic_cast<AccumulateGrad*>(held.get());
     FACULA_CHECK(accumulate, ErrorKind::Attribute, "variable: only an AccumulateGrad node has it, got ",
                  Py_TYPE(o)->tp_name);
     return wrap(accumulate->leaf());
@@ -320,23 +354,28 @@ PyObject* node_variable(PyObject* o, void*) {
 }
 PyObject* node_metadata(PyObject* o, void*) {
   return guarded([&] {
-    NodeExtra& extra = node_of(o).extra();
+    static Mutex making;
+    const Ref<Node> node = node_of(o);
+    NodeExtra& extra = node->extra();
+    Holding guard(making);
     if (!extra.metadata) {
-      extra.metadata = check(PyDict_New());
+      Owned made(check(PyDict_New()));
       if (!extra.traceback.empty()) {
         Owned text(PyUnicode_FromString(extra.traceback.c_str()));
-        PyDict_SetItemString(static_cast<PyObject*>(extra.metadata), "traceback_", text.get());
+        PyDict_SetItemString(made.get(), "traceback_", text.get());
       }
+      extra.metadata = made.release();
     }
     return Py_NewRef(static_cast<PyObject*>(extra.metadata));
   });
 }
 PyObject* node_sequence(PyObject* o, PyObject*) {
-  return guarded([&] { return PyLong_FromUnsignedLongLong(node_of(o).sequence()); });
+  return guarded([&] { return PyLong_FromUnsignedLongLong(node_of(o)->sequence()); });
 }
 PyObject* node_input_metadata(PyObject* o, void*) {
   return guarded([&] {
-    Node& node = node_of(o);
+    const Ref<Node> held = node_of(o);
+    const Node& node = *held;
     Owned tuple(check(PyTuple_New(static_cast<Py_ssize_t>(node.output_count()))));
     for (size_t i = 0; i < node.output_count(); ++i) {
       const OutputInfo& info = node.output(i);
@@ -371,7 +410,7 @@ PyObject* edge_attribute(PyObject* o, const char* name) { return check(PyObject_
 Edge read_edge(PyObject* o) {
   if (is_tensor(o)) return gradient_edge(tensor_of(o).impl());
   Owned node(edge_attribute(o, "node")), slot(edge_attribute(o, "output_nr"));
-  return {Ref<Node>::share(&node_of(node.get())), static_cast<uint32_t>(to_int(slot.get()))};
+  return {node_of(node.get()), static_cast<uint32_t>(to_int(slot.get()))};
 }
 
 struct Shape {
@@ -433,8 +472,10 @@ PyObject* function_reaches_other_leaves(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO!", &o, &PyList_Type, &list)) return nullptr;
   return guarded([&] {
     std::unordered_set<const Node*> seen;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
-      seen.insert(gradient_edge(tensor_of(PyList_GET_ITEM(list, i)).impl()).node.get());
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+      const Item leaf = list_item(list, i);
+      if (leaf.get()) seen.insert(gradient_edge(tensor_of(leaf).impl()).node.get());
+    }
     std::vector<const Node*> stack;
     Edge root = gradient_edge(tensor_of(o).impl());
     if (root.node && seen.insert(root.node.get()).second) stack.push_back(root.node.get());

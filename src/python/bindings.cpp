@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "python/free_threading.h"
+
 namespace facula::python {
 
 struct CompositeScope::Opened {
@@ -18,9 +20,10 @@ void CompositeScope::open(uint16_t op, PyObject* const* slots, int count) {
   opened_->lists.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     PyObject* slot = slots[i];
-    const bool list = given(slot) && (PyList_Check(slot) || PyTuple_Check(slot)) &&
-                      PySequence_Fast_GET_SIZE(slot) > 0 && is_tensor(PySequence_Fast_GET_ITEM(slot, 0));
-    if (list) {
+    const bool sequence =
+        given(slot) && (PyList_Check(slot) || PyTuple_Check(slot)) && PySequence_Fast_GET_SIZE(slot) > 0;
+    const Item first = sequence ? list_item(slot, 0) : Item();
+    if (first.get() && is_tensor(first)) {
       opened_->kept.push_back(arg_tensors(slot));
       opened_->lists.emplace_back(opened_->kept.back());
       opened_->arguments.emplace_back(opened_->lists.back());
@@ -79,8 +82,10 @@ PyObject* repr_results(PyObject* self) {
 }
 
 PyTypeObject* result_type(const char* op, std::initializer_list<const char*> names) {
+  static Mutex making;
   std::string key = op;
   for (const char* n : names) key += std::string(",") + n;
+  Holding guard(making);
   auto found = result_types.find(key);
   if (found != result_types.end()) return found->second;
   auto* fields = new PyStructSequence_Field[names.size() + 1]();
@@ -115,12 +120,12 @@ void init_generated(PyObject* module) {
     PyObject* home = submodule(module, b->module);
     auto* definition = const_cast<PyMethodDef*>(&b->method);
     PyObject* name = PyModule_GetNameObject(home);
-    check(PyModule_AddObject(home, b->method.ml_name, check(PyCFunction_NewEx(definition, nullptr, name))));
+    check(PyModule_AddObject(home, b->method.ml_name, check(immortal(PyCFunction_NewEx(definition, nullptr, name)))));
     Py_XDECREF(name);
   }
   for (const Binding* b : tables.methods()) {
     auto* definition = const_cast<PyMethodDef*>(&b->method);
-    PyObject* descriptor = check(PyDescr_NewMethod(&TensorType, definition));
+    PyObject* descriptor = check(immortal(PyDescr_NewMethod(&TensorType, definition)));
     check(PyDict_SetItemString(TensorType.tp_dict, b->method.ml_name, descriptor));
     Py_DECREF(descriptor);
   }

@@ -9,6 +9,7 @@
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 #include "python/node_object.h"
 
 namespace facula::python {
@@ -73,7 +74,11 @@ void scan(PyObject* data, size_t depth, Scan& result) {
     if (result.shape.size() <= depth) result.shape.push_back(n);
     FACULA_CHECK(depth < 64, ErrorKind::Value, "tensor: at most 64 nested sequences, got more");
     if (PyList_Check(data) || PyTuple_Check(data)) {
-      for (Py_ssize_t i = 0; i < n; ++i) scan(PySequence_Fast_GET_ITEM(data, i), depth + 1, result);
+      for (Py_ssize_t i = 0; i < n; ++i) {
+        const Item item = list_item(data, i);
+        FACULA_CHECK(item.get(), ErrorKind::Value, "tensor: a list became shorter during the call, got ", i, " items");
+        scan(item, depth + 1, result);
+      }
     } else {
       for (Py_ssize_t i = 0; i < n; ++i) {
         Owned item(check(PySequence_GetItem(data, i)));
@@ -171,9 +176,12 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   const bool plain = depth + 1 == shape.size() && is_plain_sequence(data);
   for (Py_ssize_t i = 0; i < n; ++i) {
     // what an item does when it is asked for its value may change the list
-    if (plain && i < PySequence_Fast_GET_SIZE(data) && store_plain<T>(PySequence_Fast_GET_ITEM(data, i), at)) {
-      at += sizeof(T);
-      continue;
+    if (plain) {
+      const Item number = list_item(data, i);
+      if (number.get() && store_plain<T>(number, at)) {
+        at += sizeof(T);
+        continue;
+      }
     }
     Owned item(check(PySequence_GetItem(data, i)));
     at = store_all<T>(item.get(), depth + 1, shape, at);
@@ -284,6 +292,7 @@ ArrayMemory read_interface(PyObject* array) {
   Owned interface(check(PyObject_GetAttrString(array, "__array_interface__")));
   FACULA_CHECK(PyDict_Check(interface.get()), ErrorKind::Type, "from_numpy: expected a NumPy array, got ",
                Py_TYPE(array)->tp_name);
+  interface = Owned(check(PyDict_Copy(interface.get())));
   PyObject* typestring = PyDict_GetItemString(interface.get(), "typestr");
   PyObject* shape = PyDict_GetItemString(interface.get(), "shape");
   PyObject* strides = PyDict_GetItemString(interface.get(), "strides");
@@ -494,8 +503,8 @@ PyObject* function_from_numpy(PyObject*, PyObject* array) {
   return guarded([&] {
     FACULA_CHECK(is_array(array), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
     Tensor t = from_array(array);
-    static bool warned = false;
-    if (t.storage()->read_only && !std::exchange(warned, true)) {
+    static std::atomic<bool> warned = false;
+    if (t.storage()->read_only && !warned.exchange(true)) {
       host.warn("from_numpy: the array is read-only; writing to the tensor raises (copy the array to write)");
     }
     return wrap(std::move(t));

@@ -1,6 +1,7 @@
 // Kernels for CUDA devices that need not be there: for tests of the sources, and to fill the disk cache.
 #include "cuda/compile.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 
 namespace facula::python {
 namespace {
@@ -40,7 +41,7 @@ PyObject* keep(PyObject*, PyObject* arguments) {
 
 std::vector<cuda::KernelSource> kernel_list(PyObject* given) {
   std::vector<cuda::KernelSource> kernels;
-  const Owned items(check(PySequence_Fast(given, "kernels: a sequence of (source, expression)")));
+  const Owned items(check(snapshot(given, "kernels: a sequence of (source, expression)")));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     const char *source, *expression;
     if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(items.get(), i), "ss", &source, &expression)) throw PythonError{};

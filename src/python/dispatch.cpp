@@ -3,6 +3,7 @@
 #include "core/host.h"
 #include "observe/observer.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 #include "python/op_values.h"
 
 namespace facula::python {
@@ -13,8 +14,8 @@ thread_local int disabled_depth = 0;
 PyObject* handler = nullptr;  // handle(name, overload, form, signature, values)
 
 PyObject* dispatch_name() {
-  static PyObject* name = PyUnicode_InternFromString("__torch_dispatch__");
-  return name;
+  static std::atomic<PyObject*> name;
+  return made_once(name, [] { return PyUnicode_InternFromString("__torch_dispatch__"); });
 }
 
 // Below autograd and below __torch_function__, as long as Python decides.
@@ -43,7 +44,7 @@ void fill_results(const OpCall& call, PyObject* given_result) {
     fill_slot(call.results[0], given_result, op);
     return;
   }
-  Owned items(PySequence_Fast(given_result, "__torch_dispatch__ must give a sequence"));
+  Owned items(snapshot(given_result, "__torch_dispatch__ must give a sequence"));
   if (!items) throw PythonError{};
   const auto count = static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get()));
   FACULA_CHECK(count == call.results.size(), ErrorKind::Type, op, ": __torch_dispatch__ must give ",

@@ -14,6 +14,7 @@
 #include "ops/out.h"
 #include "ops/pinned.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 
 namespace facula::python {
 namespace {
@@ -270,7 +271,9 @@ Tensor import_managed(Managed* m, bool read_only) {
 
 // _from_dlpack(capsule): takes the capsule's tensor over
 PyObject* function_from_dlpack(PyObject*, PyObject* capsule) {
+  static Mutex consuming;
   return guarded([&] {
+    Holding guard(consuming);
     if (PyCapsule_IsValid(capsule, kVersioned)) {
       auto* m = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, kVersioned));
       FACULA_CHECK(m->major <= kMajor, ErrorKind::Buffer, "from_dlpack: DLPack versions up to ", kMajor,

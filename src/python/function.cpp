@@ -5,6 +5,7 @@
 #include "autograd/inplace.h"
 #include "functions.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 #include "python/node_object.h"
 
 namespace facula::python {
@@ -15,11 +16,10 @@ namespace {
 
 PyNode* self_of(PyObject* o) { return reinterpret_cast<PyNode*>(o); }
 
-PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
-#define NAME(x)                          \
-  ([]() -> PyObject* {                   \
-    static PyObject* name = interned(x); \
-    return name;                         \
+#define NAME(x)                                                           \
+  ([]() -> PyObject* {                                                    \
+    static std::atomic<PyObject*> name;                                   \
+    return made_once(name, [] { return PyUnicode_InternFromString(x); }); \
   }())
 
 Owned attribute(PyObject* o, PyObject* name) { return Owned(check(PyObject_GetAttr(o, name))); }
@@ -33,7 +33,7 @@ class FunctionNode final : public Node {
   }
   ~FunctionNode() override {
     WithLock lock;
-    self_of(context_)->node = nullptr;
+    forget_node(context_);
     pyobj = nullptr;
     saved_.clear();
     Py_DECREF(context_);
@@ -170,8 +170,8 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
   return guarded([&] {
     Owned for_jvp(attribute(o, NAME("saved_for_forward")));
     if (for_jvp.get() != Py_None) return for_jvp.release();
-    Node* node = self_of(o)->node;
-    return node ? wrap(static_cast<FunctionNode*>(node)->saved()) : check(PyTuple_New(0));
+    const Ref<Node> node = node_of_context(o);
+    return node ? wrap(static_cast<FunctionNode*>(node.get())->saved()) : check(PyTuple_New(0));
   });
 }
 
@@ -187,8 +187,8 @@ PyGetSetDef context_properties[] = {
 bool contains(PyObject* tuple, PyObject* tensor) {
   if (tuple == Py_None) return false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tuple); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(tuple, i);
-    if (is_tensor(item) && tensor_of(item).is_same(tensor_of(tensor))) return true;
+    const Item item = list_item(tuple, i);
+    if (item.get() && is_tensor(item) && tensor_of(item).is_same(tensor_of(tensor))) return true;
   }
   return false;
 }
@@ -258,9 +258,9 @@ struct Outputs {
 void check_dirty(const Outputs& outputs, PyObject* raw) {
   if (outputs.dirty.get() == Py_None) return;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(outputs.dirty.get()); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(outputs.dirty.get(), i);
-    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "mark_dirty: expects Tensors, but argument ", i, " is of type ",
-                 Py_TYPE(item)->tp_name);
+    const Item item = list_item(outputs.dirty.get(), i);
+    FACULA_CHECK(item.get() && is_tensor(item), ErrorKind::Type, "mark_dirty: expects Tensors, but argument ", i,
+                 " is of type ", item.get() ? Py_TYPE(item)->tp_name : "none");
     FACULA_CHECK(contains(raw, item), ErrorKind::Runtime,
                  "mark_dirty: Some elements marked as dirty during the forward method were not returned as "
                  "output. The inputs that are modified inplace must all be outputs of the Function, got argument ",

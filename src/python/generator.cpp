@@ -4,6 +4,7 @@
 #include "cuda/generator.h"
 #include "functions.h"
 #include "python/args.h"
+#include "python/free_threading.h"
 
 namespace facula::python {
 
@@ -70,7 +71,7 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
   return guarded([&] {
     Generator& g = generator_of(o);
     uint64_t value = to_seed(seed);
-    std::lock_guard<std::mutex> guard(g.mutex);
+    Detaching guard(g.mutex);
     g.seed(value);
     return Py_NewRef(o);
   });
@@ -78,8 +79,11 @@ PyObject* manual_seed(PyObject* o, PyObject* seed) {
 PyObject* fresh_seed(PyObject* o, PyObject*) {
   return guarded([&] {
     Generator& g = generator_of(o);
-    std::lock_guard<std::mutex> guard(g.mutex);
-    return PyLong_FromUnsignedLongLong(g.seed());
+    const uint64_t seed = [&] {
+      Detaching guard(g.mutex);
+      return g.seed();
+    }();
+    return PyLong_FromUnsignedLongLong(seed);
   });
 }
 PyObject* initial_seed(PyObject* o, PyObject*) { return PyLong_FromUnsignedLongLong(generator_of(o).initial_seed()); }
@@ -87,8 +91,10 @@ PyObject* get_state(PyObject* o, PyObject*) {
   return guarded([&] {
     Generator& g = generator_of(o);
     Tensor state = empty({static_cast<int64_t>(g.state_bytes())}, DType::UInt8);
-    std::lock_guard<std::mutex> guard(g.mutex);
-    g.get_state(state.data<uint8_t>());
+    {
+      Detaching guard(g.mutex);
+      g.get_state(state.data<uint8_t>());
+    }
     return wrap(state);
   });
 }
@@ -99,7 +105,7 @@ PyObject* set_state(PyObject* o, PyObject* value) {
                  is_tensor(value) ? "another tensor" : Py_TYPE(value)->tp_name);
     Tensor state = contiguous(tensor_of(value), MemoryFormat::Contiguous);
     Generator& g = generator_of(o);
-    std::lock_guard<std::mutex> guard(g.mutex);
+    Detaching guard(g.mutex);
     g.set_state(state.data<uint8_t>(), static_cast<size_t>(state.numel()));
     return Py_NewRef(o);
   });
@@ -107,8 +113,11 @@ PyObject* set_state(PyObject* o, PyObject* value) {
 PyObject* clone_state(PyObject* o, PyObject*) {
   return guarded([&] {
     Generator& g = generator_of(o);
-    std::lock_guard<std::mutex> guard(g.mutex);
-    return hold(&GeneratorType, g.clone());
+    auto copy = [&] {
+      Detaching guard(g.mutex);
+      return g.clone();
+    }();
+    return hold(&GeneratorType, std::move(copy));
   });
 }
 PyObject* get_device(PyObject* o, void*) { return wrap_device(generator_of(o).device()); }
@@ -158,7 +167,7 @@ PyObject* set_offset(PyObject* o, PyObject* offset) {
     const bool is_offset = PyLong_Check(offset) && !PyErr_Occurred();
     PyErr_Clear();
     FACULA_CHECK(is_offset, ErrorKind::Type, "set_offset: a whole number from 0 on, got something else");
-    std::lock_guard<std::mutex> guard(g.mutex);
+    Detaching guard(g.mutex);
     g.set_offset(value);
     return Py_NewRef(o);
   });
@@ -166,8 +175,11 @@ PyObject* set_offset(PyObject* o, PyObject* offset) {
 PyObject* shared_state(PyObject* o, PyObject*) {
   return guarded([&] {
     cuda::PhiloxGenerator& g = philox_of(o, "graphsafe_get_state", ErrorKind::NotImplemented);
-    std::lock_guard<std::mutex> guard(g.mutex);
-    return hold(&GeneratorType, g.shared());
+    auto shared = [&] {
+      Detaching guard(g.mutex);
+      return g.shared();
+    }();
+    return hold(&GeneratorType, std::move(shared));
   });
 }
 PyObject* share_state(PyObject* o, PyObject* other) {
@@ -177,7 +189,7 @@ PyObject* share_state(PyObject* o, PyObject* other) {
                  "graphsafe_set_state: a generator from graphsafe_get_state or clone_state, got ",
                  Py_TYPE(other)->tp_name);
     const cuda::PhiloxGenerator& given = philox_of(other, "graphsafe_set_state");
-    std::lock_guard<std::mutex> guard(g.mutex);
+    Detaching guard(g.mutex);
     g.share(given);
     return Py_NewRef(o);
   });

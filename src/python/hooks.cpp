@@ -3,6 +3,7 @@
 #include "autograd/engine.h"
 #include "autograd/saved.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 #include "python/node_object.h"
 
 namespace facula::python {
@@ -101,11 +102,11 @@ struct NodeHooks final : NodeHook {
 };
 
 PyObject* new_dict() {
-  static PyObject* made_class = [] {
+  static std::atomic<PyObject*> made_class;
+  return check(PyObject_CallNoArgs(made_once(made_class, [] {
     Owned module(check(PyImport_ImportModule("collections")));
-    return check(PyObject_GetAttrString(module.get(), "OrderedDict"));
-  }();
-  return check(PyObject_CallNoArgs(made_class));
+    return PyObject_GetAttrString(module.get(), "OrderedDict");
+  })));
 }
 
 template <class Hook, class Base, class... Args>
@@ -191,7 +192,7 @@ void clear_python_history(const Tensor& tensor) {
 }
 
 void collect_cycles_through(PyObject* tensor) {
-  if (is_tensor(tensor) && !PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
+  if (is_tensor(tensor) && !PyObject_GC_IsTracked(tensor)) track(tensor);
 }
 
 namespace {
@@ -224,7 +225,8 @@ PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
 
 PyObject* node_hook_dict(PyObject* o, bool before) {
   return guarded([&] {
-    NodeExtra& extra = node_of(o).extra();
+    const Ref<Node> node = node_of(o);
+    NodeExtra& extra = node->extra();
     return dict_in<NodeHooks>(before ? extra.before : extra.after, before);
   });
 }
@@ -372,7 +374,12 @@ PyObject* function_restricted_pass_runs(PyObject*, PyObject*) { return PyBool_Fr
 PyObject* function_pass_reaches(PyObject*, PyObject* list) {
   return guarded([&] {
     std::vector<Node*> nodes;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) nodes.push_back(&node_of(PyList_GET_ITEM(list, i)));
+    std::vector<Ref<Node>> held;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+      const Item item = list_item(list, i);
+      held.push_back(item.get() ? node_of(item) : Ref<Node>());
+      nodes.push_back(held.back().get());
+    }
     return PyLong_FromSize_t(count_reached(nodes));
   });
 }
@@ -382,7 +389,8 @@ PyObject* function_pass_reaches_leaves(PyObject*, PyObject* list) {
     std::vector<Edge> edges;
     std::vector<Node*> nodes;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
-      edges.push_back(gradient_edge(tensor_of(PyList_GET_ITEM(list, i)).impl()));
+      const Item item = list_item(list, i);
+      edges.push_back(item.get() ? gradient_edge(tensor_of(item).impl()) : Edge());
       nodes.push_back(edges.back().node.get());
     }
     Owned flags(check(PyList_New(0)));

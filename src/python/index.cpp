@@ -2,6 +2,7 @@
 #include "core/number.h"
 #include "functions.h"
 #include "python/args.h"
+#include "python/free_threading.h"
 
 namespace facula::python {
 namespace {
@@ -55,11 +56,11 @@ bool is_nested_sequence(PyObject* o) { return PyList_Check(o) || PyTuple_Check(o
 
 // A list of numbers (possibly nested), a NumPy array or another array as an index tensor.
 Tensor index_tensor(PyObject* o) {
-  static PyObject* function = nullptr;
-  if (!function) {
+  static std::atomic<PyObject*> place;
+  PyObject* function = made_once(place, [] {
     Owned module(check(PyImport_ImportModule("facula._C")));
-    function = check(PyObject_GetAttrString(module.get(), "_index_tensor"));
-  }
+    return PyObject_GetAttrString(module.get(), "_index_tensor");
+  });
   Owned made(check(PyObject_CallOneArg(function, o)));
   return tensor_of(made.get());
 }
@@ -69,7 +70,9 @@ bool treat_as_tuple(PyObject* key) {
   if (PyTuple_Check(key)) return true;
   if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(key); ++i) {
-    PyObject* item = PyList_GET_ITEM(key, i);
+    const Item held = list_item(key, i);
+    PyObject* item = held.get();
+    if (!item) return false;
     if (item == Py_Ellipsis || item == Py_None || PySlice_Check(item) || is_tensor(item) || is_nested_sequence(item))
       return true;
   }
@@ -100,8 +103,9 @@ class Reader {
     if (!treat_as_tuple(key)) {
       items_ = {key};
     } else {
-      Py_ssize_t n = PySequence_Fast_GET_SIZE(key);
-      for (Py_ssize_t i = 0; i < n; ++i) items_.push_back(PySequence_Fast_GET_ITEM(key, i));
+      kept_ = Owned(PyList_Check(key) ? check(PyList_AsTuple(key)) : Py_NewRef(key));
+      Py_ssize_t n = PyTuple_GET_SIZE(kept_.get());
+      for (Py_ssize_t i = 0; i < n; ++i) items_.push_back(PyTuple_GET_ITEM(kept_.get(), i));
     }
     int64_t consumed = 0;
     int ellipses = 0;
@@ -196,6 +200,7 @@ class Reader {
   }
 
   Indexed result_;
+  Owned kept_;  // holds the items
   std::vector<PyObject*> items_;
   int64_t at_ = 0, rest_ = 0;
 };

@@ -1,6 +1,7 @@
 // Attribute lookup and calls of nn.Module in C: what `__getattr__` would find in `_parameters`, `_buffers` and
 // `_modules` is found without raising and catching an AttributeError first, and a call without hooks goes straight to
 // `forward`.
+#include "python/free_threading.h"
 #include "python/objects.h"
 
 // Exported by every supported Python, declared in public headers only by some.
@@ -19,12 +20,14 @@ PyObject *name_hooked, *name_forward;
 PyObject* find_in_tables(PyObject* self, PyObject* name) {
   Owned dict(PyObject_GenericGetDict(self, nullptr));
   if (!dict.get()) return nullptr;
-  for (PyObject* key : tables) {
-    PyObject* table = PyDict_GetItemWithError(dict.get(), key);
-    if (!table || !PyDict_Check(table)) continue;
-    if (PyObject* found = PyDict_GetItemWithError(table, name)) return Py_NewRef(found);
-  }
-  return nullptr;
+  return guarded([&]() -> PyObject* {
+    for (PyObject* key : tables) {
+      const Item table = dict_item(dict.get(), key);
+      if (!table.get() || !PyDict_Check(table.get())) continue;
+      if (const Item found = dict_item(table, name); found.get()) return found.new_reference();
+    }
+    return nullptr;
+  });
 }
 
 PyObject* module_getattro(PyObject* self, PyObject* name) {
@@ -36,33 +39,36 @@ PyObject* module_getattro(PyObject* self, PyObject* name) {
   return PyObject_CallFunctionObjArgs(base_lookup, self, name, nullptr);  // raises the usual error
 }
 
-/// The method `forward` of the class, borrowed; null when the instance has a forward of its own, or it is no function.
-PyObject* forward_of_class(PyObject* self) {
-  PyObject* found = _PyType_Lookup(Py_TYPE(self), name_forward);
-  if (!found || !PyFunction_Check(found)) return nullptr;
+/// The method `forward` of the class; null when the instance has a forward of its own, or it is no function.
+Owned forward_of_class(PyObject* self) {
+#ifdef Py_GIL_DISABLED
+  Owned found(_PyType_LookupRef(Py_TYPE(self), name_forward));
+#else
+  Owned found = Owned::share(_PyType_Lookup(Py_TYPE(self), name_forward));
+#endif
+  if (!found.get() || !PyFunction_Check(found.get())) return {};
   Owned dict(PyObject_GenericGetDict(self, nullptr));
   if (!dict.get()) PyErr_Clear();
-  return dict.get() && PyDict_GetItemWithError(dict.get(), name_forward) ? nullptr : found;
+  return dict.get() && dict_item(dict.get(), name_forward).get() ? Owned() : std::move(found);
 }
 
 PyObject* call_forward(PyObject* self, PyObject* args, PyObject* kwargs) {
   constexpr Py_ssize_t kMost = 8;
   const Py_ssize_t count = PyTuple_GET_SIZE(args);
-  PyObject* function = count <= kMost ? forward_of_class(self) : nullptr;
-  if (!function) {
+  const Owned function = count <= kMost ? forward_of_class(self) : Owned();
+  if (!function.get()) {
     Owned forward(PyObject_GetAttr(self, name_forward));
     return forward.get() ? PyObject_Call(forward.get(), args, kwargs) : nullptr;
   }
-  Owned kept(Py_NewRef(function));
   PyObject* stack[kMost + 1] = {self};
   for (Py_ssize_t i = 0; i < count; ++i) stack[i + 1] = PyTuple_GET_ITEM(args, i);
-  return PyObject_VectorcallDict(function, stack, static_cast<size_t>(count) + 1, kwargs);
+  return PyObject_VectorcallDict(function.get(), stack, static_cast<size_t>(count) + 1, kwargs);
 }
 
 PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   Owned hooked(PyObject_GetAttr(self, name_hooked));
   if (!hooked.get()) return nullptr;
-  if (hooked.get() == Py_False) return call_forward(self, args, kwargs);
+  if (hooked.get() == Py_False) return guarded([&] { return call_forward(self, args, kwargs); });
   Owned method(PyObject_GetAttrString(self, "_call_with_hooks"));
   if (!method.get()) return nullptr;
   Owned none(kwargs ? nullptr : PyDict_New());

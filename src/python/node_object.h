@@ -20,7 +20,11 @@ extern PyTypeObject FunctionType;  // facula._C._FunctionBase
 /// A new reference to the object of a node; None for no node.
 PyObject* wrap_node(Ref<Node> node);
 /// The node of a Node object; throws when it is gone.
-Node& node_of(PyObject* o);
+Ref<Node> node_of(PyObject* o);
+/// The node that keeps a context alive, null when it is gone or about to go; another thread may be at that.
+Ref<Node> node_of_context(PyObject* context);
+/// The context forgets its node, which dies.
+void forget_node(PyObject* context);
 /// One dict of hooks per place, made when first asked for: what RemovableHandle removes from.
 PyObject* tensor_hook_dict(const Tensor& tensor);
 

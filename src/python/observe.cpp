@@ -8,6 +8,7 @@
 #include "profiler/memory_history.h"
 #include "profiler/recorder.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 #include "python/op_values.h"
 
 namespace facula::python {
@@ -28,10 +29,12 @@ struct PlaceHash {
     return (h * 31 + static_cast<size_t>(p.line)) * 0x9E3779B97F4A7C15u + p.around;
   }
 };
+Mutex places_lock;                           // of what follows, up to the instructions
 std::vector<Place> places{{nullptr, 0, 0}};  // number 0: nowhere
 std::unordered_map<Place, uint32_t, PlaceHash> place_numbers;
 constexpr int kDeepest = 64;
 
+/// For who holds the lock.
 uint32_t number_of(const Place& place) {
   auto [found, fresh] = place_numbers.try_emplace(place, static_cast<uint32_t>(places.size()));
   if (fresh) {
@@ -45,6 +48,7 @@ uint32_t number_of(const Place& place) {
 int line_of(PyFrameObject* frame, [[maybe_unused]] PyCodeObject* code) {
 #if PY_VERSION_HEX >= 0x030B0000
   static std::unordered_map<Place, int, PlaceHash> lines;  // the instruction is in the place of the line
+  Holding guard(places_lock);
   const auto [found, fresh] = lines.try_emplace({code, PyFrame_GetLasti(frame), 0});
   if (fresh) {
     Py_INCREF(code);
@@ -73,6 +77,7 @@ uint32_t stack_here() {
   }
   Py_XDECREF(frame);
   uint32_t number = 0;
+  Holding guard(places_lock);
   while (depth > 0) {
     chain[--depth].around = number;
     number = number_of(chain[depth]);
@@ -80,23 +85,25 @@ uint32_t stack_here() {
   return number;
 }
 
-/// The package's folder, with a slash.
-std::string own_folder() {
+/// The package's folder, with a slash; null with an error set.
+PyObject* own_folder() {
   Owned package(PyImport_ImportModule("facula"));
   Owned folders(package ? PyObject_GetAttrString(package.get(), "__path__") : nullptr);
   Owned first(folders ? PySequence_GetItem(folders.get(), 0) : nullptr);
-  const char* text = first && PyUnicode_Check(first.get()) ? PyUnicode_AsUTF8(first.get()) : nullptr;
-  PyErr_Clear();
-  return text ? std::string(text) + "/" : "?";
+  return first && PyUnicode_Check(first.get()) ? PyUnicode_FromFormat("%U/", first.get()) : nullptr;
 }
 
 /// Whether the code is this package's.
 bool is_own(PyCodeObject* code) {
-  static std::string folder;  // set under the interpreter's lock, which an import may let go
-  if (folder.empty()) folder = own_folder();
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  if (!file) PyErr_Clear();
-  return file && std::string_view(file).starts_with(folder);
+  static std::atomic<PyObject*> folder;
+  PyObject* known = made_once(folder, [] {
+    PyObject* found = own_folder();
+    if (!found) PyErr_Clear();
+    return found ? found : PyUnicode_FromString("?");
+  });
+  const char *start = PyUnicode_AsUTF8(known), *file = PyUnicode_AsUTF8(code->co_filename);
+  if (!start || !file) PyErr_Clear();
+  return start && file && std::string_view(file).starts_with(start);
 }
 
 #if PY_VERSION_HEX >= 0x030B0000
@@ -107,13 +114,19 @@ struct Instruction {
   uint32_t number = 0;
   bool own = false;
 };
-Instruction& known_instruction(PyFrameObject* frame, PyCodeObject* code) {
+Instruction known_instruction(PyFrameObject* frame, PyCodeObject* code) {
   static std::array<Instruction, 256> known;
   const int at = PyFrame_GetLasti(frame);
   const uint64_t mixed = (reinterpret_cast<uintptr_t>(code) >> 4) + static_cast<uint64_t>(at);
   Instruction& slot = known[mixed * 0x9E3779B97F4A7C15u >> 56];
-  if (slot.code == code && slot.at == at) return slot;
-  return slot = {code, at, number_of({code, line_of(frame, code), 0}), is_own(code)};
+  {
+    Holding guard(places_lock);
+    if (slot.code == code && slot.at == at) return slot;
+  }
+  const int line = line_of(frame, code);
+  const bool own = is_own(code);
+  Holding guard(places_lock);
+  return slot = {code, at, number_of({code, line, 0}), own};
 }
 
 /// The innermost line that is not this package's, or the innermost one.
@@ -123,7 +136,7 @@ uint32_t line_here() {
   uint32_t number = 0;
   while (frame) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-    const Instruction& here = known_instruction(frame, code);
+    const Instruction here = known_instruction(frame, code);
     if (!number || !here.own) number = here.number;
     const bool found = !here.own;
     Py_DECREF(code);  // the frame holds it
@@ -137,14 +150,23 @@ uint32_t line_here() {
 uint32_t line_here() { return stack_here(); }
 #endif
 
+/// The lines of a stack, innermost first; none where there is no such stack.
+std::vector<Place> lines_of(size_t number) {
+  Holding guard(places_lock);
+  std::vector<Place> found;
+  for (size_t at = number < places.size() ? number : 0; at != 0; at = places[at].around) found.push_back(places[at]);
+  return found;
+}
+
 // _stack(number) -> [(file, line, function), ...], innermost first
 PyObject* function_stack(PyObject*, PyObject* number) {
   return guarded([&] {
     const auto given_number = static_cast<size_t>(to_int(number));
-    FACULA_CHECK(given_number < places.size(), ErrorKind::Value, "_stack: the number of a stack, got ", given_number);
+    const std::vector<Place> lines = lines_of(given_number);
+    FACULA_CHECK(given_number == 0 || !lines.empty(), ErrorKind::Value, "_stack: the number of a stack, got ",
+                 given_number);
     Owned list(check(PyList_New(0)));
-    for (size_t at = given_number; at != 0; at = places[at].around) {
-      const Place& place = places[at];
+    for (const Place& place : lines) {
       Owned row(check(Py_BuildValue("(OiO)", place.code->co_filename, place.line, place.code->co_name)));
       check(PyList_Append(list.get(), row.get()));
     }
@@ -154,14 +176,10 @@ PyObject* function_stack(PyObject*, PyObject* number) {
 /// The innermost line that is not this package's, or the innermost one.
 std::string place_text(uint32_t number) {
   WithLock lock;
-  const Place* chosen = nullptr;
-  for (size_t at = number; at != 0 && at < places.size(); at = places[at].around) {
-    if (!chosen) chosen = &places[at];
-    if (is_own(places[at].code)) continue;
-    chosen = &places[at];
-    break;
-  }
-  if (!chosen) return {};
+  const std::vector<Place> lines = lines_of(number);
+  if (lines.empty()) return {};
+  auto chosen = std::find_if(lines.begin(), lines.end(), [](const Place& place) { return !is_own(place.code); });
+  if (chosen == lines.end()) chosen = lines.begin();
   const char *file = PyUnicode_AsUTF8(chosen->code->co_filename), *name = PyUnicode_AsUTF8(chosen->code->co_name);
   PyErr_Clear();
   return std::string(file ? file : "?") + ":" + std::to_string(chosen->line) + " in " + (name ? name : "?");
@@ -243,6 +261,7 @@ struct Added {
   std::unique_ptr<PythonObserver> observer;
   Watched threads;
 };
+Mutex added_lock;
 std::vector<Added> added;
 
 // _add_observer(object, all_threads)
@@ -252,8 +271,12 @@ PyObject* function_add_observer(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "Op", &object, &all_threads)) return nullptr;
   return guarded([&] {
     const Watched threads = all_threads ? Watched::AllThreads : Watched::ThisThread;
-    added.push_back({std::make_unique<PythonObserver>(object), threads});
-    PythonObserver* observer = added.back().observer.get();
+    auto made = std::make_unique<PythonObserver>(object);
+    PythonObserver* observer = made.get();
+    {
+      Holding guard(added_lock);
+      added.push_back({std::move(made), threads});
+    }
     {
       WithoutLock released;  // a thread that is told something may wait for the lock
       add_observer(observer, threads);
@@ -263,20 +286,26 @@ PyObject* function_add_observer(PyObject*, PyObject* args) {
 }
 // _remove_observer(object)
 PyObject* function_remove_observer(PyObject*, PyObject* object) {
-  const auto find = [&] {
-    return std::find_if(added.begin(), added.end(), [&](const Added& a) { return a.observer->object() == object; });
-  };
-  return guarded([&] {
-    const auto found = find();
+  const auto take = [&] {
+    Holding guard(added_lock);
+    const auto found =
+        std::find_if(added.begin(), added.end(), [&](const Added& a) { return a.observer->object() == object; });
     FACULA_CHECK(found != added.end(), ErrorKind::Value, "remove_observer: an observer that was added, got ",
                  Py_TYPE(object)->tp_name);
-    PythonObserver* observer = found->observer.get();
-    const Watched threads = found->threads;
-    {
+    Added taken = std::move(*found);
+    added.erase(found);
+    return taken;
+  };
+  return guarded([&] {
+    Added taken = take();
+    try {
       WithoutLock released;
-      remove_observer(observer, threads);  // throws on another thread than the one it watches: then it stays
+      remove_observer(taken.observer.get(), taken.threads);
+    } catch (...) {  // called on another thread than the one it watches: it stays
+      Holding guard(added_lock);
+      added.push_back(std::move(taken));
+      throw;
     }
-    added.erase(find());  // others may have come and gone meanwhile
     return Py_NewRef(Py_None);
   });
 }

@@ -7,6 +7,7 @@
 #include "autograd/node.h"
 #include "functions.h"
 #include "ops/scaling.h"
+#include "python/free_threading.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -29,11 +30,11 @@ const Names& names() {
   return made;
 }
 
-/// A borrowed entry of a dict; throws KeyError when it is missing.
-PyObject* entry(PyObject* dict, PyObject* key) {
-  PyObject* found = PyDict_GetItemWithError(dict, key);
-  if (!found) {
-    if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
+/// An entry of a dict; throws KeyError when it is missing.
+Item entry(PyObject* dict, PyObject* key) {
+  Item found = dict_item(dict, key);
+  if (!found.get()) {
+    PyErr_SetObject(PyExc_KeyError, key);
     throw PythonError{};
   }
   return found;
@@ -47,15 +48,15 @@ double number(PyObject* object) {
   if (value == -1.0 && PyErr_Occurred()) throw PythonError{};
   return value;
 }
-double option(PyObject* group, PyObject* key) { return number(entry(group, key)); }
+double option(PyObject* group, PyObject* key) { return number(entry(group, key).get()); }
 bool flag(PyObject* group, PyObject* key) {
-  int truth = PyObject_IsTrue(entry(group, key));
+  int truth = PyObject_IsTrue(entry(group, key).get());
   check(truth);
   return truth == 1;
 }
 
-const Tensor& state_tensor(PyObject* state, PyObject* key) {
-  PyObject* found = entry(state, key);
+Tensor state_tensor(PyObject* state, PyObject* key) {
+  const Item found = entry(state, key);
   FACULA_CHECK(is_tensor(found), ErrorKind::Type, "step: optimizer state '", printable(key), "' must be a tensor, got ",
                Py_TYPE(found)->tp_name);
   return tensor_of(found);
@@ -65,13 +66,13 @@ const Tensor& state_tensor(PyObject* state, PyObject* key) {
 /// the steps that it has added are run, as if each had been run at once.
 template <class F>
 void each_parameter(PyObject* group, OptimSteps& steps, F&& f) {
-  PyObject* params = entry(group, names().params);
+  const Item params = entry(group, names().params);
   FACULA_CHECK(PyList_Check(params), ErrorKind::Type, "step: params of a group must be a list, got ",
                Py_TYPE(params)->tp_name);
   try {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); ++i) {
-      PyObject* object = PyList_GET_ITEM(params, i);
-      if (!is_tensor(object)) continue;
+      const Item object = list_item(params, i);
+      if (!object.get() || !is_tensor(object)) continue;
       const Tensor& param = tensor_of(object);
       Tensor grad = grad_of(param);
       if (grad.defined()) f(object, param, grad);
@@ -83,11 +84,10 @@ void each_parameter(PyObject* group, OptimSteps& steps, F&& f) {
   steps.run();
 }
 
-/// The state of a parameter; asked of Python (which fills it) when there is none yet. Borrowed from `states`.
-PyObject* parameter_state(PyObject* states, PyObject* param, PyObject* group, PyObject* start) {
-  PyObject* found = PyDict_GetItemWithError(states, param);
-  if (!found && PyErr_Occurred()) throw PythonError{};
-  if (found && PyDict_Check(found) && PyDict_GET_SIZE(found)) return found;
+/// The state of a parameter; asked of Python (which fills it) when there is none yet.
+Item parameter_state(PyObject* states, PyObject* param, PyObject* group, PyObject* start) {
+  Item found = dict_item(states, param);
+  if (found.get() && PyDict_Check(found) && PyDict_GET_SIZE(found.get())) return found;
   PyObject* arguments[] = {group, param};
   Py_DECREF(check(PyObject_Vectorcall(start, arguments, 2, nullptr)));
   return entry(states, param);
@@ -121,15 +121,15 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     OptimSteps steps;
     each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
       if (momentum == 0) return steps.add(OptimRule::Sgd, param, grad, {}, numbers);
-      PyObject* state = PyDict_GetItemWithError(states, object);
-      if (!state) {
-        if (PyErr_Occurred()) throw PythonError{};
+      Item state = dict_item(states, object);
+      if (!state.get()) {
         Owned made(check(PyDict_New()));
         check(PyDict_SetItem(states, object, made.get()));
-        state = made.get();
+        state = entry(states, object);
       }
-      PyObject* buffer = PyDict_GetItemWithError(state, n.momentum_buffer);
-      if (buffer && buffer != Py_None) return steps.add(OptimRule::Sgd, param, grad, {tensor_of(buffer)}, numbers);
+      const Item buffer = dict_item(state, n.momentum_buffer);
+      if (buffer.get() && buffer.get() != Py_None)
+        return steps.add(OptimRule::Sgd, param, grad, {tensor_of(buffer)}, numbers);
       // The first time, the buffer is the gradient itself: no damping.
       Tensor first = facula::empty_like(param, param.dtype());
       if (!first.is_meta()) fill_kernel(first.device(), first, Scalar(0));
@@ -150,7 +150,7 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
                  " arguments");
     PyObject *group = args[0], *states = args[1], *start = args[2];
     const Names& n = names();
-    PyObject* betas = entry(group, n.betas);
+    const Item betas = entry(group, n.betas);
     FACULA_CHECK(PySequence_Check(betas) && PySequence_Size(betas) == 2, ErrorKind::Type,
                  "Adam: betas must be two numbers, got ", Py_TYPE(betas)->tp_name);
     Owned first(check(PySequence_GetItem(betas, 0))), second(check(PySequence_GetItem(betas, 1)));
@@ -169,7 +169,7 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     double corrected_for = -1;
     OptimSteps steps;
     each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
-      PyObject* state = parameter_state(states, object, group, start);
+      const Item state = parameter_state(states, object, group, start);
       double step = advance(state_tensor(state, n.step));
       if (step != corrected_for) {
         numbers[5] = lr / (1.0 - std::pow(beta1, step));
@@ -217,7 +217,8 @@ PyObject* run_steps(PyObject*, PyObject* list) {
     FACULA_CHECK(PyList_Check(list), ErrorKind::Type, "_optim_steps: a list, got ", Py_TYPE(list)->tp_name);
     OptimSteps steps;
     try {
-      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) add_step(steps, PyList_GET_ITEM(list, i));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+        if (const Item step = list_item(list, i); step.get()) add_step(steps, step);
     } catch (...) {
       steps.run();
       throw;
@@ -237,9 +238,9 @@ PyObject* unscale_gradients(PyObject*, PyObject* const* args, Py_ssize_t nargs) 
         ErrorKind::Type, unscale_kernel.name, ": a list of tensors and two tensors, got ", nargs, " arguments");
     std::vector<Tensor> grads;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(args[0]); ++i) {
-      PyObject* grad = PySequence_Fast_GET_ITEM(args[0], i);
-      FACULA_CHECK(is_tensor(grad), ErrorKind::Type, unscale_kernel.name, ": a list of tensors, got one with ",
-                   Py_TYPE(grad)->tp_name);
+      const Item grad = list_item(args[0], i);
+      FACULA_CHECK(grad.get() && is_tensor(grad), ErrorKind::Type, unscale_kernel.name,
+                   ": a list of tensors, got one with ", grad.get() ? Py_TYPE(grad.get())->tp_name : "fewer");
       grads.push_back(settled_tensor_of(grad));
     }
     unscale(grads, tensor_of(args[1]), tensor_of(args[2]));

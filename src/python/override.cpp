@@ -1,14 +1,15 @@
 // __torch_function__: classes that take over calls on their instances, and modes that see every call.
 // The rare path; the table of overrides and modes lives in facula/overrides.py.
 #include "python/args.h"
+#include "python/free_threading.h"
 
 namespace facula::python {
 namespace {
 
 thread_local int disabled_depth = 0;
 PyObject* torch_function_name() {
-  static PyObject* name = PyUnicode_InternFromString("__torch_function__");
-  return name;
+  static std::atomic<PyObject*> name;
+  return made_once(name, [] { return PyUnicode_InternFromString("__torch_function__"); });
 }
 PyObject* disabled_implementation = nullptr;
 PyObject* default_implementation = nullptr;  // Tensor's own: the plain function of the class method

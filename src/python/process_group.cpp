@@ -8,6 +8,7 @@
 #include "distributed/world.h"
 #include "python/bindings.h"
 #include "python/distributed_objects.h"
+#include "python/free_threading.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -26,6 +27,8 @@ struct WorkRef {
 /// The text of a file name, for ever.
 const char* interned(PyObject* name) {
   static auto* known = new std::unordered_map<PyObject*, const char*>;
+  static Mutex lock;
+  Holding guard(lock);
   const auto found = known->find(name);
   if (found != known->end()) return found->second;
   const char* text = PyUnicode_AsUTF8(Py_NewRef(name));
@@ -33,20 +36,22 @@ const char* interned(PyObject* name) {
   return (*known)[name] = text ? text : "?";
 }
 
-const std::string& package_folder() {
-  static const std::string folder = [] {
-    const Owned module(PyImport_ImportModule("facula")),
-        file(module ? PyObject_GetAttrString(module.get(), "__file__") : nullptr);
-    const std::string path = file ? std::string(utf8(file.get())) : "";
-    return path.substr(0, path.rfind('/') + 1);
-  }();
-  return folder;
+const char* package_folder() {
+  static std::atomic<PyObject*> folder;
+  return utf8(made_once(folder,
+                        [] {
+                          const Owned module(PyImport_ImportModule("facula")),
+                              file(module ? PyObject_GetAttrString(module.get(), "__file__") : nullptr);
+                          const std::string path = file ? std::string(utf8(file.get())) : "";
+                          return PyUnicode_FromString(path.substr(0, path.rfind('/') + 1).c_str());
+                        }))
+      .data();
 }
 
 }  // namespace
 
 distributed::CallSite call_site() {
-  const std::string& inside = package_folder();
+  const std::string_view inside = package_folder();
   CallSite site;
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
@@ -54,7 +59,7 @@ distributed::CallSite call_site() {
     PyCodeObject* code = PyFrame_GetCode(frame);
     site = {interned(code->co_filename), 0};
     Py_DECREF(code);
-    const bool outside = std::strncmp(site.file, inside.c_str(), inside.size()) != 0;
+    const bool outside = !std::string_view(site.file).starts_with(inside);
     if (outside) site.line = PyFrame_GetLineNumber(frame);
     PyFrameObject* back = outside ? nullptr : PyFrame_GetBack(frame);
     Py_DECREF(frame);
@@ -87,11 +92,13 @@ std::string lines_of_program() {
 
 const char* lasting(const char* name) {
   static auto* names = new std::set<std::string>;
+  static Mutex lock;
+  Holding guard(lock);
   return names->insert(name).first->c_str();
 }
 
 std::vector<int64_t> numbers_of(PyObject* list) {
-  const Owned items(check(PySequence_Fast(list, "expected a list of numbers")));
+  const Owned items(check(snapshot(list, "expected a list of numbers")));
   std::vector<int64_t> numbers;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     numbers.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(items.get(), i)));
@@ -383,7 +390,7 @@ PyObject* version_of_nccl(PyObject*, PyObject*) {
 
 PyObject* mpi_candidates(PyObject*, PyObject* list) {
   return guarded([&] {
-    const Owned items(check(PySequence_Fast(list, "expected a list of files")));
+    const Owned items(check(snapshot(list, "expected a list of files")));
     std::vector<std::string> files;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
       files.emplace_back(utf8(PySequence_Fast_GET_ITEM(items.get(), i)));

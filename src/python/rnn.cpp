@@ -2,6 +2,7 @@
 #include "autograd/node.h"
 #include "autograd/rnn_network.h"
 #include "core/parallel.h"
+#include "python/free_threading.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -20,7 +21,7 @@ RnnNetwork network_of(PyObject* tuple) {
 }
 
 std::vector<Tensor> tensors_of(PyObject* list) {
-  Owned items(check(PySequence_Fast(list, "rnn: a sequence of tensors")));
+  Owned items(check(snapshot(list, "rnn: a sequence of tensors")));
   std::vector<Tensor> tensors;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
@@ -46,7 +47,7 @@ PyObject* by_library(PyObject*, PyObject* args) {
     const bool lstm = n.mode == RnnMode::Lstm;
     FACULA_CHECK(given.size() == (lstm ? 3 : 2), ErrorKind::Value, "rnn: expected an input and its states, got ",
                  given.size(), " tensors");
-    Owned sizes(check(PySequence_Fast(batch_sizes, "rnn: a sequence of batch sizes")));
+    Owned sizes(check(snapshot(batch_sizes, "rnn: a sequence of batch sizes")));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sizes.get()); ++i)
       n.batch_sizes.push_back(to_int(PySequence_Fast_GET_ITEM(sizes.get(), i)));
     std::optional<RnnNetworkResults> r;

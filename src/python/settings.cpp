@@ -39,9 +39,7 @@ PyObject* set_parameter_class(PyObject*, PyObject* cls) {
 // The Tensor type is built in and cannot be written to from Python: its Python half is installed here.
 PyObject* install_methods(PyObject*, PyObject* methods) {
   return guarded([&] {
-    PyObject *name, *value;
-    Py_ssize_t at = 0;
-    while (PyDict_Next(methods, &at, &name, &value)) check(PyDict_SetItem(TensorType.tp_dict, name, value));
+    check(PyDict_Update(TensorType.tp_dict, methods));
     PyType_Modified(&TensorType);
     return Py_NewRef(Py_None);
   });

@@ -15,6 +15,7 @@
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/cuda_objects.h"
+#include "python/free_threading.h"
 #include "python/node_object.h"
 
 namespace facula::python {
@@ -31,27 +32,41 @@ struct PyStorage {
 
 PyStorage* self_of(PyObject* o) { return reinterpret_cast<PyStorage*>(o); }
 
+ShortLock objects_lock;
 std::unordered_map<Storage*, PyObject*>& objects() {
   static auto* map = new std::unordered_map<Storage*, PyObject*>;  // outlives the interpreter's teardown
   return *map;
+}
+size_t count_objects(Storage* storage) {
+  Holding guard(objects_lock);
+  return objects().count(storage);
 }
 
 bool is_storage(PyObject* o) { return Py_TYPE(o) == &StorageType; }
 
 /// The one object of a storage.
 PyObject* wrap_storage(Storage* storage, const Tensor& origin = {}) {
-  auto found = objects().find(storage);
-  if (found != objects().end()) {
-    if (origin.defined()) self_of(found->second)->origin = origin;
-    return Py_NewRef(found->second);
+  Tensor from = origin;  // and then the one before, which dies outside of the lock
+  const auto present = [&]() -> PyObject* {
+    auto found = objects().find(storage);
+    if (found == objects().end() || !try_reference(found->second)) return nullptr;  // one that dies is replaced
+    if (from.defined()) std::swap(self_of(found->second)->origin, from);
+    return found->second;
+  };
+  {
+    Holding guard(objects_lock);
+    if (PyObject* o = present()) return o;
   }
-  PyObject* o = check(StorageType.tp_alloc(&StorageType, 0));
+  Owned made(check(StorageType.tp_alloc(&StorageType, 0)));
+  allow_try_reference(made.get());
   retain(storage);
-  self_of(o)->storage = storage;
-  new (&self_of(o)->origin) Tensor(origin);
-  self_of(o)->copy_fd = -1;
-  objects()[storage] = o;
-  return o;
+  self_of(made.get())->storage = storage;
+  new (&self_of(made.get())->origin) Tensor(origin);
+  self_of(made.get())->copy_fd = -1;
+  Holding guard(objects_lock);
+  if (PyObject* o = present()) return o;  // another thread was faster; `made` dies after the lock
+  objects()[storage] = made.get();
+  return made.release();
 }
 
 }  // namespace
@@ -66,7 +81,11 @@ namespace {
 
 void storage_dealloc(PyObject* o) {
   PyStorage* self = self_of(o);
-  objects().erase(self->storage);
+  {
+    Holding guard(objects_lock);
+    const auto found = objects().find(self->storage);
+    if (found != objects().end() && found->second == o) objects().erase(found);  // else there is another object now
+  }
   self->origin.~Tensor();
   release(self->storage);
   if (self->copy_fd >= 0) close(self->copy_fd);
@@ -118,7 +137,7 @@ std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& or
   for (TensorImpl* impl : {origin.impl(), origin.defined() ? origin.impl()->base : nullptr}) {
     if (impl && impl->storage == s && (impls.empty() || impls[0] != impl)) impls.push_back(impl);
   }
-  size_t known = impls.size() + objects().count(s);
+  size_t known = impls.size() + count_objects(s);
   return static_cast<size_t>(s->refs.load()) == known ? std::optional(impls) : std::nullopt;
 }
 
@@ -370,7 +389,7 @@ PyObject* storage_clone(PyObject* o, PyObject*) {
 PyObject* storage_deepcopy(PyObject* o, PyObject* memo) {
   return guarded([&] {
     Owned key(PyLong_FromVoidPtr(o));
-    if (PyObject* done = PyDict_GetItem(memo, key.get())) return Py_NewRef(done);
+    if (const Item done = dict_item(memo, key.get()); done.get()) return done.new_reference();
     Owned copy(check(storage_clone(o, nullptr)));
     check(PyDict_SetItem(memo, key.get(), copy.get()));
     return copy.release();
@@ -673,7 +692,7 @@ Storage* storage_of(PyObject* o, const char* op) {
 }
 
 void init_storage(PyObject* module) {
-  host.storage_objects = [](Storage* s) { return objects().count(s); };
+  host.storage_objects = count_objects;
   StorageType.tp_name = "torch.UntypedStorage";
   StorageType.tp_basicsize = sizeof(PyStorage);
   StorageType.tp_flags = Py_TPFLAGS_DEFAULT;

@@ -4,6 +4,7 @@
 #include "distributed/store.h"
 #include "distributed/tcp_store.h"
 #include "python/distributed_objects.h"
+#include "python/free_threading.h"
 
 namespace facula::python {
 namespace {
@@ -22,7 +23,7 @@ std::string text_of(PyObject* value, const char* what) {
 }
 
 Texts texts_of(PyObject* list, const char* what) {
-  Owned items(PySequence_Fast(list, "store: expected a list of keys"));
+  Owned items(snapshot(list, "store: expected a list of keys"));
   if (!items) throw PythonError{};
   Texts texts;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)

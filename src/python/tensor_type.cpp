@@ -3,7 +3,11 @@
 // Identity. While a PyTensor lives, its tensor's `pyobj` points to it, so that the same tensor always comes back as the
 // same object. When the last Python reference goes but C++ still holds the tensor, an object with state (attributes,
 // weak references, a subclass) is not freed: the tensor takes it over (`owns_pyobj`) and gives it back when it is
-// wrapped again. A plain object without state is freed at once: nobody can tell.
+// wrapped again. A plain object without state is freed at once: nobody can tell. An object that its tensor owns has no
+// tensor and no references, so that weak references show nothing as long, and the garbage collector does not know it.
+//
+// Several threads may wrap a tensor while its object dies in another one: who has the only reference to a tensor needs
+// no lock, all others look at `pyobj` under identity_lock().
 #include <unordered_map>
 
 #include "autograd/inplace.h"
@@ -11,6 +15,7 @@
 #include "op_ids_matmul.h"
 #include "python/args.h"
 #include "python/bindings.h"
+#include "python/free_threading.h"
 #include "python/node_object.h"
 
 namespace facula::python {
@@ -19,23 +24,81 @@ PyObject* parameter_class = nullptr;
 
 namespace {
 
-constexpr int kFreeObjects = 256;
-PyTensor* free_objects[kFreeObjects];
-int free_count = 0;
-
 PyTensor* self_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o); }
 
+// Objects without a tensor, for the next results.
+constexpr int kFreeObjects = 256;
+struct FreeObjects {
+  PyTensor* list[kFreeObjects];
+  int count = 0;
+  int room = kFreeThreaded ? 0 : kFreeObjects;
+};
+
+#ifdef Py_GIL_DISABLED
+FreeObjects no_objects;  // of threads that have not begun or have ended: always empty, always full
+constinit thread_local FreeObjects* thread_objects __attribute__((tls_model("initial-exec"))) = &no_objects;
+FreeObjects& free_objects() { return *thread_objects; }
+
+// Those of threads that have ended: a thread cannot give memory back to Python when it ends.
+ShortLock left_lock;
+std::vector<PyTensor*>& left_objects() {
+  static auto* list = new std::vector<PyTensor*>;  // threads may outlive static objects
+  return *list;
+}
+
+struct EndOfThread {
+  ~EndOfThread() {
+    FreeObjects* own = std::exchange(thread_objects, &no_objects);
+    if (own == &no_objects) return;
+    Holding guard(left_lock);
+    left_objects().insert(left_objects().end(), own->list, own->list + own->count);
+    delete own;
+  }
+};
+
+/// Before the first object of a thread: it gets a list, and a share of what others left.
+void begin_free_objects() {
+  static thread_local EndOfThread end;
+  (void)&end;
+  thread_objects = new FreeObjects{.room = kFreeObjects};
+  Holding guard(left_lock);
+  while (!left_objects().empty() && thread_objects->count < kFreeObjects / 2) {
+    thread_objects->list[thread_objects->count++] = left_objects().back();
+    left_objects().pop_back();
+  }
+}
+#else
+FreeObjects all_objects;
+FreeObjects& free_objects() { return all_objects; }
+#endif
+
 PyObject* new_object() {
-  if (free_count > 0) {
-    PyTensor* o = free_objects[--free_count];
-    return PyObject_Init(reinterpret_cast<PyObject*>(o), &TensorType);
+#ifdef Py_GIL_DISABLED
+  if (__builtin_expect(thread_objects == &no_objects, 0)) begin_free_objects();
+#endif
+  if (FreeObjects& free = free_objects(); free.count > 0) {
+    PyTensor* o = free.list[--free.count];
+    PyObject_Init(reinterpret_cast<PyObject*>(o), &TensorType);
+    allow_try_reference(reinterpret_cast<PyObject*>(o));
+    return reinterpret_cast<PyObject*>(o);
   }
   auto* o = PyObject_GC_New(PyTensor, &TensorType);
   if (!o) throw PythonError{};
   new (&o->tensor) Tensor();
   o->dict = nullptr;
   o->weak_references = nullptr;
+  allow_try_reference(reinterpret_cast<PyObject*>(o));
   return reinterpret_cast<PyObject*>(o);
+}
+
+ShortLock identity_locks[64];
+ShortLock& identity_lock(const TensorImpl* impl) {
+  return identity_locks[(reinterpret_cast<uintptr_t>(impl) >> 6) % std::size(identity_locks)];
+}
+
+/// The object that `impl` points to may have been exchanged by another thread already.
+void forget_object(TensorImpl* impl, PyTensor* self) {
+  if (std::atomic_ref<void*>(impl->pyobj).load(std::memory_order_relaxed) == self) impl->pyobj = nullptr;
 }
 
 /// True when the tensor took the object over, so that it must not be freed.
@@ -43,19 +106,34 @@ bool hand_over(PyObject* o) {
   PyTensor* self = self_of(o);
   TensorImpl* impl = self->tensor.impl();
   if (!impl || impl->refs.load() <= 1) return false;
-  bool has_state = self->dict || self->weak_references || Py_TYPE(o) != &TensorType;
-  if (!has_state) return false;
-  impl->owns_pyobj = true;
-  Py_SET_REFCNT(o, 1);
-  release(self->tensor.detach_impl());  // C++ holds the others
-  // keep pointing at it without owning it: wrap() restores the reference
-  new (&self->tensor) Tensor();
+  const bool has_state = self->dict || self->weak_references || Py_TYPE(o) != &TensorType;
+  if (has_state) PyObject_GC_UnTrack(o);
+  {
+    Holding guard(identity_lock(impl));
+    if (!has_state) {
+      impl->pyobj = nullptr;
+      return false;
+    }
+    self->tensor.detach_impl();
+    impl->owns_pyobj = true;
+  }
+  release(impl);  // C++ holds the others, or has let go of them now: then the object is gone, too
   return true;
+}
+
+/// The object that a tensor owns gets the tensor and one reference; tracked by the caller.
+PyObject* take_back(Tensor& tensor) {
+  TensorImpl* impl = tensor.impl();
+  auto* o = static_cast<PyObject*>(impl->pyobj);
+  impl->owns_pyobj = false;
+  Py_SET_REFCNT(o, 1);
+  self_of(o)->tensor = std::move(tensor);
+  return o;
 }
 
 void clear_tensor(PyTensor* self) {
   if (TensorImpl* impl = self->tensor.impl()) {
-    impl->pyobj = nullptr;
+    forget_object(impl, self);
     self->tensor = Tensor();
   }
 }
@@ -67,8 +145,8 @@ void tensor_dealloc(PyObject* o) {
   if (self->weak_references) PyObject_ClearWeakRefs(o);
   Py_CLEAR(self->dict);
   clear_tensor(self);
-  if (Py_TYPE(o) == &TensorType && free_count < kFreeObjects) {
-    free_objects[free_count++] = self;
+  if (FreeObjects& free = free_objects(); Py_TYPE(o) == &TensorType && free.count < free.room) {
+    free.list[free.count++] = self;
     return;
   }
   self->tensor.~Tensor();
@@ -125,15 +203,15 @@ int tensor_clear(PyObject* o) {
 
 void release_owned(void* pyobj) {
   WithLock lock;
-  PyTensor* self = static_cast<PyTensor*>(pyobj);
-  self->tensor.detach_impl();
-  Py_DECREF(reinterpret_cast<PyObject*>(self));
+  auto* o = static_cast<PyObject*>(pyobj);
+  Py_SET_REFCNT(o, 1);
+  Py_DECREF(o);
 }
 
 // Only an object that other objects can reach through attributes takes part in garbage collection.
 int tensor_setattro(PyObject* o, PyObject* name, PyObject* value) {
   int status = PyObject_GenericSetAttr(o, name, value);
-  if (status == 0 && self_of(o)->dict && !PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+  if (status == 0 && self_of(o)->dict && !PyObject_GC_IsTracked(o)) track(o);
   return status;
 }
 
@@ -158,8 +236,12 @@ bool lives_in_a_slot(PyObject* name, PyObject* present) {
 // Programs put methods of their own on Tensor, and replace its methods: PyTorch's is a Python class.
 int meta_setattro(PyObject* cls, PyObject* name, PyObject* value) {
   if (cls != reinterpret_cast<PyObject*>(&TensorType)) return PyType_Type.tp_setattro(cls, name, value);
-  PyObject* present = PyDict_GetItemWithError(TensorType.tp_dict, name);
-  if (!present && PyErr_Occurred()) return -1;
+  Item present;
+  try {
+    present = dict_item(TensorType.tp_dict, name);
+  } catch (const PythonError&) {
+    return -1;
+  }
   if (lives_in_a_slot(name, present)) {
     PyErr_Format(PyExc_TypeError, "Tensor: %U belongs to the core and can only be replaced in a subclass, got %s", name,
                  value ? Py_TYPE(value)->tp_name : "a deletion");
@@ -183,17 +265,52 @@ Storage* shared_storage(Storage* storage) {
   return storage->release_data == release_shared ? static_cast<Storage*>(storage->context) : storage;
 }
 
+namespace {
+
+/// wrap() of a tensor that other threads know: null when it has no object yet and `made` is null.
+PyObject* wrap_shared(Tensor& tensor, PyObject* made) {
+  TensorImpl* impl = tensor.impl();
+  for (;; std::this_thread::yield()) {
+    PyObject* o = nullptr;
+    {
+      Holding guard(identity_lock(impl));
+      auto* existing = static_cast<PyObject*>(impl->pyobj);
+      if (!existing) {
+        if (!made) return nullptr;
+        impl->pyobj = made;
+        self_of(made)->tensor = std::move(tensor);
+        return made;
+      }
+      if (impl->owns_pyobj) o = take_back(tensor);
+      else if (try_reference(existing)) return existing;
+    }
+    if (!o) continue;  // it dies in another thread, which will say so
+    track(o);
+    return o;
+  }
+}
+
+}  // namespace
+
 PyObject* wrap(Tensor tensor) {
   TensorImpl* impl = tensor.impl();
   if (!impl) Py_RETURN_NONE;
-  if (auto* existing = static_cast<PyObject*>(impl->pyobj)) {
+  const bool shared = kFreeThreaded && impl->refs.load() != 1;
+  if (shared) {
+    if (PyObject* o = wrap_shared(tensor, nullptr)) return o;
+  } else if (auto* existing = static_cast<PyObject*>(impl->pyobj)) {
     if (!impl->owns_pyobj) return Py_NewRef(existing);
-    impl->owns_pyobj = false;
-    self_of(existing)->tensor = std::move(tensor);
-    return existing;  // the reference that the tensor held
+    PyObject* o = take_back(tensor);
+    track(o);
+    return o;
   }
   if (__builtin_expect(impl->flags & kBatched, 0)) return wrap_as(std::move(tensor), batched_type());
   PyObject* o = new_object();
+  if (shared) {
+    PyObject* winner = wrap_shared(tensor, o);
+    if (winner != o) Py_DECREF(o);
+    return winner;
+  }
   impl->pyobj = o;
   self_of(o)->tensor = std::move(tensor);
   return o;
@@ -205,6 +322,7 @@ PyObject* wrap_as(Tensor tensor, PyTypeObject* type) {
   PyObject* o = check(type->tp_alloc(type, 0));
   PyTensor* self = self_of(o);
   new (&self->tensor) Tensor(std::move(tensor));
+  allow_try_reference(o);
   self->tensor.impl()->pyobj = o;
   if (reinterpret_cast<PyObject*>(type) != parameter_class && stands_in_for_kernels(type)) {
     self->tensor.impl()->flags |= kPythonDispatch;
@@ -245,10 +363,13 @@ PyObject* get_shape(PyObject* o, void*) { return wrap_size(tensor_of(o).sizes())
 PyObject* get_dtype(PyObject* o, void*) { return wrap_dtype(tensor_of(o).dtype()); }
 // A tensor that only wraps others has a device that its class gives out as its own.
 PyObject* get_device(PyObject* o, void*) {
-  static PyObject* reported = PyUnicode_InternFromString("_reported_device");
+  static std::atomic<PyObject*> reported;
   if (__builtin_expect(tensor_of(o).flags() & kPythonDispatch, 0) && self_of(o)->dict) {
-    if (PyObject* device = PyDict_GetItemWithError(self_of(o)->dict, reported)) return Py_NewRef(device);
-    if (PyErr_Occurred()) return nullptr;
+    return guarded([&] {
+      PyObject* name = made_once(reported, [] { return PyUnicode_InternFromString("_reported_device"); });
+      const Item device = dict_item(self_of(o)->dict, name);
+      return device.get() ? device.new_reference() : wrap_device(tensor_of(o).device());
+    });
   }
   return wrap_device(tensor_of(o).device());
 }
@@ -421,22 +542,18 @@ PyObject* get_constant(PyObject*, void*) {
 PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).device().is_cuda()); }
 PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_cpu()); }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_meta()); }
-PyObject* get_dict(PyObject* o, void*) {
-  PyTensor* self = self_of(o);
-  if (!self->dict) {
-    self->dict = PyDict_New();
-    if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
-  }
-  return Py_XNewRef(self->dict);
+PyObject* get_dict(PyObject* o, void* context) {
+  PyObject* dict = PyObject_GenericGetDict(o, context);
+  if (dict) track(o);
+  return dict;
 }
-int set_dict(PyObject* o, PyObject* value, void*) {
+int set_dict(PyObject* o, PyObject* value, void* context) {
   if (!value || !PyDict_Check(value)) {
     PyErr_SetString(PyExc_TypeError, "__dict__: expected a dict");
     return -1;
   }
-  Py_INCREF(value);
-  Py_XSETREF(self_of(o)->dict, value);
-  if (!PyObject_GC_IsTracked(o)) PyObject_GC_Track(o);
+  if (PyObject_GenericSetDict(o, value, context) < 0) return -1;
+  track(o);
   return 0;
 }
 
@@ -838,10 +955,14 @@ PyObject* sequence_item(PyObject* self, Py_ssize_t i) {
 
 // Slots that facula/_tensor.py implements: a built-in type does not notice methods put into its dict.
 PyObject* call_method_in_python(PyObject* self, const char* name, PyObject* arg = nullptr) {
-  PyObject* function = PyDict_GetItemString(TensorType.tp_dict, name);
-  if (!function)
-    return PyErr_Format(PyExc_NotImplementedError, "Tensor.%s: the Python half of facula is not loaded", name);
-  return PyObject_CallFunctionObjArgs(function, self, arg, nullptr);
+  return guarded([&] {
+    const Owned key(check(PyUnicode_FromString(name)));
+    const Item function = dict_item(TensorType.tp_dict, key.get());
+    if (!function.get())
+      return PyErr_Format(PyExc_NotImplementedError, "Tensor.%s: the Python half of facula is not loaded", name);
+    const Owned kept(function.new_reference());
+    return PyObject_CallFunctionObjArgs(kept.get(), self, arg, nullptr);
+  });
 }
 PyObject* repr_slot(PyObject* self) { return call_method_in_python(self, "__repr__"); }
 PyObject* iter_slot(PyObject* self) { return call_method_in_python(self, "__iter__"); }

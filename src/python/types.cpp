@@ -2,6 +2,7 @@
 #include <array>
 
 #include "core/backend.h"
+#include "python/free_threading.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -223,8 +224,8 @@ PyObject* size_add(PyObject* a, PyObject* b) {
 }
 // A subscript by a slice makes a plain tuple of a subclass's items.
 PyObject* whole_slice() {
-  static PyObject* slice = PySlice_New(nullptr, nullptr, nullptr);
-  return slice;
+  static std::atomic<PyObject*> slice;
+  return made_once(slice, [] { return PySlice_New(nullptr, nullptr, nullptr); });
 }
 PyObject* size_reduce(PyObject* self, PyObject*) {
   return pickled("size", PyTuple_Type.tp_as_mapping->mp_subscript(self, whole_slice()));
@@ -266,8 +267,9 @@ PyObject* wrap_ints(IntList values) {
 
 PyObject* wrap_dtype(DType dtype) { return Py_NewRef(dtype_objects[index(dtype)]); }
 PyObject* wrap_device(Device device) {
-  static PyObject* cpu = make_value(&DeviceType_, kCPU);
-  return device == kCPU ? Py_NewRef(cpu) : make_value(&DeviceType_, device);
+  static std::atomic<PyObject*> cpu;
+  if (device != kCPU) return make_value(&DeviceType_, device);
+  return Py_NewRef(made_once(cpu, [] { return immortal(make_value(&DeviceType_, kCPU)); }));
 }
 PyObject* wrap_layout(Layout) { return Py_NewRef(strided_object); }
 PyObject* wrap_memory_format(MemoryFormat format) { return Py_NewRef(format_objects[static_cast<int>(format)]); }
@@ -445,17 +447,17 @@ void init_types(PyObject* module) {
   ready(SizeType, module, "Size");
 
   for (int i = 0; i < kDTypes; ++i) {
-    dtype_objects[i] = make_value(&DTypeType, static_cast<DType>(i));
+    dtype_objects[i] = immortal(make_value(&DTypeType, static_cast<DType>(i)));
     Py_INCREF(dtype_objects[i]);
     PyModule_AddObject(module, std::string(kDTypeInfo[i].name).c_str(), dtype_objects[i]);
   }
   for (int i = 0; i < 4; ++i) {
-    format_objects[i] = make_value(&MemoryFormatType, static_cast<MemoryFormat>(i));
+    format_objects[i] = immortal(make_value(&MemoryFormatType, static_cast<MemoryFormat>(i)));
     Py_INCREF(format_objects[i]);
     PyModule_AddObject(module, format_name(format_objects[i]), format_objects[i]);
   }
   for (size_t i = 0; i < std::size(kLayoutNames); ++i) {
-    PyObject* layout = make_value(&LayoutType, static_cast<Layout>(i));
+    PyObject* layout = immortal(make_value(&LayoutType, static_cast<Layout>(i)));
     if (i == 0) strided_object = Py_NewRef(layout);
     PyModule_AddObject(module, kLayoutNames[i], layout);
   }
