@@ -408,3 +408,44 @@ def test_uneven_inputs():
 
 def test_passes_that_fail_and_wrappers_that_die():
     assert run_ranks(LIFE, 2) == ["ok\n"] * 2
+
+
+LOGS = SETUP + """
+import types
+net = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 2).double())
+net[1].forward = types.MethodType(lambda self, x: x.double().tanh(), net[1])
+ddp = DDP(net, bucket_cap_mb=1, broadcast_buffers=False)
+ddp._set_ddp_runtime_logging_sample_rate(4)
+start = time.time_ns()
+seen = []
+for i in range(18):
+    ddp(batch(i, RANK)[0]).sum().backward()
+    data = ddp._get_ddp_logging_data()
+    seen.append(data["iteration"])
+    if data["iteration"] == i and i:
+        assert start <= data["forward_compute_time_start"] <= data["backward_compute_time_start"] <= data["backward_compute_time_end"] <= time.time_ns()
+        assert data["backward_compute_time_start"] <= data["backward_comm_time_start"] <= data["backward_comm_time_end"]
+        assert min(data["backward_compute_time"], data["backward_comm_time"]) >= data["backward_compute_comm_overlap_time"] >= 0
+        assert data["forward_compute_time"] >= 1 and data["backward_comm_time"] >= 1
+assert seen == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 12, 12, 12, 12, 16, 16], seen
+expected = {"world_size": 2, "rank": RANK, "module_name": "Sequential", "dtypes": "double, float", "num_parameter_tensors": 4, "device_ids": "", "output_device": -1,
+            "broadcast_buffers": 0, "bucket_cap_bytes": 1 << 20, "total_parameter_size_bytes": 28 * 4 + 10 * 8, "bucket_sizes": "80, 112", "has_rebuilt_buckets": 1,
+            "rebuilt_bucket_sizes": "80, 112", "backend_name": "gloo", "master_addr": "127.0.0.1", "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES", "N/A")}
+assert {k: data[k] for k in expected} == expected, {k: (data[k], v) for k, v in expected.items() if data[k] != v}
+assert sorted(map(int, data["prev_iteration_grad_ready_order_indices"].split(", "))) == [0, 1, 2, 3]
+assert data["rebuilt_per_bucket_param_indices"].replace(",", "").split() == data["prev_iteration_grad_ready_order_indices"].split(", ")
+assert 0 < data["avg_backward_comm_time"] < 60e9 and "comm_hook" not in data and "has_error" not in data
+raised(lambda: ddp._set_static_graph(), "before training loop starts")
+data = ddp._get_ddp_logging_data()
+assert data["has_error"] == 1 and "before training loop starts" in data["error"]
+def hook(state, bucket):
+    return dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+ddp.register_comm_hook(None, hook)
+assert ddp._get_ddp_logging_data()["comm_hook"] == "hook"
+raised(lambda: ddp._set_ddp_runtime_logging_sample_rate(0), "ValueError", "got 0")
+print("ok")
+"""
+
+
+def test_logs():
+    assert run_ranks(LOGS, 2) == ["ok\n"] * 2

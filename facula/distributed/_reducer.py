@@ -78,6 +78,7 @@ class Reducer:
         )  # fmt: skip
         self._tell_options()
         self._make_buckets(range(len(self._parameters) - 1, -1, -1))
+        self.first_sizes = self.sizes()
 
     def _tell_options(self) -> None:
         self._native.set_options(self._divisor, self._hook is not None, self._static_graph)
@@ -137,6 +138,10 @@ class Reducer:
             GradBucket(self._native, index, [self._parameters[number][1] for number in group], index == len(groups) - 1)
             for index, group in enumerate(groups)
         ]
+
+    def sizes(self) -> list[int]:
+        """Bytes of the gradients of each bucket."""
+        return [sum(parameter.nbytes for parameter in bucket.parameters()) for bucket in self._buckets]
 
     def rebuild(self) -> None:
         """Orders the buckets as gradients came in the first pass of rank 0; all processes must call it."""

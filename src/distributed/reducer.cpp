@@ -1,6 +1,7 @@
 #include "distributed/reducer.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "autograd/engine.h"
 #include "functions.h"
@@ -8,6 +9,8 @@
 
 namespace facula::distributed {
 namespace {
+
+int64_t nanoseconds() { return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 bool holds(const Tensor& storage, const Tensor& grad) {
   return storage.defined() && grad.defined() && grad.storage() == storage.storage();
@@ -214,6 +217,7 @@ void Reducer::begin_pass() {
     pass->reducer->end_pass();
   });
   running_ = true;
+  now_ = {.first = nanoseconds()};
   scale_ = hooked_ ? 1 : 1 / divisor_;
   counting_ = static_ && !counted_;
   next_ = 0;
@@ -243,6 +247,7 @@ void Reducer::launch_ready() {
 
 void Reducer::launch(size_t number) {
   Bucket& bucket = buckets_[number];
+  if (!now_.summing) now_.summing = nanoseconds();
   bucket.by_program = hooked_ || (watching() & kWatchObservers);  // which observers follow
   if (bucket.by_program) {
     program_.launch(number, bucket.storage);
@@ -280,7 +285,13 @@ void Reducer::end_pass() {
   reset(false);
 }
 
+Reducer::Times Reducer::times() {
+  const std::scoped_lock lock(mutex_);
+  return done_;
+}
+
 void Reducer::finish() {
+  now_.last = nanoseconds();
   for (Slot& slot : slots_) {
     if (counting_ && slot.used) put(buckets_[slot.bucket], slot);
     else if (slot.left > 0) leave_out(slot);
@@ -291,6 +302,8 @@ void Reducer::finish() {
     land(i);
     give_gradients(buckets_[i]);
   }
+  now_.summed = nanoseconds();
+  done_ = now_;
 }
 
 void Reducer::count_first_pass() {

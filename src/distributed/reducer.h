@@ -54,6 +54,11 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void remove() { removed_ = true; }
 
   int passes() const { return passes_; }
+  /// When, in ns since 1970, the last pass got its first and its last gradient, began to sum and had all sums.
+  struct Times {
+    int64_t first = 0, last = 0, summing = 0, summed = 0;
+  };
+  Times times();
   /// Numbers of the parameters, as their gradients came at first.
   std::vector<int> order();
   /// Takes part in the averages of a pass with zeros.
@@ -120,6 +125,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool counted_ = false;
   double scale_ = 1;
   size_t next_ = 0;  // bucket to sum
+  Times now_, done_;
   CallSite site_;
 };
 

@@ -126,21 +126,31 @@ PyObject* enable(PyObject* self, PyObject* on) {
 }
 PyObject* enabled(PyObject* self, PyObject*) { return PyBool_FromLong(held<ReducerRef>(self)->enabled()); }
 PyObject* passes(PyObject* self, PyObject*) { return PyLong_FromLong(held<ReducerRef>(self)->passes()); }
+PyObject* times(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const ReducerRef reducer = held<ReducerRef>(self);
+    const Reducer::Times t = unlocked([&] { return reducer->times(); });
+    return check(Py_BuildValue("(LLLL)", static_cast<long long>(t.first), static_cast<long long>(t.last),
+                               static_cast<long long>(t.summing), static_cast<long long>(t.summed)));
+  });
+}
 PyObject* remove_hooks(PyObject* self, PyObject*) {
   held<ReducerRef>(self)->remove();
   return none();
 }
 
-PyMethodDef methods[] = {{"set_buckets", set_buckets, METH_O, "(lists): numbers of parameters, bucket by bucket."},
-                         {"gradients", gradients, METH_O, "(bucket): views of its gradients."},
-                         {"order", order, METH_NOARGS, "Numbers of the parameters, as their gradients came at first."},
-                         {"shadow", shadow, METH_NOARGS, "Takes part in the averages of a pass with zeros."},
-                         {"set_options", set_options, METH_VARARGS, "(divisor, hooked, static)"},
-                         {"enable", enable, METH_O, "(bool): whether the next pass is averaged."},
-                         {"enabled", enabled, METH_NOARGS, "Whether it is."},
-                         {"passes", passes, METH_NOARGS, "How many passes were averaged."},
-                         {"remove", remove_hooks, METH_NOARGS, "Leaves the parameters alone from now on."},
-                         {}};
+PyMethodDef methods[] = {
+    {"set_buckets", set_buckets, METH_O, "(lists): numbers of parameters, bucket by bucket."},
+    {"gradients", gradients, METH_O, "(bucket): views of its gradients."},
+    {"order", order, METH_NOARGS, "Numbers of the parameters, as their gradients came at first."},
+    {"shadow", shadow, METH_NOARGS, "Takes part in the averages of a pass with zeros."},
+    {"set_options", set_options, METH_VARARGS, "(divisor, hooked, static)"},
+    {"enable", enable, METH_O, "(bool): whether the next pass is averaged."},
+    {"enabled", enabled, METH_NOARGS, "Whether it is."},
+    {"passes", passes, METH_NOARGS, "How many passes were averaged."},
+    {"times", times, METH_NOARGS, "Of the last pass: first and last gradient, sums begun and done."},
+    {"remove", remove_hooks, METH_NOARGS, "Leaves the parameters alone from now on."},
+    {}};
 
 PyMethodDef functions[] = {
     {"_dist_reducer", make_reducer, METH_VARARGS,

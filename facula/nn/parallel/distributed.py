@@ -8,6 +8,7 @@ import facula
 
 from ..modules.batchnorm import _world_size
 from ..modules.module import Module
+from . import _ddp_logging
 
 __all__ = ["DistributedDataParallel"]
 
@@ -103,6 +104,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         self.reducer = None
         self._divide_by_initial_world_size = True
         self._buffer_hook = None
+        self._record = _ddp_logging.Record()
         if _world_size(self.process_group) > 1:
             self._begin(init_sync)
 
@@ -200,6 +202,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
                 self._agree_on_sync(averages)
             if averages:
                 self.reducer.rebuild()
+                self._record.forward_begins(self.reducer)
             self.reducer.enabled = averages
 
     def _notify_join(self) -> None:
@@ -274,30 +277,24 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     def _set_static_graph(self) -> None:
         if self.reducer is not None and self.reducer._passes and not self.static_graph:
-            raise RuntimeError(
+            self._record.error = RuntimeError(
                 "_set_static_graph: it should be called before training loop starts, "
                 f"got it after {self.reducer._passes} backward passes"
             )
+            raise self._record.error
         self.static_graph = True
         if self.reducer is not None:
             self.reducer.static_graph = True
 
     def _get_ddp_logging_data(self) -> dict:
-        """Settings, as PyTorch's logs name them."""
-        reducer = self.reducer
-        return {
-            "world_size": 1 if reducer is None else reducer.world_size,
-            "module_name": type(self.module).__name__,
-            "broadcast_buffers": self.broadcast_buffers,
-            "bucket_cap_bytes": self.bucket_bytes_cap,
-            "find_unused_parameters": self.find_unused_parameters,
-            "gradient_as_bucket_view": self.gradient_as_bucket_view,
-            "static_graph": self.static_graph,
-            "num_parameter_tensors": len(self._named_parameters()),
-            "bucket_sizes": "" if reducer is None else ", ".join(
-                str(sum(p.nbytes for p in bucket.parameters())) for bucket in reducer._buckets),
-            "has_rebuilt_buckets": reducer is not None and reducer.was_rebuilt,
-        }  # fmt: skip
+        """Settings, buckets and times, as PyTorch's logs name them."""
+        return _ddp_logging.described(self)
+
+    def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
+        """From the tenth pass on, of how many one is looked at. Default: 100."""
+        if sample_rate < 1:
+            raise ValueError(f"_set_ddp_runtime_logging_sample_rate: must be positive, got {sample_rate}")
+        self._record.rate = int(sample_rate)
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore) -> None:
