@@ -142,6 +142,37 @@ def test_collectives_over_the_network():
     assert run_ranks(code, 2) == ["ok\n"] * 2
 
 
+EARLY = INIT + """
+# messages that come long before anybody waits for them, and are waited for in the other order
+for count, n in ((3, 10), (300, 10), (100, 20_000), (70, 100_000)):
+    dist.barrier()
+    if RANK == 0:
+        works = [dist.isend(facula.full((n,), float(i)), 1, tag=i) for i in range(count)]
+        [w.wait() for w in works]
+    else:
+        time.sleep(0.1)
+        for i in reversed(range(count)):
+            got = facula.empty(n)
+            dist.recv(got, 0, tag=i)
+            assert (got == i).all()
+# two groups, in another order on each rank
+pair = dist.new_group([0, 1])
+x, y = facula.ones(500_000), facula.ones(500_000)
+works = []
+for group, tensor in ((pair, x), (None, y))[:: 1 if RANK else -1]:
+    works.append(dist.all_reduce(tensor, group=group, async_op=True))
+    time.sleep(0.05)
+[w.wait() for w in works]
+assert (x == 2).all() and (y == 2).all()
+print("ok")
+"""
+
+
+@pytest.mark.parametrize("machines", ["", "os.environ['FACULA_DIST_MACHINE'] = f'machine{RANK}'\n"])
+def test_messages_that_come_early(machines):
+    assert run_ranks(machines + EARLY, 2) == ["ok\n"] * 2
+
+
 ASYNC = INIT + """
 everyone = range(SIZE)
 tensors = [facula.full((1000 * (i + 1),), float(RANK + i)) for i in range(20)]

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -131,11 +132,19 @@ std::string interface_to(const std::string& host, int port) {
   return name;
 }
 
-void choose_network(const Store& store) {
+bool has_devices(const char* kind) {
   std::error_code error;
-  const bool infiniband = !std::filesystem::is_empty("/sys/class/infiniband", error) && !error;
-  if (!infiniband) set_default("MPIR_CVAR_CH4_NETMOD", "ofi");  // over plain TCP many times faster than UCX
-  set_default("UCX_ERROR_SIGNALS", "");                         // crashes are Python's to report
+  return !std::filesystem::is_empty(kind, error) && !error;
+}
+/// Whether there is nothing faster between machines.
+bool only_tcp() {
+  const auto kinds = {"/sys/class/infiniband", "/sys/class/cxi", "/sys/class/cxi_user"};
+  return std::none_of(kinds.begin(), kinds.end(), has_devices);
+}
+
+void choose_network(const Store& store) {
+  if (!has_devices("/sys/class/infiniband")) set_default("MPIR_CVAR_CH4_NETMOD", "ofi");  // many times faster than UCX
+  set_default("UCX_ERROR_SIGNALS", "");  // crashes are Python's to report
   std::string name;
   for (const char* variable : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"})
     if (const char* given = std::getenv(variable); given && name.empty()) name = given;
@@ -164,6 +173,23 @@ class Setting {
   std::string before_;
   bool had_ = false;
 };
+
+/// libfabric's own messages over TCP cost a third less than those of the layer that MPICH takes (ofi_rxm), but as it
+/// comes it keeps only 64 that nobody waits for yet, and a rank that waits for a later one hangs. Those of more than
+/// 256 KiB are announced first, so that they take no memory.
+std::optional<std::string> tcp_provider() {
+  const char* given = std::getenv("FI_PROVIDER");
+  if (given || !only_tcp()) return given ? std::optional<std::string>(given) : std::nullopt;
+  set_default("FI_TCP_MAX_SAVED", std::to_string(std::numeric_limits<int>::max()));
+  set_default("FI_TCP_MAX_SAVED_SIZE", std::to_string(256 << 10));
+  return "tcp";
+}
+
+/// Up to so many bytes every rank adds up whole vectors of others, above that it adds up its part and gathers the rest:
+/// fewer messages against fewer bytes. With two ranks the bytes are the same.
+void choose_sums(int size) {
+  set_default("MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE", std::to_string(size > 2 ? 32 << 10 : 64 << 20));
+}
 
 // ---- joining
 
@@ -202,6 +228,8 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   for (const Card& card : cards) machines.push_back(card.machine);
   job.mapping = process_mapping(machines);
   choose_network(*store);
+  choose_sums(size);
+  const Setting provider("FI_PROVIDER", tcp_provider());  // NCCL may want another one
   const std::string name = job.name;
   const Setting fd("PMI_FD", std::to_string(serve_pmi(store->clone(), std::move(job))));
   const Setting ranks("PMI_RANK", std::to_string(rank)), sizes("PMI_SIZE", std::to_string(size));
