@@ -410,7 +410,7 @@ NAMES = {
         "torch.cuda.memory": """
             caching_allocator_disabled caching_allocator_enable
             """,
-        "torch.cuda.nccl": "all_gather all_reduce broadcast reduce reduce_scatter",
+        "torch.cuda.nccl": "init_rank",
         "torch.cuda.profiler": "init",
     },
     "devices": {

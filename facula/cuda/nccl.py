@@ -1,6 +1,20 @@
-"""NCCL, by which `facula.distributed` moves tensors between devices."""
+"""NCCL, by which `facula.distributed` moves tensors between devices, and a program among its own devices."""
 
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import facula
 from facula import _C
+
+__all__ = ["all_gather", "all_reduce", "broadcast", "reduce", "reduce_scatter"]
+
+SUM = 0
+
+# NCCL's operations, as collectives of Facula's are numbered
+_OPERATIONS = {0: 0, 1: 2, 2: 4, 3: 3, 4: 1}
+_ALL_REDUCE, _REDUCE, _BROADCAST, _ALL_GATHER, _REDUCE_SCATTER = 0, 1, 2, 3, 6
 
 
 def is_available(tensors=()):
@@ -17,6 +31,85 @@ def version():
     """(major, minor, patch). DistBackendError without NCCL."""
     number = _C._dist_nccl_version()
     return number // 10000, number % 10000 // 100, number % 100
+
+
+def unique_id():
+    """The bytes by which ranks of a communicator find each other."""
+    return _C._dist_nccl_unique_id()
+
+
+def _sequence(name, tensors) -> list:
+    if isinstance(tensors, facula.Tensor) or not hasattr(tensors, "__iter__"):
+        raise TypeError(f"nccl.{name}: expected a tensor on each device, in a sequence, got {type(tensors).__name__}")
+    return list(tensors)
+
+
+def _run(name, kind, inputs, outputs, op=SUM, root=0, streams=None, comms=None) -> None:
+    if comms is not None:
+        raise NotImplementedError(f"nccl.{name}: communicators are made by devices, got comms={type(comms).__name__}")
+    if op not in _OPERATIONS:
+        raise ValueError(f"nccl.{name}: operations are from 0 (SUM) to 4 (AVG), got {op!r}")
+    if streams is not None and len(streams) != len(inputs):
+        raise ValueError(f"nccl.{name}: expected a stream, or None, for each of {len(inputs)} tensors, got {len(streams)}")
+    with contextlib.ExitStack() as stack:
+        for stream in streams or ():
+            if stream is not None:
+                stack.enter_context(facula.cuda.stream(stream))
+        _C._dist_nccl_run(kind, inputs, outputs, _OPERATIONS[op], root)
+
+
+def all_reduce(inputs, outputs=None, op=SUM, streams=None, comms=None) -> None:
+    """Sums tensors of several devices (or another `op`: 1 multiplies, 2 and 3 take the greatest and the least, 4 averages).
+
+    Args:
+        inputs: a tensor on each device.
+        outputs: where results are written. Default: into the inputs.
+        streams: of each device, in which it runs. Default: the current ones.
+        comms: not supported.
+    """
+    inputs = _sequence("all_reduce", inputs)
+    outputs = inputs if outputs is None else _sequence("all_reduce", outputs)
+    _same_number("all_reduce", inputs, outputs)
+    _run("all_reduce", _ALL_REDUCE, inputs, outputs, op, 0, streams, comms)
+
+
+def _same_number(name, inputs, outputs) -> None:
+    if len(inputs) != len(outputs):
+        raise ValueError(f"nccl.{name}: expected an output for each of {len(inputs)} inputs, got {len(outputs)}")
+
+
+def reduce(inputs, output=None, root=0, op=SUM, streams=None, comms=None, *, outputs=None) -> None:
+    """As `all_reduce`, with the result on the device of `inputs[root]` only: in `output`, or that input."""
+    inputs = _sequence("reduce", inputs)
+    if outputs is not None and output is not None:
+        raise ValueError("nccl.reduce: output and outputs cannot both be given, got both")
+    listed = outputs if outputs is not None else output if isinstance(output, (list, tuple)) else None
+    if not 0 <= root < len(inputs):
+        raise ValueError(f"nccl.reduce: there are {len(inputs)} tensors, got root {root}")
+    if listed is not None:
+        warnings.warn("nccl.reduce: give one tensor as output, instead of a list", FutureWarning, stacklevel=2)
+        output = listed[root]
+    _run("reduce", _REDUCE, inputs, [inputs[root] if output is None else output], op, root, streams, comms)
+
+
+def broadcast(inputs, root=0, streams=None, comms=None) -> None:
+    """Writes `inputs[root]` into all inputs."""
+    inputs = _sequence("broadcast", inputs)
+    _run("broadcast", _BROADCAST, inputs, inputs, SUM, root, streams, comms)
+
+
+def all_gather(inputs, outputs, streams=None, comms=None) -> None:
+    """Writes all inputs, one behind the other, into each output."""
+    inputs, outputs = _sequence("all_gather", inputs), _sequence("all_gather", outputs)
+    _same_number("all_gather", inputs, outputs)
+    _run("all_gather", _ALL_GATHER, inputs, outputs, SUM, 0, streams, comms)
+
+
+def reduce_scatter(inputs, outputs, op=SUM, streams=None, comms=None) -> None:
+    """As `all_reduce`; each output gets its part of the result."""
+    inputs, outputs = _sequence("reduce_scatter", inputs), _sequence("reduce_scatter", outputs)
+    _same_number("reduce_scatter", inputs, outputs)
+    _run("reduce_scatter", _REDUCE_SCATTER, inputs, outputs, op, 0, streams, comms)
 
 
 def __getattr__(name):

@@ -88,6 +88,8 @@ class Engine {
 
   /// One step towards a group that can transfer at once; whether it can.
   virtual bool connect(int, Device) { return true; }
+  /// Whether the transfer can be queued at once.
+  virtual bool is_connected(int, const Transfer&) { return true; }
   /// Where the transfer is queued.
   virtual Stream stream(int, const Transfer&) { return {}; }
   /// Throws if something went wrong since a transfer was queued.

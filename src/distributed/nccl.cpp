@@ -14,117 +14,16 @@
 #include <thread>
 #include <utility>
 
-#include "cuda/abi_nccl.h"
-#include "cuda/collectives.h"
-#include "cuda/device.h"
 #include "distributed/engine.h"
+#include "distributed/nccl_library.h"
 #include "distributed/socket.h"
 #include "distributed/store.h"
 
 namespace facula::distributed {
+
+using namespace nccl_library;
+
 namespace {
-
-struct Functions {
-#define X(name, ...) ncclResult_t (*name)(__VA_ARGS__) = nullptr;
-  FACULA_NCCL_FUNCTIONS(X)
-#undef X
-#define X(name, ...) const char* (*name)(__VA_ARGS__) = nullptr;
-  FACULA_NCCL_TEXTS(X)
-#undef X
-};
-
-cuda::Loaded<Functions> load() {
-  cuda::Loaded<Functions> l;
-  const cuda::OpenedLibrary& library = cuda::opened_collectives();
-#define X(name, ...) FACULA_FIND(l, library, name)
-  FACULA_NCCL_FUNCTIONS(X)
-  FACULA_NCCL_TEXTS(X)
-#undef X
-  return l;
-}
-const cuda::Loaded<Functions>& loaded() {
-  static const cuda::Loaded<Functions> l = load();
-  return l;
-}
-const Functions& nccl() { return loaded().table; }
-
-[[noreturn]] void report(ncclResult_t result, const char* call, ncclComm_t comm) {
-  const char* more = comm ? nccl().ncclGetLastError(comm) : nullptr;
-  fail(Trouble::Backend, call, ": NCCL says: ", nccl().ncclGetErrorString(result), more && *more ? ": " : "",
-       more ? more : "");
-}
-void check(ncclResult_t result, const char* call, ncclComm_t comm = nullptr) {
-  if (result != ncclSuccess && result != ncclInProgress) report(result, call, comm);
-}
-
-ncclConfigBegin config() { return {kNcclConfigSize, kNcclConfigMagic, kNcclConfigVersion, 0}; }
-
-struct Number {  // how NCCL sees a dtype
-  ncclDataType_t type;
-  size_t each = 1;
-};
-Number number_of(DType dtype) {
-  switch (dtype) {
-    case DType::Int8: return {ncclInt8};
-    case DType::Int32: return {ncclInt32};
-    case DType::UInt32: return {ncclUint32};
-    case DType::Int64: return {ncclInt64};
-    case DType::UInt64: return {ncclUint64};
-    case DType::Float16: return {ncclFloat16};
-    case DType::BFloat16: return {ncclBfloat16};
-    case DType::Float32: return {ncclFloat32};
-    case DType::Float64: return {ncclFloat64};
-    case DType::Complex64: return {ncclFloat32, 2};
-    case DType::Complex128: return {ncclFloat64, 2};
-    default: return {ncclUint8};
-  }
-}
-
-/// Of bytes that are 0 or 1 sums are "any", products "all".
-ncclRedOp_t op_of(DType dtype, Reduction reduction) {
-  const bool flags = dtype == DType::Bool;
-  switch (reduction) {
-    case Reduction::Max:
-    case Reduction::BitOr: return ncclMax;
-    case Reduction::Min:
-    case Reduction::BitAnd: return ncclMin;
-    case Reduction::Product: return flags ? ncclMin : ncclProd;
-    case Reduction::Avg: return ncclAvg;
-    default: return flags ? ncclMax : ncclSum;
-  }
-}
-
-class DeviceStreams {
- public:
-  Stream take(int device) {
-    std::lock_guard lock(mutex_);
-    auto& free = free_[device];
-    if (free.empty()) {
-      cuda::DeviceGuard guard(device);
-      int least = 0, greatest = 0;
-      FACULA_CUDA_CALL(cuCtxGetStreamPriorityRange, &least, &greatest);
-      CUstream made = nullptr;
-      FACULA_CUDA_CALL(cuStreamCreateWithPriority, &made, CU_STREAM_NON_BLOCKING, greatest);
-      return {{DeviceType::CUDA, static_cast<int8_t>(device)}, reinterpret_cast<uint64_t>(made)};
-    }
-    const Stream stream = free.back();
-    free.pop_back();
-    return stream;
-  }
-  void give_back(Stream stream) {
-    std::lock_guard lock(mutex_);
-    free_[stream.device.index].push_back(stream);
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<int, std::vector<Stream>> free_;
-};
-/// Streams are few and stay: those of failed communicators may never end.
-DeviceStreams& streams() {
-  static DeviceStreams& s = *new DeviceStreams;
-  return s;
-}
 
 enum class Stage : uint8_t { Connecting, Launching, Settling };
 struct Pending {
@@ -230,12 +129,13 @@ class NcclEngine final : public Engine {
     Channel& c = channel(group, {.kind = Kind::Barrier, .device = device});
     return is_connected(c);
   }
+  bool is_connected(int group, const Transfer& t) override { return channel(group, t).connected; }
   Stream stream(int group, const Transfer& t) override { return channel(group, t).stream; }
 
   /// Throws what went wrong with what is queued.
   void look(int group, const Transfer& t) override {
     Channel& c = channel(group, t);
-    if (c.comm && !c.dead) settled(c, "the collective");
+    if (c.comm && !c.dead) settled(c.comm, "the collective");
   }
 
  private:
@@ -256,7 +156,7 @@ class NcclEngine final : public Engine {
       slot->rank = message ? t.kind == Kind::Recv : members.rank;
       slot->size = message ? 2 : size;
       slot->device = t.device.index;
-      slot->stream = streams().take(t.device.index);
+      slot->stream = take_stream(t.device.index);
     }
     FACULA_CHECK(slot->device == t.device.index, ErrorKind::Value,
                  "a group's tensors of one process are on one device, ", slot->stream.device,
@@ -289,7 +189,7 @@ class NcclEngine final : public Engine {
     split_->rank = static_cast<int>(here - ranks.begin());
     split_->size = static_cast<int>(ranks.size());
     split_->device = parent.device;
-    split_->stream = streams().take(parent.device);
+    split_->stream = take_stream(parent.device);
     split_->comm = made;
   }
 
@@ -297,7 +197,7 @@ class NcclEngine final : public Engine {
     if (c.dead) fail(Trouble::Backend, "the communicator was given up");
     if (c.connected) return true;
     if (!c.comm && !begin(c)) return false;
-    return c.connected = settled(c, "ncclCommInitRankConfig");
+    return c.connected = settled(c.comm, "ncclCommInitRankConfig");
   }
   /// Once the id is known: who is first makes it.
   bool begin(Channel& c) {
@@ -318,15 +218,6 @@ class NcclEngine final : public Engine {
     check(nccl().ncclCommInitRankConfig(&c.comm, c.size, id, c.rank, &how), "ncclCommInitRankConfig");
     return true;
   }
-  /// Whether the communicator may be called again.
-  static bool settled(const Channel& c, const char* call) {
-    ncclResult_t state = ncclSuccess;
-    check(nccl().ncclCommGetAsyncError(c.comm, &state), "ncclCommGetAsyncError", c.comm);
-    if (state == ncclInProgress) return false;
-    check(state, call, c.comm);
-    return true;
-  }
-
   // ---- transfers
 
   bool advance(Channel& c, Pending& p) {
@@ -335,13 +226,13 @@ class NcclEngine final : public Engine {
       p.stage = Stage::Launching;
     }
     if (p.stage == Stage::Launching) {
-      if (!settled(c, "the collective before it")) return false;
+      if (!settled(c.comm, "the collective before it")) return false;
       cuda::DeviceGuard guard(c.device);
       if (p.transfer.after) p.transfer.after->block(c.stream);
       p.stage = Stage::Settling;
       if (launch(c, p.transfer) == ncclSuccess) return true;
     }
-    return settled(c, "the collective");
+    return settled(c.comm, "the collective");
   }
 
   ncclResult_t launch(const Channel& c, const Transfer& t) {
@@ -457,7 +348,7 @@ class NcclEngine final : public Engine {
       if (nccl().ncclCommFinalize(c.comm) == ncclInProgress) return false;
     }
     nccl().ncclCommDestroy(c.comm);
-    streams().give_back(c.stream);
+    give_back(c.stream);
     c.dead = true;
     return true;
   }
@@ -488,7 +379,7 @@ class NcclEngine final : public Engine {
 
 std::string why_no_nccl() {
   if (!cuda::is_available()) return cuda::why_unavailable();
-  return loaded().error;
+  return why_not_opened();
 }
 
 int nccl_version() {

@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "core/kernel.h"
 #include "cuda/allocator.h"
+#include "cuda/graph.h"
 #include "ops/copies.h"
 
 namespace facula::distributed {
@@ -320,10 +321,11 @@ Operation::Operation(Call c, int rank, int size, bool nccl) : call(std::move(c))
   if (!device.is_cpu()) {
     FACULA_CHECK(device.is_cuda(), ErrorKind::Value, call.name,
                  ": tensors of processes are on the CPU or on CUDA devices, got one on ", device);
-    FACULA_CHECK(!cuda::is_capturing(device.index), ErrorKind::Runtime, call.name,
-                 ": a collective cannot be captured in a graph, got a call while one is captured");
-    route = nccl ? Route::Device : Route::Staged;
     caller = current_stream(device);
+    captured = cuda::is_captured(caller);
+    FACULA_CHECK(nccl || !captured, ErrorKind::Runtime, call.name,
+                 ": without NCCL a collective cannot be captured in a graph, got a call while one is captured");
+    route = nccl ? Route::Device : Route::Staged;
   }
   FACULA_CHECK(!reduces(call.kind) || can_reduce(dtype, call.reduction), ErrorKind::Type, call.name, ": ",
                kReductionNames[static_cast<int>(call.reduction)], " does not go with this dtype, got ", dtype);

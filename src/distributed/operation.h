@@ -60,6 +60,7 @@ struct Operation {
   Call call;
   Route route = Route::Host;
   Device device = kCPU;
+  bool captured = false;     // in a graph: its replays do it
   Stream caller;             // whose work comes before, where the route is not Host
   cuda::Event ready, moved;  // of Route::Device: the inputs are there, the outputs are
   DType dtype = DType::UInt8;

@@ -256,19 +256,21 @@ void World::leave_to_device(Group& group, Operation& op) {
     const StreamGuard guard(side);
     for (const auto& f : op.finish) f();
   }
+  op.moved.record(side);
+  op.finish.clear();
+  if (op.captured) return;  // the memory stays until the capture waits for it
   for (auto* tensors : {&op.memory, &op.call.in, &op.call.out}) {
     use_on(*tensors, side);
     for (Tensor& t : *tensors) t = {};  // the allocator knows that the stream uses it
   }
-  op.moved.record(side);
   op.memory.clear();
-  op.finish.clear();
   op.phase.store(Phase::OnDevice, std::memory_order_release);
 }
 
 /// Whether what was left to the device is done.
 bool World::look(Group& group, Operation& op) {
   if (op.done()) return true;
+  const cuda::RelaxedCapture relaxed;  // another thread may be capturing a graph
   try {
     if (op.moved.is_done()) {
       complete(group, op);
@@ -366,6 +368,9 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
   const std::string& broken = !broken_.empty() ? broken_ : group->broken;
   if (!broken.empty())
     fail(Trouble::Backend, op->call.name, ": the group ", group->name, " cannot be used any more: ", broken);
+  if (op->captured && !op->plan.empty() && !device_engine_->is_connected(group->device_id, op->plan[0]))
+    fail(Trouble::Backend, op->call.name, ": the devices of the group ", group->name,
+         " are not connected yet: run it once before a graph is captured, got a capture");
   ++submitted_;
   if (is_point_to_point(op->call.kind)) {
     op->sequence = ++group->messages;
@@ -549,6 +554,7 @@ bool World::move_on(Group& group, Operation& op) {
   }
   if (op.route == Route::Device) {
     leave_to_device(group, op);
+    if (op.captured) complete(group, op);
     return true;
   }
   if (op.call.kind == Kind::Recv && op.received.bytes >= 0 && op.received.bytes != op.plan[0].count)
@@ -571,7 +577,7 @@ void World::complete(Group& group, Operation& op) {
     group.finished = std::max(group.finished, op.sequence);  // a device may be behind the host
     group.last = op.call.name;
   }
-  op.memory.clear();
+  if (!op.captured) op.memory.clear();
   op.finish.clear();
   op.phase.store(Phase::Done, std::memory_order_release);
 }

@@ -17,6 +17,8 @@ FACULA_NCCL_FUNCTIONS(DECLARE)
 FACULA_NCCL_TEXTS(DECLARE)
 #undef DECLARE
 
+extern "C" CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status);
+
 using namespace facula::emulator;
 using namespace facula::emulator::nccl;
 
@@ -51,20 +53,24 @@ struct Group {
 };
 thread_local Group group;
 
-/// What the calls of one communicator do on its stream: collectives one after another, messages together.
-std::function<void()> work_of(const CommPointer& comm, const std::vector<Call>& calls, bool together) {
-  std::vector<Call> messages;
-  std::vector<std::pair<Call, uint64_t>> collectives;
-  for (const Call& c : calls)
-    if (is_message(c.kind)) messages.push_back(c);
-    else collectives.emplace_back(c, ++comm->collectives);
-  ++comm->running;
-  return [comm, messages, collectives, together] {
-    for (const auto& [call, number] : collectives)
-      if (!comm->aborted) comm->run_collective(call, number);
+/// What the calls of one communicator do on its stream: collectives one after another, messages together. As a part of
+/// a graph it is done at each replay.
+std::function<void()> work_of(const CommPointer& comm, const std::vector<Call>& calls, bool together, bool captured) {
+  std::vector<Call> messages, collectives;
+  for (const Call& c : calls) (is_message(c.kind) ? messages : collectives).push_back(c);
+  if (!captured) ++comm->running;
+  return [comm, messages, collectives, together, captured] {
+    if (captured) ++comm->running;
+    for (const Call& call : collectives)
+      if (!comm->aborted) comm->run_collective(call, ++comm->collectives);
     if (!messages.empty() && !comm->aborted) comm->run_messages(messages, together);
     --comm->running;
   };
+}
+
+bool is_captured(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 ncclResult_t launch(const std::vector<Queued>& calls, bool together) {
@@ -79,7 +85,10 @@ ncclResult_t launch(const std::vector<Queued>& calls, bool together) {
     std::function<void()> work;
     {
       std::lock_guard<std::mutex> guard(comm->mutex);
-      work = work_of(comm, of, together);
+      const bool captured = is_captured(comm->stream);
+      if (captured && !comm->began)
+        return wrong("ncclGroupEnd", "the first call of a communicator, while a graph is captured", ncclInvalidUsage);
+      work = work_of(comm, of, together, captured);
       if (!comm->began) {  // it connects now
         comm->began = true;
         comm->state = State::Holding;

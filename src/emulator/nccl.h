@@ -87,7 +87,8 @@ struct Comm {
   std::vector<std::function<void()>> held;
   std::map<int, std::pair<ncclDataType_t, double>> own_ops;
   int last_op = ncclAvg;
-  uint64_t collectives = 0, splits = 0;
+  std::atomic<uint64_t> collectives{0};
+  uint64_t splits = 0;
   std::array<uint64_t, kMostRanks> sent{}, received{};
   std::shared_ptr<Comm> parent;  // that it is split off
   uint64_t split = 0;

@@ -5,6 +5,7 @@
 
 #include "distributed/control.h"
 #include "distributed/mpi_library.h"
+#include "distributed/nccl_devices.h"
 #include "distributed/world.h"
 #include "python/bindings.h"
 #include "python/distributed_objects.h"
@@ -388,6 +389,27 @@ PyObject* version_of_nccl(PyObject*, PyObject*) {
   return guarded([&] { return check(PyLong_FromLong(unlocked([] { return nccl_version(); }))); });
 }
 
+PyObject* run_among_devices(PyObject*, PyObject* args) {
+  return guarded([&] {
+    int kind, reduction, root;
+    PyObject *in, *out;
+    take(args, "iOOii", &kind, &in, &out, &reduction, &root);
+    FACULA_CHECK(kind >= 0 && kind <= static_cast<int>(Kind::Recv) && reduction >= 0 && reduction < kReductions,
+                 ErrorKind::Value, "nccl: unknown collective or operation, got ", kind, " and ", reduction);
+    const std::vector<Tensor> inputs = arg_tensors(in), outputs = arg_tensors(out);
+    unlocked(
+        [&] { run_on_devices(static_cast<Kind>(kind), inputs, outputs, static_cast<Reduction>(reduction), root); });
+    return none();
+  });
+}
+
+PyObject* id_for_nccl(PyObject*, PyObject*) {
+  return guarded([&] {
+    const std::string id = unlocked([] { return nccl_unique_id(); });
+    return check(PyBytes_FromStringAndSize(id.data(), static_cast<Py_ssize_t>(id.size())));
+  });
+}
+
 PyObject* mpi_candidates(PyObject*, PyObject* list) {
   return guarded([&] {
     const Owned items(check(snapshot(list, "expected a list of files")));
@@ -410,6 +432,9 @@ PyMethodDef functions[] = {
     {"_dist_mpi_candidates", mpi_candidates, METH_O, "(files): where an MPI library may be."},
     {"_dist_why_no_nccl", why_no_nccl_text, METH_NOARGS, "Why there is no NCCL; empty with one."},
     {"_dist_nccl_version", version_of_nccl, METH_NOARGS, "A number."},
+    {"_dist_nccl_run", run_among_devices, METH_VARARGS,
+     "(kind, inputs, outputs, reduction, root): a collective among devices of this process."},
+    {"_dist_nccl_unique_id", id_for_nccl, METH_NOARGS, "Bytes."},
     {"_dist_mpi", mpi_found_at, METH_NOARGS, "The file of the MPI library that is used; empty without one."},
     {}};
 
