@@ -232,8 +232,11 @@ def _environment_flag(name):
 def _load(opened, scope, map_location, mapped, encoding):
     head = bytes(opened.bytes.read(0, min(len(opened.bytes), 512)))
     if looks_like_zip(head):
+        records = ZipReader(opened.bytes)
+        if "constants.pkl" in records and scope.whole_objects:
+            return _load_program(opened, map_location)
         checkpoint = Checkpoint(
-            ZipReader(opened.bytes), default_order=_byte_order(), skip_data=_modes.skip_data
+            records, default_order=_byte_order(), skip_data=_modes.skip_data
         )
         obj = checkpoint.load(scope, restorer(map_location), mapped, encoding)
         opened.bytes.check_whole()
@@ -245,6 +248,13 @@ def _load(opened, scope, map_location, mapped, encoding):
     obj, end = legacy.read(opened.bytes, scope, restorer(map_location), encoding)
     opened.advance(end)
     return obj
+
+
+def _load_program(opened, map_location):
+    from facula.jit import load
+
+    warnings.warn("load: this is a TorchScript archive; jit.load loads it, and so does this call", UserWarning, stacklevel=4)
+    return load(io.BytesIO(bytes(opened.bytes.read(0, len(opened.bytes)))), map_location)
 
 
 def _refuse_tar(head):

@@ -442,7 +442,7 @@ def test_a_package_elsewhere_is_not_imported_for_a_file_beside_the_program(tmp_p
 
 
 def test_a_torchscript_archive_says_what_to_do():
-    with pytest.raises(NotImplementedError, match=r"TorchScript archive.*state_dict\(\)"):
+    with pytest.raises(RuntimeError, match=r"TorchScript archive.*jit\.load"):
         facula.load(archive(b"\x80\2N.", [("constants.pkl", b"\x80\2).")]))
 
 

@@ -324,6 +324,10 @@ class Scope:
             return self._rebuild_from_type(args)
         return builder(*args)
 
+    def takes_bare_value(self, function):
+        """Whether a stream gives this function its argument without a tuple around; members of TorchScript's enums are."""
+        return False
+
     @staticmethod
     def _enum_member(cls, args):
         if not issubclass(cls, classes.enum.Enum) or len(args) != 1:

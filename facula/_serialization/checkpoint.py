@@ -102,9 +102,8 @@ class Checkpoint:
         self._records = records
         self._skip_data = skip_data
         if "constants.pkl" in records:
-            raise NotImplementedError(
-                "load: this is a TorchScript archive (torch.jit.save), whose programs Facula does not read. "
-                "In PyTorch, save torch.jit.load(file).state_dict() and load that here"
+            raise RuntimeError(
+                "load: this is a TorchScript archive (torch.jit.save), which holds a program: load it with jit.load"
             )
         if "data.pkl" not in records or "version" not in records:
             raise RuntimeError("load: this zip file is not a checkpoint: it lacks data.pkl or version")

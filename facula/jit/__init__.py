@@ -1,4 +1,4 @@
-"""TorchScript's decorators and questions. Facula runs Python itself: nothing is compiled, traced or written."""
+"""TorchScript's decorators and questions, and its archives. Facula runs Python itself: nothing is compiled or traced."""
 
 import builtins
 import contextlib
@@ -8,6 +8,7 @@ from typing import Final, TypeVar  # noqa: F401
 import facula
 from facula.futures import Future
 from facula.jit import annotations, scripted  # noqa: F401
+from facula.jit.loaded import load
 from facula.jit.scripted import ScriptFunction, ScriptModule
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "load",
     "last_executed_optimized_graph",
     "onednn_fusion_enabled",
     "optimize_for_inference",

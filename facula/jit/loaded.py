@@ -1,0 +1,145 @@
+"""Modules of TorchScript archives: what `jit.load` gives."""
+
+import contextlib
+import os
+
+import facula
+from facula._serialization import source
+from facula._serialization.errors import UnpicklingError
+from facula._serialization.locations import restorer
+from facula._serialization.zip_reader import ZipReader, looks_like_zip
+
+from .scripted import ScriptModule
+from .torchscript import Archive, ScriptError
+
+_RESERVED = frozenset(vars(facula.nn.Module()))
+_SAVED = ("training", "_is_full_backward_hook")  # of Module's own attributes, what archives hold
+
+
+class LoadedModule(ScriptModule):
+    """A module of an archive: its parameters, buffers, attributes and methods, which are walked (`torchscript/walker.py`)."""
+
+    _script_class = None  # of the class that `module_class` makes
+
+    @classmethod
+    def _empty(cls):
+        made = cls.__new__(cls)
+        facula.nn.Module.__init__(made)
+        return made
+
+    def _fill(self, state):
+        kind = self._script_class
+        for name, value in state.items():
+            if name.startswith("__") or (name in _RESERVED and name not in _SAVED):
+                raise UnpicklingError(f"jit.load: {kind.name} has an attribute {name}, which belongs to Module itself")
+            if name in kind.parameters:
+                self._parameters[name] = value if value is None else _parameter(value)
+            elif name in kind.buffers:
+                self.register_buffer(name, value)
+            elif isinstance(value, facula.nn.Module):
+                self._modules[name] = value
+            elif name == "training":
+                self.training = bool(value)
+            else:
+                self.__dict__[name] = value
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            kind = type(self)._script_class
+            if name in kind.constants:
+                return kind.constants[name]
+            if name in kind.methods:
+                return kind.bound(self, name)
+            raise
+
+    def forward(self, *args, **kwargs):
+        return self._script_class.bound(self, "forward")(*args, **kwargs)
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+    def __getitem__(self, index):
+        return list(self._modules.values())[index] if isinstance(index, int) else self._modules[index]
+
+    def __contains__(self, name):
+        return name in self._modules
+
+    def __reduce__(self):
+        raise NotImplementedError("pickle: a module of a TorchScript archive is not pickled; save its state_dict()")
+
+    @property
+    def original_name(self):
+        """The name of the class in the program that was saved."""
+        return self._script_class.name.rpartition(".")[2]
+
+    def _get_name(self):
+        return "RecursiveScriptModule"
+
+    def extra_repr(self):
+        return f"original_name={self.original_name}"
+
+    def __deepcopy__(self, memo):
+        import copy
+
+        made = type(self)._empty()
+        memo[id(self)] = made
+        for name, value in vars(self).items():
+            made.__dict__[name] = copy.deepcopy(value, memo)
+        return made
+
+
+def _parameter(tensor):
+    wants = tensor.requires_grad
+    return facula.nn.Parameter(tensor.detach(), requires_grad=wants)
+
+
+def module_class(kind, name):
+    """The Python class of a module's class in an archive."""
+    return type(name, (LoadedModule,), {"_script_class": kind, "__module__": "torch.jit._script", "__qualname__": name})
+
+
+@contextlib.contextmanager
+def _opened(f):
+    if isinstance(f, (str, os.PathLike)):
+        if not os.path.exists(f):
+            raise ValueError(f"jit.load: the file {os.fspath(f)} does not exist")
+        with open(f, "rb") as file:
+            yield source.of_file(file)
+    elif hasattr(f, "read"):
+        yield source.MemorySource(f.read())
+    else:
+        raise TypeError(f"jit.load: f must be a path or a binary file, got {type(f).__name__}")
+
+
+def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
+    """Loads a module that `torch.jit.save` wrote; nothing of the file reaches Python's compiler.
+
+    Args:
+        f: a path, or a file object opened for bytes.
+        map_location: where tensors go, as for `load`.
+        _extra_files: a dict; the values of its keys become the contents of the archive's extra files of these names.
+    Returns:
+        A module. Its parameters are `state_dict()`'s; its methods run op by op, and gradients flow through them.
+    Raises:
+        ValueError: there is no such file.
+        RuntimeError: the archive is damaged, or holds what TorchScript has not.
+        pickle.UnpicklingError: its data names what no archive of TorchScript holds.
+        NotImplementedError: when a method calls an op that Facula has not.
+    """
+    with _opened(f) as data:
+        if not looks_like_zip(bytes(data.read(0, min(len(data), 4)))):
+            raise RuntimeError("jit.load: this file is no archive of TorchScript (it is no zip file)")
+        archive = Archive(ZipReader(data), module_class)
+        module = archive.module(restorer(map_location))
+        for name in _extra_files or ():
+            contents = archive.extra(name)
+            if contents is not None:
+                _extra_files[name] = contents
+    if not isinstance(module, facula.nn.Module):
+        raise ScriptError(f"jit.load: the archive holds a {type(module).__name__}, not a module")
+    return module
