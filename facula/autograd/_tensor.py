@@ -6,10 +6,10 @@ from .. import _C
 
 
 def _handle(hooks, hook):
-    from ..utils.hooks import RemovableHandle
+    from ..utils.hooks import RemovableHandle, add_hook
 
     handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
+    add_hook(hooks, handle, hook)
     return handle
 
 

@@ -13,7 +13,7 @@ import facula
 from facula import _C, Tensor
 from facula._C import _watching
 from facula.autograd.profiler import record_function
-from facula.utils.hooks import RemovableHandle
+from facula.utils.hooks import RemovableHandle, add_hook
 
 from . import _rules
 
@@ -50,9 +50,7 @@ def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
 
 def _register(hooks: dict[int, Callable], hook: Callable, prepend: bool = False) -> RemovableHandle:
     handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
+    add_hook(hooks, handle, hook, prepend)
     return handle
 
 

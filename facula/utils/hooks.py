@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import weakref
 from collections import OrderedDict
 from typing import Any
@@ -9,6 +11,26 @@ from typing import Any
 import facula
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks", "BackwardHook"]
+
+# Dicts of hooks are ordered ones, which threads without the interpreter lock cannot change while others read.
+_changing = threading.RLock()
+_takes_turns = getattr(sys, "_is_gil_enabled", lambda: True)
+
+
+def hook_items(hooks: dict) -> list:
+    """(id, hook) of a dict of hooks, oldest first, which other threads may change meanwhile."""
+    if _takes_turns():
+        return list(hooks.items())
+    with _changing:
+        return list(hooks.items())
+
+
+def add_hook(hooks: dict, handle: RemovableHandle, hook: Any, prepend: bool = False) -> None:
+    """Puts a hook under the number of its handle."""
+    with _changing:
+        hooks[handle.id] = hook
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
 
 
 class RemovableHandle:
@@ -24,8 +46,9 @@ class RemovableHandle:
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.hooks_dict_ref = weakref.ref(hooks_dict)
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
+        with _changing:
+            self.id = RemovableHandle.next_id
+            RemovableHandle.next_id += 1
         if extra_dict is None:
             extra_dict = ()
         elif isinstance(extra_dict, dict):
@@ -37,7 +60,8 @@ class RemovableHandle:
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:
-                hooks.pop(self.id, None)
+                with _changing:
+                    hooks.pop(self.id, None)
 
     def __getstate__(self) -> tuple:
         return self.hooks_dict_ref(), self.id, tuple(ref() for ref in self.extra_dict_ref)
@@ -50,7 +74,8 @@ class RemovableHandle:
         self.id = state[1]
         extra = state[2] if len(state) > 2 else ()
         self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
-        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+        with _changing:
+            RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -154,7 +154,7 @@ void check_writable(const Tensor& self, const char* op) {
 void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
   TensorImpl* impl = self.impl();
   if (!impl->base) {
-    AutogradMeta& meta = own_autograd_meta(impl);
+    AutogradMeta& meta = make_autograd_meta(impl);
     set_grad_fn(meta, Ref<Node>::share(node), slot);
     ++meta.generation;
     impl->flags |= node->marks;
@@ -236,7 +236,7 @@ void become_view(const Tensor& self, const Tensor& view) {
   TensorImpl* impl = self.impl();
   if (live_flags(view.impl()) & kRecorded) {
     Edge edge = gradient_edge(view.impl());
-    AutogradMeta& meta = own_autograd_meta(impl);
+    AutogradMeta& meta = make_autograd_meta(impl);
     set_grad_fn(meta, std::move(edge.node), edge.slot);
     ++meta.generation;
   }

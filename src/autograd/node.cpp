@@ -2,6 +2,7 @@
 
 #include "autograd/formulas.h"
 #include "autograd/inplace.h"
+#include "autograd/sharing.h"
 #include "functions.h"
 #include "observe/observer.h"
 
@@ -12,10 +13,28 @@ namespace {
 thread_local uint64_t next_sequence __attribute__((tls_model("initial-exec"))) = 0;
 
 constexpr size_t kStripes = 64;
-SpinLock leaf_locks[kStripes];  // accumulators coming to life and to rest
-SpinLock grad_locks[kStripes];  // .grad of leaves
-SpinLock retained_lock;         // NodeExtra::retained of all nodes
+SpinLock leaf_locks[kStripes];     // accumulators coming to life and to rest
+SpinLock grad_locks[kStripes];     // .grad of leaves
+SpinLock retained_lock;            // NodeExtra::retained of all nodes
+SpinLock history_locks[kStripes];  // grad_fn and slot of tensors
 SpinLock& stripe(SpinLock* locks, const void* p) { return locks[(reinterpret_cast<uintptr_t>(p) >> 6) % kStripes]; }
+
+/// Around the history of a tensor, where others may exchange it.
+class HistoryLock {
+ public:
+  explicit HistoryLock(const AutogradMeta& meta) {
+    if (__builtin_expect(!histories_are_shared.load(std::memory_order_relaxed), 1)) return;
+    lock_ = &stripe(history_locks, &meta);
+    lock_->lock();
+  }
+  ~HistoryLock() {
+    if (lock_) lock_->unlock();
+  }
+  HistoryLock(const HistoryLock&) = delete;
+
+ private:
+  SpinLock* lock_ = nullptr;
+};
 
 // A chain of nodes is taken apart in a loop, not by nested destructors.
 thread_local std::vector<Node*>* pending_deletes __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -214,12 +233,19 @@ Ref<Node> grad_fn(TensorImpl* impl) {
     uint32_t known = meta ? meta->base_generation.load(std::memory_order_acquire) : 0;
     if (base && base->grad_fn && known != base->generation) return regenerate_view_history(impl);
   }
-  return meta ? meta->grad_fn : Ref<Node>();
+  if (!meta) return {};
+  HistoryLock guard(*meta);
+  return meta->grad_fn;
 }
 
 Edge gradient_edge(TensorImpl* impl) {
   if (!(live_flags(impl) & kRecorded)) return {};
-  if (Ref<Node> node = grad_fn(impl)) return {std::move(node), autograd_meta(impl)->slot};
+  if (Ref<Node> node = grad_fn(impl)) {
+    const AutogradMeta& meta = *autograd_meta(impl);
+    HistoryLock guard(meta);
+    if (__builtin_expect(meta.grad_fn == node, 1)) return {std::move(node), meta.slot};
+    if (meta.grad_fn) return {meta.grad_fn, meta.slot};  // exchanged by another thread meanwhile
+  }
   return {accumulator_of(impl), 0};
 }
 
@@ -305,7 +331,8 @@ void set_grad_fn(AutogradMeta& meta, Ref<Node> node, uint32_t slot) {
     if (node) node->extra().retained.emplace_back(slot, &meta);
     else meta.retains_grad = false;
   }
-  meta.grad_fn = std::move(node);
+  HistoryLock guard(meta);
+  std::swap(meta.grad_fn, node);  // the old one dies outside of the lock, with the argument
   meta.slot = slot;
 }
 

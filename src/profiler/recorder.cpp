@@ -124,7 +124,11 @@ class Recorder final : public Observer {
     const int64_t end = now();
     std::vector<Lane> lanes;
     for (auto& lane : lanes_) {
-      for (int32_t index : lane->open) lane->events[static_cast<size_t>(index)].end = end;  // still running
+      for (int32_t index : lane->open) {  // still running: without results
+        Event& event = lane->events[static_cast<size_t>(index)];
+        event.end = end;
+        event.failed = true;
+      }
       lanes.push_back(std::move(static_cast<Lane&>(*lane)));
     }
     return lanes;

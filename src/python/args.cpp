@@ -15,7 +15,8 @@ bool all_items(PyObject* sequence, F&& fits) {
   Py_ssize_t n = PySequence_Fast_GET_SIZE(sequence);
   for (Py_ssize_t i = 0; i < n; ++i) {
     const Item item = list_item(sequence, i);
-    if (!item.get() || !fits(item.get())) return false;
+    if (!item.get()) break;  // the list has become shorter
+    if (!fits(item.get())) return false;
   }
   return true;
 }
@@ -155,7 +156,8 @@ inline bool are_plain_tensors(PyObject* value) {
   if (!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) return false;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
     const Item item = list_item(value, i);
-    if (!item.get() || Py_TYPE(item.get()) != &TensorType) return false;
+    if (!item.get()) break;
+    if (Py_TYPE(item.get()) != &TensorType) return false;
   }
   return true;
 }
@@ -339,9 +341,9 @@ std::vector<Tensor> arg_tensors(PyObject* slot, Layouts layouts) {
   tensors.reserve(static_cast<size_t>(PySequence_Fast_GET_SIZE(slot)));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot); ++i) {
     const Item item = list_item(slot, i);
-    FACULA_CHECK(item.get() && is_tensor(item), ErrorKind::Type,
-                 "list of tensors: an item was replaced during the call, got ",
-                 item.get() ? Py_TYPE(item.get())->tp_name : "a shorter list");
+    if (!item.get()) break;
+    FACULA_CHECK(is_tensor(item), ErrorKind::Type, "list of tensors: an item was replaced during the call, got ",
+                 Py_TYPE(item.get())->tp_name);
     tensors.push_back(tensor_of(item));
   }
   if (layouts == Layouts::Settle) settle_layout(tensors);

@@ -237,7 +237,8 @@ PyObject* function_node_prehooks(PyObject*, PyObject* o) { return node_hook_dict
 PyObject* get_backward_hooks(PyObject* o, void*) {
   return guarded([&]() -> PyObject* {
     AutogradMeta* meta = autograd_meta(tensor_of(o).impl());
-    Node* node = !meta ? nullptr : meta->grad_fn ? meta->grad_fn.get() : meta->accumulator.load();
+    const Ref<Node> made = meta ? grad_fn(tensor_of(o).impl()) : Ref<Node>();
+    Node* node = !meta ? nullptr : made ? made.get() : meta->accumulator.load();
     if (!node || !node->extra_if_any() || node->extra_if_any()->tensor_hooks.empty()) Py_RETURN_NONE;
     return tensor_hook_dict(tensor_of(o));
   });

@@ -1,5 +1,7 @@
 // The extension module facula._C.
+#include "autograd/sharing.h"
 #include "cpu/backend.h"
+#include "cpu/convolution.h"
 #include "cuda/backend.h"
 #include "python/bindings.h"
 
@@ -13,6 +15,15 @@ void init_attention(PyObject* module);
 void init_stores(PyObject* module);
 void init_rnn(PyObject* module);
 }  // namespace facula::python
+
+#ifdef Py_GIL_DISABLED
+/// Threads run at the same time. A private layout is settled by whoever first looks, which others must not see.
+static void begin_without_lock(PyObject* module) {
+  facula::histories_are_shared = true;
+  facula::cpu::set_private_layouts(false);
+  facula::python::check(PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED));
+}
+#endif
 
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "facula._C", "The core of Facula.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
@@ -32,6 +43,9 @@ PyMODINIT_FUNC PyInit__C() {
                        init_attention,     init_rnn,       init_stores,      init_generated}) {
       init(module);
     }
+#ifdef Py_GIL_DISABLED
+    begin_without_lock(module);
+#endif
   } catch (...) {
     translate_exception();
     Py_DECREF(module);

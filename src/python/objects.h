@@ -84,6 +84,8 @@ inline bool is_overridden(PyObject* o) {
          !overrides_disabled();
 }
 
+/// Gives a tensor another storage; who reads it meanwhile may still be at the old one.
+void exchange_storage(TensorImpl* impl, Storage* storage);
 /// The storage behind an UntypedStorage or TypedStorage object; a TypeError naming `op` otherwise.
 Storage* storage_of(PyObject* o, const char* op);
 /// A storage over the bytes of any Python buffer, which it keeps alive.

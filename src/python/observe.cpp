@@ -398,7 +398,10 @@ PyObject* function_profiler_start(PyObject*, PyObject* args) {
   int shapes, stacks, memory;
   if (!PyArg_ParseTuple(args, "ppp", &shapes, &stacks, &memory)) return nullptr;
   return guarded([&] {
-    profiler::start({shapes != 0, stacks != 0, memory != 0});
+    {
+      WithoutLock released;  // who is told something may wait for the lock
+      profiler::start({shapes != 0, stacks != 0, memory != 0});
+    }
     return Py_NewRef(Py_None);
   });
 }

@@ -250,9 +250,7 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   FACULA_CHECK(!(requires_grad(t) && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
                "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ",
                t.sizes());
-  retain(source.storage());
-  release(impl->storage);
-  impl->storage = source.storage();
+  exchange_storage(impl, source.storage());
   impl->data = source.impl()->data;
   set_sizes(impl, source.sizes(), source.strides());
   impl->storage->bump_version(0);

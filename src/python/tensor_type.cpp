@@ -330,6 +330,11 @@ PyObject* wrap_as(Tensor tensor, PyTypeObject* type) {
   return o;
 }
 
+void exchange_storage(TensorImpl* impl, Storage* storage) {
+  retain(storage);
+  release(std::atomic_ref(impl->storage).exchange(storage, std::memory_order_acq_rel));
+}
+
 PyObject* wrap(const std::vector<Tensor>& tensors) {
   PyObject* tuple = check(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
   for (size_t i = 0; i < tensors.size(); ++i) PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), wrap(tensors[i]));
@@ -471,10 +476,7 @@ int set_data(PyObject* o, PyObject* value, void*) {
                  value ? Py_TYPE(value)->tp_name : "nothing");
     TensorImpl* impl = settled_tensor_of(o).impl();
     const Tensor& source = settled_tensor_of(value);
-    Storage* storage = shared_storage(source.storage());
-    retain(storage);
-    release(impl->storage);
-    impl->storage = storage;
+    exchange_storage(impl, shared_storage(source.storage()));
     impl->data = source.impl()->data;
     impl->dtype = source.dtype();
     impl->flags = (impl->flags & ~kConjugate) | (source.flags() & kConjugate);

@@ -11,7 +11,7 @@ import warnings
 from collections import OrderedDict
 
 import facula
-from facula.utils.hooks import BackwardHook, RemovableHandle
+from facula.utils.hooks import BackwardHook, RemovableHandle, add_hook, hook_items
 
 _global_backward_pre_hooks: dict = OrderedDict()
 _global_backward_hooks: dict = OrderedDict()
@@ -28,12 +28,14 @@ _global_parameter_registration_hooks: dict = OrderedDict()
 def _add(hooks: dict, hook, prepend: bool = False, **flags: dict) -> RemovableHandle:
     """Put ``hook`` into ``hooks`` and its id into every dict of ``flags``; return the handle."""
     handle = RemovableHandle(hooks, extra_dict=list(flags.values()))
-    hooks[handle.id] = hook
     for flag in flags.values():
-        flag[handle.id] = True
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
+        add_hook(flag, handle, True)
+    add_hook(hooks, handle, hook, prepend)
     return handle
+
+
+def _hooks_in(hooks: dict) -> list:
+    return [hook for _, hook in hook_items(hooks)] if hooks else []
 
 
 def _enable_global_hooks() -> None:
@@ -230,12 +232,12 @@ class _HookMethods:
     def _get_backward_hooks(self) -> tuple[list, list]:
         """(full backward hooks, old ones) that apply to this module, global ones first."""
         full, old = [], []
-        (full if _global_is_full_backward_hook is True else old).extend(_global_backward_hooks.values())
-        (full if self._is_full_backward_hook is True else old).extend(self._backward_hooks.values())
+        (full if _global_is_full_backward_hook is True else old).extend(_hooks_in(_global_backward_hooks))
+        (full if self._is_full_backward_hook is True else old).extend(_hooks_in(self._backward_hooks))
         return full, old
 
     def _get_backward_pre_hooks(self) -> list:
-        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+        return [*_hooks_in(_global_backward_pre_hooks), *_hooks_in(self._backward_pre_hooks)]
 
     def _call_with_hooks(self, args: tuple, kwargs: dict):
         called: set[int] = set()
@@ -273,8 +275,8 @@ class _HookMethods:
 
     def _run_forward_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         with_kwargs = self._forward_pre_hooks_with_kwargs
-        rows = [(hook, False) for hook in _global_forward_pre_hooks.values()]
-        rows += [(hook, hook_id in with_kwargs) for hook_id, hook in self._forward_pre_hooks.items()]
+        rows = [(hook, False) for hook in _hooks_in(_global_forward_pre_hooks)]
+        rows += [(hook, hook_id in with_kwargs) for hook_id, hook in hook_items(self._forward_pre_hooks)]
         for hook, wants_kwargs in rows:
             if not wants_kwargs:
                 result = hook(self, args)
@@ -297,11 +299,11 @@ class _HookMethods:
         """(id, hook, whether it takes kwargs, whether it is always called), global hooks first."""
         rows = [
             (i, hook, i in _global_forward_hooks_with_kwargs, i in _global_forward_hooks_always_called)
-            for i, hook in _global_forward_hooks.items()
+            for i, hook in hook_items(_global_forward_hooks)
         ]
         rows += [
             (i, hook, i in self._forward_hooks_with_kwargs, i in self._forward_hooks_always_called)
-            for i, hook in self._forward_hooks.items()
+            for i, hook in hook_items(self._forward_hooks)
         ]
         return rows
 

@@ -82,13 +82,13 @@ class _StateMethods:
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata
-        for hook in self._state_dict_pre_hooks.values():
+        for hook in list(self._state_dict_pre_hooks.values()):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, module in self._modules.items():
             if module is not None:
                 module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
+        for hook in list(self._state_dict_hooks.values()):
             result = hook(self, destination, prefix, local_metadata)
             if result is None:
                 continue
@@ -110,7 +110,7 @@ class _StateMethods:
             local_metadata: ``version`` of the saved entries and ``assign_to_params_buffers``.
             strict: whether to report missing and unexpected keys.
         """
-        for hook in self._load_state_dict_pre_hooks.values():
+        for hook in list(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
         wanted = {k: v for k, v in (*self._parameters.items(), *persistent.items()) if v is not None}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import threading
 from collections.abc import Sequence
 
 import facula
@@ -23,6 +24,7 @@ __all__ = [
     "transfer_parametrizations_and_params",
 ]
 
+_counting = threading.Lock()
 _cache_enabled = 0
 _cache: dict[tuple[int, str], object] = {}
 
@@ -31,13 +33,15 @@ _cache: dict[tuple[int, str], object] = {}
 def cached():
     """Compute every parametrized tensor at most once inside the block."""
     global _cache_enabled
-    _cache_enabled += 1
+    with _counting:
+        _cache_enabled += 1
     try:
         yield
     finally:
-        _cache_enabled -= 1
-        if not _cache_enabled:
-            _cache.clear()
+        with _counting:
+            _cache_enabled -= 1
+            if not _cache_enabled:
+                _cache.clear()
 
 
 def _register_parameter_or_buffer(module: Module, name: str, tensor) -> None:
