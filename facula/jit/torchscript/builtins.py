@@ -12,6 +12,7 @@ import warnings
 import facula
 from facula import Tensor
 
+from . import fused
 from .errors import ScriptError
 
 DTYPES = (
@@ -185,7 +186,7 @@ _PLAIN = {
     "degrees": math.degrees, "radians": math.radians, "fabs": math.fabs, "isnan": math.isnan, "isinf": math.isinf,
     "isfinite": math.isfinite, "copysign": math.copysign, "gcd": math.gcd, "factorial": math.factorial, "trunc": math.trunc,
     "min": min, "max": max, "any": any, "all": all, "sum": sum, "split": lambda text, *rest: text.split(*rest),
-    "index": lambda items, value: items.index(value), "count": lambda items, value: items.count(value),
+    "count": lambda items, value: items.count(value),
     "sort": _sort_in_place,
     "copy": lambda items: items.copy(), "clear": lambda items: items.clear(), "reverse": lambda items: items.reverse(),
     "list": list, "format": _format, "str": str, "join": lambda mark, items: mark.join(items), "ord": ord, "chr": chr,
@@ -295,6 +296,13 @@ def _upsampled(mode, linear):
     return call
 
 
+def _index(of, what):
+    """The place of a value in a list; of a tensor the elements at indices, of which None is a whole dimension."""
+    if not isinstance(of, Tensor):
+        return of.index(what)
+    return of[tuple(slice(None) if i is None else i for i in what)]
+
+
 def _unchanged(value, *rest):
     return value
 
@@ -312,7 +320,9 @@ _ALWAYS = {
     "__not__": lambda a: not a,
     "__contains__": lambda of, item: item in of, "__getitem__": lambda of, at: of[at], "_set_item": _set_item,
     "Delete": _delete,
-    "slice": _slice,
+    "_native_multi_head_attention": fused.native_multi_head_attention,
+    "_transformer_encoder_layer_fwd": fused.transformer_encoder_layer_fwd,
+    "slice": _slice, "index": _index, "is_autocast_enabled": lambda *kind: False, "is_autocast_cpu_enabled": lambda: False,
     "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "len": len, "dim": lambda t: t.dim(),
     "size": _size,
     "Int": int, "Float": float, "Bool": bool, "IntImplicit": int, "FloatImplicit": float,
@@ -402,7 +412,7 @@ _METHODS = frozenset(
     diagonal unflatten swapaxes swapdims element_size is_complex is_signed clamp_ clip_ add_ sub_ mul_ div_ pow_ neg_
     abs_ exp_ log_ sqrt_ rsqrt_ floor_ ceil_ round_ sigmoid_ tanh_ relu_ lerp_ addcmul_ addcdiv_ addmm_ baddbmm_
     logical_and_ logical_or_ logical_not_ logical_xor_ bitwise_and_ bitwise_or_ bitwise_not_ eq_ ne_ lt_ le_ gt_ ge_
-    tril_ triu_ index unsafe_chunk nonzero_numpy remainder_ fmod_ clamp_min_ clamp_max_ reciprocal_ square_ sin_ cos_
+    tril_ triu_ unsafe_chunk nonzero_numpy remainder_ fmod_ clamp_min_ clamp_max_ reciprocal_ square_ sin_ cos_
     index_select masked_select is_same_size""".split()
 )
 
