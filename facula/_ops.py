@@ -99,6 +99,8 @@ class OpNamespace(types.ModuleType):
         if op.startswith("__"):
             raise AttributeError(f"torch.ops.{self.name}: no attribute {op!r}")
         function = _own_function(op) if self.name in ("aten", "prims") else library.find(self.name, op)
+        if function is None and self.name == "profiler":
+            function = _RANGES.get(op)
         if function is None and self.name == "aten":
             function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:
@@ -107,6 +109,20 @@ class OpNamespace(types.ModuleType):
         if self.name == "aten":  # a program may define its own operators anew
             self.__dict__[op] = packet
         return packet
+
+
+def _enter_range(name, args=None):
+    range_ = facula.autograd.profiler.record_function(name, args)
+    range_.__enter__()
+    return range_
+
+
+#: `torch.ops.profiler`: a named range of a profile as two calls, which graphs can hold
+_RANGES = {
+    "_record_function_enter": _enter_range,
+    "_record_function_enter_new": _enter_range,
+    "_record_function_exit": lambda range_: range_.__exit__(None, None, None),
+}
 
 
 def _refuse(full_name, *args, **kwargs):

@@ -168,6 +168,11 @@ EXCEPTIONS = {
             Transformer.placeholder(kwargs)
             """,
         "fx/graph_module.py": "GraphModule.__new__(args kwargs)",
+        "fx/passes/infra/pass_base.py": """
+            PassBase.call(graph_module) PassBase.requires(graph_module) PassBase.ensures(graph_module)
+            """,
+        "fx/passes/infra/pass_manager.py": "PassManager.check(module)",
+        "fx/passes/operator_support.py": "OperatorSupportBase.is_node_supported(submodules node)",
     },
     "of colours, and of what PyTorch's own passes add to the text of a graph": {
         "fx/graph.py": "Graph.python_code(additional_meta colored expanded_def record_func)",
@@ -176,6 +181,7 @@ EXCEPTIONS = {
     "signatures are told apart by what fits": {
         "fx/operator_schemas.py": "normalize_function(arg_types kwarg_types) check_for_mutable_operation(args)",
         "fx/passes/utils/common.py": "lift_subgraph_as_module(comp_name)",
+        "fx/passes/split_module.py": "split_module(root_m keep_original_node_name)",
     },
     "the function of this name always gives indices": {
         "nn/functions/pool.py": """

@@ -608,3 +608,15 @@ def test_replacing_patterns():
     gm = fx.symbolic_trace(lambda x: x.tanh() * 2)
     fx.replace_pattern(gm, lambda x: x.tanh(), Wide())
     assert isinstance(gm.inner, nn.Linear) and gm(torch.ones(1, 2)).shape == (1, 2)
+
+
+def test_ranges_of_profiles_can_be_in_graphs():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    handle = graph.call_function(torch.ops.profiler._record_function_enter, ("part of it",))
+    y = graph.call_function(torch.relu, (x,))
+    graph.call_function(torch.ops.profiler._record_function_exit, (handle,))
+    graph.output(y)
+    with torch.profiler.profile() as profile:
+        fx.GraphModule(nn.Module(), graph)(torch.ones(2))
+    assert "part of it" in [event.name for event in profile.events()]

@@ -312,10 +312,6 @@ NAMES = {
         "torch.export.passes": "move_to_device_pass",
         "torch.export.pt2_archive": "PT2ArchiveReader PT2ArchiveWriter is_pt2_package",
         "torch.export.unflatten": "FlatArgsAdapter InterpreterModule InterpreterModuleDispatcher UnflattenedModule unflatten",
-        "torch.fx.experimental.symbolic_shapes": """
-            GuardOnDataDependentSymNode free_symbols free_unbacked_symbols guard_or_false guard_or_true
-            statically_known_true
-            """,
         "torch.utils._sympy.numbers": "IntInfinity",
         "torch.utils._sympy.value_ranges": "ValueRanges",
         "torch._functorch": "",
@@ -324,10 +320,6 @@ NAMES = {
         "torch._inductor.config": "",
         "torch._inductor.runtime": "",
         "torch.export._trace": "",
-        "torch.fx.experimental": "",
-        "torch.fx.passes": "",
-        "torch.fx.passes.infra": "",
-        "torch.fx.passes.infra.pass_base": "",
         "torch.utils._sympy": "",
     },
     "onnx": {
@@ -589,7 +581,7 @@ MODULES = _index()
 
 
 def reason_of(full_name):
-    """The keyword of `REASONS` for a name or for what it belongs to ("torch.fx.Tracer.trace"); None where there is none."""
+    """The keyword of `REASONS` for a name or for what it belongs to ("torch.package.PackageImporter.load"); None for others."""
     while full_name:
         module, _, name = full_name.rpartition(".")
         if name in MODULES.get(module, ()):

@@ -60,7 +60,7 @@ class Unsupported(type):
 
 
 def placeholder(full_name):
-    """The placeholder for `full_name`, such as "torch.fx.Tracer"."""
+    """The placeholder for `full_name`, such as "torch.package.PackageImporter"."""
     module, _, name = full_name.rpartition(".")
     body = {
         "_facula_missing": full_name,

@@ -358,15 +358,33 @@ class _Writer:
         return f': "{type(value).__name__}"' if isinstance(value, facula.SymInt) else ""
 
 
-def _trace_summary(trace):
-    """One line about a stack trace: where it ends."""
-    lines = trace.strip().split("\n")
+class _ParsedStackTrace(NamedTuple):
+    """The last place of a stack trace."""
+
+    file: str
+    lineno: str
+    name: str
+    code: str
+
+    def get_summary_str(self):
+        """In one line."""
+        return f"File: {self.file}:{self.lineno} in {self.name}, code: {self.code}"
+
+
+def _parse_stack_trace(stack_trace):
+    """The last place that a stack trace names; None where it names none."""
+    lines = (stack_trace or "").strip().split("\n")
     for at in range(len(lines) - 1, -1, -1):
         found = re.match(r'\s*File "(.+)", line (\d+), in (.+)', lines[at])
         if found:
-            code = lines[at + 1].strip() if at + 1 < len(lines) else ""
-            return f"File: {found.group(1)}:{found.group(2)} in {found.group(3)}, code: {code}"
-    return lines[-1].strip()
+            return _ParsedStackTrace(*found.groups(), lines[at + 1].strip() if at + 1 < len(lines) else "")
+    return None
+
+
+def _trace_summary(trace):
+    """One line about a stack trace: where it ends."""
+    found = _parse_stack_trace(trace)
+    return found.get_summary_str() if found else trace.strip().split("\n")[-1].strip()
 
 
 class CodeGen:

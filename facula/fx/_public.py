@@ -94,9 +94,24 @@ def _signatures():
 
 @functools.cache
 def interceptable():
-    """{id: function} of the functions in Python that do not ask their arguments who takes the call over."""
+    """{id: function} of the functions that must be replaced while a program is traced: those in Python, which do not ask their
+    arguments who takes the call over, and second names of functions of the core, which would be recorded by the first."""
     named = [getattr(facula, name) for name in _AS_CALLED]
-    return {id(f): f for f in (*_signatures(), *named) if isinstance(f, types.FunctionType)}
+    in_python = [f for f in (*_signatures(), *named) if isinstance(f, types.FunctionType)]
+    return {id(f): f for f in (*in_python, *_second_names())}
+
+
+def _second_names():
+    """Functions of the core that are equal to one before: `swapaxes` after `transpose`."""
+    first = {}
+    for home in (_C, _C.special, _C.linalg, _C.fft):
+        for function in vars(home).values():
+            if isinstance(function, types.BuiltinFunctionType) and first.setdefault(function, function) is not function:
+                yield function
+
+
+#: functions of `nn.functional` that call a method of their argument
+METHODS = {id(getattr(_nn, name)): name for name in ("sigmoid", "tanh")}
 
 
 def _with_indices(function, arguments):

@@ -189,6 +189,15 @@ def _create_library_func(orig_fn):
     return wrapped
 
 
+def _create_method_func(name):
+    """A function that calls a method of its argument."""
+
+    def called(input, *args, **kwargs):
+        return getattr(input, name)(*args, **kwargs)
+
+    return called
+
+
 def _create_op_call(call):
     """`__call__` of ops by their own names, `torch.ops.aten.relu.default`, which stay what they are in the graph."""
 
@@ -228,8 +237,11 @@ def _patch_wrapped_functions(patcher):
 _LIBRARY_HOMES = ("", ".functional", ".nn.functional", ".nn.init", ".linalg", ".fft", ".special")
 
 
+@functools.cache
 def _library_wrappers():
-    return {key: _create_library_func(function) for key, function in _public.interceptable().items()}
+    found = {key: _create_library_func(function) for key, function in _public.interceptable().items()}
+    found.update((key, _create_method_func(name)) for key, name in _public.METHODS.items())
+    return found
 
 
 def _patch_library(patcher, wrappers):
@@ -426,10 +438,9 @@ class Tracer(TracerBase):
             for name, value in members:
                 if value is attr_val:
                     if name not in parameter_proxy_cache:
-                        factory = functools.partial(make, name) if make is not None else None
-                        parameter_proxy_cache[name] = self.create_proxy(
-                            "get_attr", name, (), {}, proxy_factory_fn=factory
-                        )
+                        # a subclass may have a create_proxy that knows of no factories
+                        more = {} if make is None else {"proxy_factory_fn": functools.partial(make, name)}
+                        parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, **more)
                     return parameter_proxy_cache[name]
             return None
 
@@ -521,7 +532,7 @@ class Tracer(TracerBase):
                 )
             concrete_args = dict(zip(names_left, concrete_args))
         args += [self._proxy_placeholder(name, concrete_args, sig, fn) for name in names_left]
-        if concrete_args or code.co_flags & HAS_VARSTUFF:
+        if code.co_flags & HAS_VARSTUFF:
             at = len(names)
             if code.co_flags & inspect.CO_VARARGS:
                 args.append(self._proxy_placeholder(f"*{code.co_varnames[at]}", concrete_args, sig, fn))
@@ -529,7 +540,7 @@ class Tracer(TracerBase):
             if code.co_flags & inspect.CO_VARKEYWORDS:
                 args.append(self._proxy_placeholder(f"**{code.co_varnames[at]}", concrete_args, sig, fn))
             root_fn = _patch_function(fn, len(args))
-        elif code.co_kwonlyargcount:
+        elif code.co_kwonlyargcount and root_fn is fn:
             root_fn = _patch_function(fn, len(args))
         return self._flattened(root_fn, args, names, is_module, concrete_args)
 

@@ -15,6 +15,8 @@ from facula.fx._codegen import (  # noqa: F401
     _is_from_torch,
     _is_magic,
     _Namespace,
+    _parse_stack_trace,
+    _ParsedStackTrace,
     _PyTreeCodeGen,
     _PyTreeInfo,
     _register_custom_builtin,

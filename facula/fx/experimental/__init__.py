@@ -1,0 +1,1 @@
+"""Passes in use, and `make_fx`."""

@@ -1,0 +1,128 @@
+"""Calls in one form: arguments by name, functions as operators."""
+
+from __future__ import annotations
+
+import operator
+
+import facula
+from facula import nn
+from facula.fx.interpreter import Transformer
+from facula.fx.operator_schemas import normalize_function, normalize_module
+from facula.fx.proxy import Proxy
+
+__all__ = ["NormalizeArgs", "NormalizeOperators", "AnnotateTypesWithSchema"]
+
+
+class NormalizeArgs(Transformer):
+    """A module whose calls give all arguments, by name.
+
+    Args:
+        module: the GraphModule.
+        normalize_to_only_use_kwargs: whether also those that are given by position.
+    """
+
+    def __init__(self, module, normalize_to_only_use_kwargs=True):
+        super().__init__(module)
+        self.node_map = {}
+        self.normalize_to_only_use_kwargs = normalize_to_only_use_kwargs
+
+    def run_node(self, n):
+        """The proxy of a node.
+
+        Args:
+            n: the node.
+        """
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if n.op == "call_function":
+            found = normalize_function(n.target, args, kwargs, None, None, self.normalize_to_only_use_kwargs)
+        elif n.op == "call_module":
+            found = normalize_module(self.module, n.target, args, kwargs, self.normalize_to_only_use_kwargs)
+        else:
+            found = None
+        if found is not None:
+            args, kwargs = found
+        out = getattr(self, n.op)(n.target, tuple(args), dict(kwargs))
+        if isinstance(out, Proxy) and n.op != "output":
+            self.node_map[out] = n
+            out.node.meta = n.meta
+            out.node.type = n.type
+        return out
+
+
+_SAME = {
+    facula.add: operator.add, facula.mul: operator.mul, facula.sub: operator.sub, facula.div: operator.truediv,
+    facula.true_divide: operator.truediv, facula.eq: operator.eq, facula.ne: operator.ne, facula.lt: operator.lt,
+    facula.le: operator.le, facula.gt: operator.gt, facula.ge: operator.ge, facula.floor_divide: operator.floordiv,
+    facula.remainder: operator.mod,
+}  # fmt: skip
+
+
+class AnnotateTypesWithSchema(Transformer):
+    """A module whose nodes have types where the calls are known to give tensors.
+
+    Args:
+        module: the GraphModule.
+        annotate_functionals: whether calls of `nn.functional` get types.
+        annotate_modules: whether calls of Facula's modules do.
+        annotate_get_attrs: whether reads of attributes do.
+    """
+
+    def __init__(self, module, annotate_functionals=True, annotate_modules=True, annotate_get_attrs=True):
+        super().__init__(module)
+        self.annotate_functionals, self.annotate_modules = annotate_functionals, annotate_modules
+        self.annotate_get_attrs = annotate_get_attrs
+
+    def call_function(self, target, args, kwargs):
+        """A call of a function in the new graph.
+
+        Args:
+            target, args, kwargs: as of Interpreter.call_function.
+        """
+        out = super().call_function(target, args, kwargs)
+        if self.annotate_functionals and getattr(nn.functional, getattr(target, "__name__", ""), None) is target:
+            out.node.type = out.node.type or facula.Tensor
+        return out
+
+    def call_module(self, target, args, kwargs):
+        """A call of a submodule in the new graph.
+
+        Args:
+            target, args, kwargs: as of Interpreter.call_module.
+        """
+        out = super().call_module(target, args, kwargs)
+        kind = type(self.fetch_attr(target))
+        if self.annotate_modules and getattr(nn, kind.__name__, None) is kind:
+            annotated = getattr(kind.forward, "__annotations__", {}).get("return")
+            out.node.type = out.node.type or (annotated if isinstance(annotated, type) else None)
+        return out
+
+    def get_attr(self, target, args, kwargs):
+        """A node of the new graph that reads an attribute.
+
+        Args:
+            target, args, kwargs: as of Interpreter.get_attr.
+        """
+        out = super().get_attr(target, args, kwargs)
+        if self.annotate_get_attrs and isinstance(out, Proxy):
+            out.node.type = out.node.type or type(self.fetch_attr(target))
+        return out
+
+
+class NormalizeOperators(AnnotateTypesWithSchema):
+    """A module in which `torch.add(x, y)` is `x + y`, and the like.
+
+    Args:
+        module, annotate_functionals, annotate_modules, annotate_get_attrs: as of AnnotateTypesWithSchema.
+    """
+
+    binary_magic_method_remap = _SAME
+
+    def call_function(self, target, args, kwargs):
+        """A call of a function in the new graph.
+
+        Args:
+            target, args, kwargs: as of Interpreter.call_function.
+        """
+        if target in self.binary_magic_method_remap and len(args) == 2 and not kwargs:
+            target = self.binary_magic_method_remap[target]
+        return super().call_function(target, args, kwargs)

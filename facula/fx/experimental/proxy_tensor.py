@@ -1,0 +1,308 @@
+"""`make_fx`: a graph of the ops that a function runs, below autograd and what ops are made of.
+
+The function runs on tensors; a mode sees every op where its kernel would run, and adds a node with `torch.ops.aten` as the
+target. So backward passes are in the graph too. Ops are those of Facula's kernels, which are not PyTorch's in every place
+(`linear` is one op, not a transposition and a product).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import threading
+
+import facula
+from facula._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from facula.fx._symbolic_trace import PH, Tracer
+from facula.fx.graph_module import GraphModule
+from facula.fx.node import map_aggregate
+from facula.fx.passes.shape_prop import _extract_tensor_metadata
+from facula.fx.proxy import Proxy
+from facula.utils import _pytree as pytree
+from facula.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+__all__ = [
+    "PythonKeyTracer", "ProxyTorchDispatchMode", "dispatch_trace", "make_fx", "get_isolated_graphmodule", "get_proxy_mode",
+    "maybe_disable_fake_tensor_mode", "disable_proxy_modes_tracing", "decompose",
+]  # fmt: skip
+
+
+class _Active(threading.local):
+    def __init__(self):
+        self.modes, self.tables = [], [{}]
+
+
+_active = _Active()
+
+
+class PythonKeyTracer(Tracer):
+    """The tracer of `make_fx`: tensors that are no inputs become attributes."""
+
+    def __init__(self):
+        super().__init__(autowrap_modules=())
+        self.tracked = {}
+
+    def call_module(self, m, forward, args, kwargs):
+        """Runs the module: no module is a node.
+
+        Args:
+            m, forward, args, kwargs: as of Tracer.call_module.
+        """
+        del m
+        return forward(*args, **kwargs)
+
+    def getattr(self, attr, attr_val, parameter_proxy_cache):
+        """The attribute itself.
+
+        Args:
+            attr, attr_val, parameter_proxy_cache: as of Tracer.getattr.
+        """
+        del attr, parameter_proxy_cache
+        return attr_val
+
+    def create_arg(self, a):
+        """`a` as a graph holds it.
+
+        Args:
+            a: anything.
+        """
+        if isinstance(a, facula.Tensor):
+            known = self.tracked.get(id(a))
+            return known[1].node if known is not None else self._constant(a).node
+        return super().create_arg(a)
+
+    def _constant(self, tensor):
+        """The proxy of a tensor that was there before, which becomes an attribute of the root."""
+        kind = "_param_constant" if isinstance(tensor, facula.nn.Parameter) else "_tensor_constant"
+        name = self.get_fresh_qualname(kind)
+        setattr(self.root, name, tensor)
+        proxy = self.create_proxy("get_attr", name, (), {})
+        if kind == "_param_constant":
+            self.track(tensor, proxy)
+        return proxy
+
+    def track(self, tensor, proxy):
+        """Says which proxy stands for a tensor.
+
+        Args:
+            tensor: the tensor, which is kept.
+            proxy: the proxy.
+        """
+        self.tracked[id(tensor)] = (tensor, proxy)
+
+    def proxy_of(self, value):
+        """The proxy of a tensor that is tracked; anything else as it is.
+
+        Args:
+            value: the value.
+        """
+        known = self.tracked.get(id(value)) if isinstance(value, facula.Tensor) else None
+        return value if known is None else known[1]
+
+
+class ProxyTorchDispatchMode(TorchDispatchMode):
+    """Adds a node for every op within it.
+
+    Args:
+        tracer: a PythonKeyTracer.
+        tracing_mode: "real" or "fake".
+    """
+
+    def __init__(self, tracer, tracing_mode="real"):
+        super().__init__()
+        self.tracer, self.tracing_mode = tracer, tracing_mode
+        self._fakes = FakeTensorMode()
+
+    def __enter__(self):
+        _active.modes.append(self)
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        _active.modes.pop()
+        return super().__exit__(*exception)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        decomposition = _active.tables[-1].get(func, _active.tables[-1].get(func.overloadpacket))
+        if decomposition is not None:
+            with self:
+                result = decomposition(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        name = func.overloadpacket.__name__
+        given = self.tracer.create_arg(args), self.tracer.create_arg(kwargs)
+        node = self.tracer.create_node("call_function", func, *given, name=self.tracer.graph._target_to_str(name))
+        result = func(*args, **kwargs)
+        self._track(result, node)
+        return result
+
+    def _track(self, result, node):
+        """Which tensors the node stands for, and what is known of them."""
+        tracer = self.tracer
+        self.note(node, result)
+        if isinstance(result, facula.Tensor):
+            tracer.track(result, Proxy(node, tracer))
+        elif isinstance(result, (list, tuple)):
+            for at, part in enumerate(result):
+                if isinstance(part, facula.Tensor):
+                    item = Proxy(node, tracer)[at]
+                    self.note(item.node, part)
+                    tracer.track(part, item)
+
+    def note(self, node, value):
+        """Puts what is known of a value in the node's `meta`: "val" and "tensor_meta".
+
+        Args:
+            node: the node.
+            value: its value.
+        """
+        with _disable_current_modes():
+            imitate = lambda v: self._imitation(v) if isinstance(v, facula.Tensor) else v
+            node.meta["val"] = map_aggregate(value, imitate)
+            if isinstance(value, facula.Tensor):
+                node.meta["tensor_meta"] = _extract_tensor_metadata(value)
+
+    def _imitation(self, tensor):
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        data = facula.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
+        return FakeTensor(self._fakes, data, tensor.device, tensor.requires_grad)
+
+
+def get_proxy_mode():
+    """The innermost mode of `make_fx` that is on, or None."""
+    return _active.modes[-1] if _active.modes else None
+
+
+get_innermost_proxy_mode = get_proxy_mode
+
+
+@contextlib.contextmanager
+def disable_proxy_modes_tracing():
+    """Within it ops are not recorded."""
+    before, _active.modes = _active.modes, []
+    try:
+        with _disable_current_modes():
+            yield
+    finally:
+        _active.modes = before
+
+
+maybe_disable_fake_tensor_mode = _disable_current_modes
+
+
+@contextlib.contextmanager
+def decompose(decomposition_table):
+    """Within it recorded ops that the table has are replaced by what its functions run.
+
+    Args:
+        decomposition_table: {op: function}
+    """
+    _active.tables.append(dict(decomposition_table or {}))
+    try:
+        yield _active.tables[-1]
+    finally:
+        _active.tables.pop()
+
+
+def dispatch_trace(root, tracer, concrete_args=None):
+    """A GraphModule of what a tracer records of a function.
+
+    Args:
+        root: the function.
+        tracer: the tracer.
+        concrete_args: as of Tracer.trace.
+    """
+    graph = tracer.trace(root, concrete_args)
+    graph.eliminate_dead_code(lambda node: node.op != "get_attr")
+    name = root.__class__.__name__ if isinstance(root, facula.nn.Module) else root.__name__
+    return GraphModule(tracer.root, graph, name)
+
+
+def _with_names(function, count):
+    """`function` as one with `count` named parameters, if its own are not known."""
+    target = inspect.unwrap(function)
+    code = getattr(target, "__code__", None)
+    if code is not None and not code.co_flags & inspect.CO_VARARGS and not inspect.ismethod(target):
+        return function
+    names = ", ".join(f"arg{at}" for at in range(count))
+    return eval(f"lambda {names}: function({names})", {"function": function})
+
+
+def make_fx(
+    f, decomposition_table=None, tracing_mode="real", _allow_non_fake_inputs=False, *, pre_dispatch=False,
+    record_module_stack=False, _allow_fake_constant=False, _error_on_data_dependent_ops=True,
+):  # fmt: skip
+    """A function that runs `f` on its arguments and gives the GraphModule of the ops that it ran.
+
+    Args:
+        f: the function or module.
+        decomposition_table: {op: function}: what is recorded instead of an op is what the function runs.
+        tracing_mode: "real" computes; "fake" runs on fake tensors, which have shapes only.
+        pre_dispatch, record_module_stack: accepted where they are False.
+
+    >>> gm = facula.fx.experimental.proxy_tensor.make_fx(lambda x: x.sin() + 1)(facula.ones(2))
+    >>> [str(node.target) for node in gm.graph.nodes if node.op == "call_function"]
+    ['aten.sin.default', 'aten.add.Scalar']
+    """
+    if tracing_mode not in ("real", "fake"):
+        raise NotImplementedError(
+            f"make_fx: tracing_mode is 'real' or 'fake', since sizes are numbers here, got {tracing_mode!r}"
+        )
+    if pre_dispatch or record_module_stack:
+        raise NotImplementedError("make_fx: pre_dispatch and record_module_stack are not supported, got True")
+
+    @functools.wraps(f)
+    def wrapped(*args):
+        return _make_fx(f, decomposition_table, tracing_mode, args)
+
+    return wrapped
+
+
+def _make_fx(f, table, tracing_mode, args):
+    tracer = PythonKeyTracer()
+    mode = ProxyTorchDispatchMode(tracer, tracing_mode)
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True) if tracing_mode == "fake" else None
+    imitate = lambda v: fake_mode.from_tensor(v) if isinstance(v, facula.Tensor) else v
+    values = pytree.tree_map(imitate, args) if fake_mode is not None else args
+    named = _with_names(f, len(args))
+
+    @functools.wraps(named)
+    def root(*proxies):
+        _track_inputs(mode, tracer, pytree.tree_leaves(proxies), pytree.tree_leaves(values))
+        with contextlib.ExitStack() as stack:
+            if fake_mode is not None:
+                stack.enter_context(fake_mode)
+            stack.enter_context(decompose(table))
+            stack.enter_context(mode)
+            result = named(*values)
+        return pytree.tree_map(tracer.proxy_of, result)
+
+    holes = tuple(pytree.tree_map(lambda _: PH, args))
+    return dispatch_trace(root, tracer, holes)
+
+
+def _track_inputs(mode, tracer, proxies, values):
+    for proxy, value in zip(proxies, values):
+        mode.note(proxy.node, value)
+        if isinstance(value, facula.Tensor):
+            tracer.track(value, proxy)
+
+
+def get_isolated_graphmodule(func, args, kwargs, tracing_mode="real", decomposition_table=None):
+    """The GraphModule of what a function runs on some arguments, whatever else is being recorded.
+
+    Args:
+        func: the function.
+        args, kwargs: its arguments.
+        tracing_mode, decomposition_table: as of make_fx.
+    """
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+
+    def wrapped(arguments):
+        given, named = pytree.tree_unflatten(arguments, spec)
+        return func(*given, **named)
+
+    with disable_proxy_modes_tracing():
+        return make_fx(wrapped, decomposition_table, tracing_mode)(leaves)

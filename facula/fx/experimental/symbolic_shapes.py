@@ -1,0 +1,181 @@
+"""Questions about sizes that may be symbols. Sizes are numbers here, so that every question has its answer at once."""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+import facula
+
+__all__ = [
+    "GuardOnDataDependentSymNode", "free_symbols", "free_unbacked_symbols", "guard_or_false", "guard_or_true", "guard_int",
+    "guard_bool", "guard_float", "guard_scalar", "guard_size_oblivious", "has_free_symbols", "has_free_unbacked_symbols",
+    "has_static_value", "hint_int", "is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic",
+    "statically_known_false", "statically_known_true", "sym_and", "sym_eq", "sym_or", "has_symbolic_sizes_strides",
+]  # fmt: skip
+
+
+class GuardOnDataDependentSymNode(RuntimeError):
+    """A program decides by a size that is not known before it runs.
+
+    Args:
+        cond: what it decides by.
+        args: the message.
+    """
+
+    def __init__(self, cond, *args):
+        super().__init__(*args)
+        self.cond = cond
+
+
+def free_symbols(val):
+    """The symbols in a value: none.
+
+    Args:
+        val: a tensor, a size, or lists and tuples of them.
+    """
+    del val
+    return set()
+
+
+free_unbacked_symbols = free_symbols
+
+
+def has_free_symbols(val):
+    """Whether there are symbols in a value: no.
+
+    Args:
+        val: the value.
+    """
+    return bool(free_symbols(val))
+
+
+has_free_unbacked_symbols = has_symbolic_sizes_strides = is_symbolic = has_free_symbols
+
+
+def has_static_value(a):
+    """Whether a value is known: yes.
+
+    Args:
+        a: the value.
+    """
+    return isinstance(a, (bool, int, float))
+
+
+def _truth(a):
+    """Whether it holds.
+
+    Args:
+        a: a condition.
+    """
+    return bool(a)
+
+
+guard_or_true = guard_or_false = guard_bool = guard_size_oblivious = statically_known_true = _truth
+
+
+def statically_known_false(x):
+    """Whether it does not hold.
+
+    Args:
+        x: a condition.
+    """
+    return not x
+
+
+def guard_int(a):
+    """The number.
+
+    Args:
+        a: a size.
+    """
+    return int(a)
+
+
+def hint_int(a, fallback=None):
+    """The number.
+
+    Args:
+        a: a size.
+        fallback: what is given where `a` is None.
+    """
+    return fallback if a is None else int(a)
+
+
+def guard_float(a):
+    """The number.
+
+    Args:
+        a: a number.
+    """
+    return float(a)
+
+
+def guard_scalar(a):
+    """The number, as Python's.
+
+    Args:
+        a: a number or condition.
+    """
+    return bool(a) if isinstance(a, bool) else int(a) if isinstance(a, int) else float(a)
+
+
+def is_concrete_int(a):
+    """Whether it is a number without symbols.
+
+    Args:
+        a: an integer.
+    """
+    return isinstance(a, int)
+
+
+def is_concrete_bool(a):
+    """Whether it is a condition without symbols.
+
+    Args:
+        a: a condition.
+    """
+    return isinstance(a, bool)
+
+
+def is_concrete_float(a):
+    """Whether it is a number without symbols.
+
+    Args:
+        a: a number.
+    """
+    return isinstance(a, float)
+
+
+def sym_eq(x, y):
+    """Whether two sizes, or lists of sizes, are equal.
+
+    Args:
+        x, y: the sizes.
+    """
+    if isinstance(x, (list, tuple)) and isinstance(y, (list, tuple)):
+        return len(x) == len(y) and all(map(operator.eq, x, y))
+    if isinstance(x, (int, float)) and isinstance(y, (int, float)):
+        return x == y
+    raise AssertionError(f"unexpected sym_eq between {type(x)} {type(y)}")
+
+
+def sym_and(x, *others):
+    """Whether all hold.
+
+    Args:
+        x, others: conditions.
+    """
+    return functools.reduce(operator.and_, others, x)
+
+
+def sym_or(x, *others):
+    """Whether one holds.
+
+    Args:
+        x, others: conditions.
+    """
+    return functools.reduce(operator.or_, others, x)
+
+
+SymTypes = tuple(getattr(facula, name) for name in ("SymInt", "SymFloat", "SymBool") if hasattr(facula, name))

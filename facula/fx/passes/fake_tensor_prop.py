@@ -1,0 +1,90 @@
+"""Fake tensors of nodes, by running the graph on them: nothing is computed."""
+
+from __future__ import annotations
+
+import copy
+
+import facula
+from facula._subclasses.fake_tensor import FakeTensorMode
+from facula.fx._compatibility import compatibility
+from facula.fx.interpreter import Interpreter
+from facula.fx.node import map_aggregate
+from facula.utils import _pytree
+
+__all__ = ["FakeTensorProp"]
+
+
+def fake_copy(module, mode):
+    """A copy of a module with fake parameters and buffers."""
+    memo = {}
+    for tensor in (*module.parameters(), *module.buffers()):
+        memo[id(tensor)] = mode.from_tensor(tensor)
+    return copy.deepcopy(module, memo)
+
+
+@compatibility(is_backward_compatible=False)
+class FakeTensorProp(Interpreter):
+    """Runs a graph on fake tensors and notes in each node's `meta` its "val".
+
+    Args:
+        module: the GraphModule.
+        mode: the mode of the fake tensors.
+    """
+
+    def __init__(self, module, mode=None):
+        super().__init__(module)
+        self._mode = mode if mode is not None else FakeTensorMode()
+        self._real, self._fakes = module, {}
+
+    def fetch_attr(self, target):
+        """What lies at a path of the module; of modules, a copy with fake tensors.
+
+        Args:
+            target: the path.
+        """
+        found = super().fetch_attr(target)
+        if target not in self._fakes:
+            if isinstance(found, facula.Tensor):
+                found = self._mode.from_tensor(found)
+            elif isinstance(found, facula.nn.Module):
+                found = fake_copy(found, self._mode)
+            self._fakes[target] = found
+        return self._fakes[target]
+
+    def run_node(self, n):
+        """The value of a node, which its `meta` gets.
+
+        Args:
+            n: the node.
+        """
+        result = super().run_node(n)
+        keep = lambda value: value if isinstance(value, (facula.Tensor, int, float, bool)) else None
+        meta = map_aggregate(result, keep)
+        if meta is not None:
+            n.meta["val"] = meta
+            n.meta.setdefault("tensor_meta", _described(meta))
+        return result
+
+    def propagate(self, *args):
+        """Runs the graph on fake tensors like the arguments.
+
+        Args:
+            args: the arguments.
+        """
+        fake = lambda a: self._mode.from_tensor(a) if isinstance(a, facula.Tensor) else a
+        return self.propagate_dont_convert_inputs(*_pytree.tree_map(fake, args))
+
+    def propagate_dont_convert_inputs(self, *args):
+        """Runs the graph on arguments that are fake already.
+
+        Args:
+            args: the arguments.
+        """
+        with self._mode:
+            return super().run(*args)
+
+
+def _described(meta):
+    from facula.fx.passes.shape_prop import _extract_tensor_metadata
+
+    return map_aggregate(meta, lambda v: _extract_tensor_metadata(v) if isinstance(v, facula.Tensor) else v)

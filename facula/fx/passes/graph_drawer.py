@@ -1,0 +1,166 @@
+"""Drawings of graphs, as text in the DOT language."""
+
+from __future__ import annotations
+
+from facula.fx import _public
+from facula.fx._compatibility import compatibility
+from facula.fx.graph import _parse_stack_trace
+from facula.fx.graph_module import GraphModule
+from facula.fx.node import _format_arg, _get_qualified_name
+from facula.fx.passes.shape_prop import TensorMetadata
+
+__all__ = ["FxGraphDrawer"]
+
+_COLORS = {
+    "placeholder": "AliceBlue", "call_module": "LemonChiffon1", "get_param": "Yellow2", "get_attr": "LightGrey",
+    "output": "PowderBlue", "call_function": "CadetBlue3", "call_method": "Lavender",
+}  # fmt: skip
+
+
+def _quoted(text):
+    return '"' + str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\\\\l", "\\l") + '"'
+
+
+class _Dot:
+    """A graph in DOT."""
+
+    def __init__(self, name, rankdir):
+        self.name, self.rankdir, self.lines = name, rankdir, []
+
+    def node(self, name, label, **style):
+        """Adds a node."""
+        given = {"label": label, **style}
+        self.lines.append(f"{_quoted(name)} [{', '.join(f'{k}={_quoted(v)}' for k, v in given.items())}];")
+
+    def edge(self, source, target):
+        """Adds an arrow."""
+        self.lines.append(f"{_quoted(source)} -> {_quoted(target)};")
+
+    def to_string(self):
+        """The text."""
+        return "\n".join([f"digraph {_quoted(self.name)} {{", f"rankdir={self.rankdir};", *self.lines, "}", ""])
+
+    __str__ = to_string
+
+    def create_dot(self):
+        """The text as bytes."""
+        return self.to_string().encode()
+
+    def write(self, path, **_):
+        """Writes the text to a file."""
+        with open(path, "w") as file:
+            file.write(self.to_string())
+
+    write_raw = write_dot = write
+
+    def get_node_list(self):
+        """The lines that are nodes."""
+        return [line for line in self.lines if " -> " not in line]
+
+
+@compatibility(is_backward_compatible=False)
+class FxGraphDrawer:
+    """Draws a graph: needs nothing, and gives the text from which Graphviz makes a picture.
+
+    Args:
+        graph_module: the GraphModule.
+        name: the name of the drawing.
+        ignore_getattr: whether nodes that read attributes are left out.
+        ignore_parameters_and_buffers: whether those of modules are left out.
+        skip_node_names_in_args: whether arguments that are nodes are left out of the text of a node.
+        parse_stack_trace: whether nodes show where they come from.
+        dot_graph_shape: the shape of nodes, "record" by default.
+        normalize_args: whether arguments are shown by the names of the function's own.
+    """
+
+    def __init__(
+        self, graph_module, name, ignore_getattr=False, ignore_parameters_and_buffers=False, skip_node_names_in_args=True,
+        parse_stack_trace=False, dot_graph_shape=None, normalize_args=False,
+    ):  # fmt: skip
+        self._name = name
+        self.shape = dot_graph_shape or "record"
+        self.normalize_args, self.parse_stack_trace = normalize_args, parse_stack_trace
+        self.ignore_getattr, self.ignore_parameters = ignore_getattr, ignore_parameters_and_buffers
+        self.skip_names = skip_node_names_in_args
+        self._dot_graphs = {name: self._to_dot(graph_module, name)}
+        for node in graph_module.graph.nodes:
+            inner = graph_module.get_submodule(node.target) if node.op == "call_module" else None
+            if isinstance(inner, GraphModule):
+                self._dot_graphs[f"{name}_{node.target}"] = self._to_dot(inner, f"{name}_{node.target}")
+
+    def get_dot_graph(self, submod_name=None):
+        """The drawing, with `to_string`, `write` and `create_dot`; of a submodule that is a GraphModule, by its name.
+
+        Args:
+            submod_name: its name.
+        """
+        return self.get_main_dot_graph() if submod_name is None else self.get_submod_dot_graph(submod_name)
+
+    def get_main_dot_graph(self):
+        """The drawing of the whole."""
+        return self._dot_graphs[self._name]
+
+    def get_submod_dot_graph(self, submod_name):
+        """The drawing of a submodule.
+
+        Args:
+            submod_name: its name.
+        """
+        return self._dot_graphs[f"{self._name}_{submod_name}"]
+
+    def get_all_dot_graphs(self):
+        """All drawings, by name."""
+        return self._dot_graphs
+
+    def _to_dot(self, gm, name):
+        dot = _Dot(name, "TB")
+        for node in gm.graph.nodes:
+            if self.ignore_getattr and node.op == "get_attr":
+                continue
+            color = _COLORS.get(node.op, "White")
+            shape = self.shape
+            dot.node(node.name, self._label(gm, node), shape=shape, style='"filled,rounded"'.strip('"'), fillcolor=color,
+                     fontcolor="#000000")  # fmt: skip
+            for used in node.all_input_nodes:
+                if not (self.ignore_getattr and used.op == "get_attr"):
+                    dot.edge(used.name, node.name)
+        return dot
+
+    def _label(self, gm, node):
+        lines = [f"name=%{node.name}", f"op_code={node.op}"]
+        if node.op == "call_module":
+            module = gm.get_submodule(node.target)
+            lines.append(f"{_public.torch_module(type(module).__module__)}.{type(module).__qualname__}")
+            for key in getattr(module, "__constants__", ()):
+                lines.append(f"{key}: {getattr(module, key)}")
+            lines += self._of_module(module)
+        else:
+            target = node.target if isinstance(node.target, str) else _get_qualified_name(node.target)
+            lines.append(f"target={target}")
+            for what, given in (("args", node.args), ("kwargs", node.kwargs)):
+                if given:
+                    lines.append(f"{what}={_format_arg(given, 8)}")
+            lines.append(f"num_users={len(node.users)}")
+        meta = node.meta.get("tensor_meta")
+        lines += self._of_tensors(meta)
+        if self.parse_stack_trace and node.stack_trace:
+            found = _parse_stack_trace(node.stack_trace)
+            lines.append(f"file={found.file}:{found.lineno}")
+        text = "\\l".join(str(line) for line in lines) + "\\l"
+        for letter in "{}<>|":
+            text = text.replace(letter, f"\\{letter}") if self.shape == "record" else text
+        return "{" + text + "}" if self.shape == "record" else text
+
+    def _of_module(self, module):
+        if self.ignore_parameters:
+            return []
+        named = (*module.named_parameters(), *module.named_buffers())
+        return [f"{name}: {tensor.dtype}{list(tensor.shape)}" for name, tensor in named]
+
+    def _of_tensors(self, meta):
+        if isinstance(meta, TensorMetadata):
+            return [f"dtype={meta.dtype}", f"shape={tuple(meta.shape)}", f"requires_grad={meta.requires_grad}",
+                    f"stride={meta.stride}"]  # fmt: skip
+        if isinstance(meta, (list, tuple)):
+            return [line for part in meta for line in self._of_tensors(part)]
+        return []

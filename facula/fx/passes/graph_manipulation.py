@@ -1,0 +1,90 @@
+"""Sizes of nodes, and replacing targets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import facula
+from facula.fx._compatibility import compatibility
+from facula.fx.graph import Graph
+from facula.fx.node import map_arg
+from facula.fx.passes.shape_prop import ShapeProp
+
+__all__ = ["replace_target_nodes_with", "size_bytes", "get_size_of_all_nodes", "get_tensor_meta", "get_size_of_node"]
+
+
+@compatibility(is_backward_compatible=False)
+def replace_target_nodes_with(fx_module, old_op, old_target, new_op, new_target):
+    """Gives the nodes of one target another, in a new graph of the module.
+
+    Args:
+        fx_module: the GraphModule.
+        old_op, old_target: which nodes.
+        new_op, new_target: what they become.
+    """
+    graph, values = Graph(), {}
+    for node in fx_module.graph.nodes:
+        if node.op == old_op and node.target == old_target:
+            args, kwargs = (map_arg(part, lambda n: values[n]) for part in (node.args, node.kwargs))
+            if not isinstance(args, tuple):
+                raise AssertionError(f"expected tuple for args, got {type(args)}")
+            values[node] = graph.create_node(new_op, new_target, args, kwargs, node.name)
+        else:
+            values[node] = graph.node_copy(node, lambda n: values[n])
+    fx_module.graph = graph
+
+
+@compatibility(is_backward_compatible=False)
+class size_bytes(NamedTuple):  # noqa: N801
+    """Bytes of the result of a node, and of that with its parameters."""
+
+    output_size: int
+    total_size: int
+
+
+@compatibility(is_backward_compatible=False)
+def get_size_of_all_nodes(fx_module, args=None):
+    """Notes in every node how many bytes it has (`size_bytes`).
+
+    Args:
+        fx_module: the GraphModule.
+        args: arguments to run it on; without, shapes must be known.
+    """
+    if args is not None:
+        ShapeProp(fx_module).propagate(*args)
+    for node in fx_module.graph.nodes:
+        if node.op == "output":
+            break
+        node.size_bytes = get_size_of_node(fx_module, node)
+
+
+@compatibility(is_backward_compatible=False)
+def get_tensor_meta(node):
+    """The TensorMetadata of a node; RuntimeError where there is none.
+
+    Args:
+        node: the node.
+    """
+    found = node.meta.get("tensor_meta")
+    if not found:
+        raise RuntimeError(f"Node {node} has no tensor metadata associated with it! Check that shape propagation has run.")
+    return found
+
+
+@compatibility(is_backward_compatible=False)
+def get_size_of_node(fx_module, node):
+    """The bytes of a node: its result, and its parameters.
+
+    Args:
+        fx_module: the GraphModule.
+        node: the node.
+    """
+    elements = 0
+    if node.op == "call_module":
+        module = dict(fx_module.named_modules())[node.target]
+        elements += sum(tensor.numel() for tensor in (*module.parameters(), *module.buffers()))
+    meta = get_tensor_meta(node)
+    metas = list(meta) if not hasattr(meta, "shape") else [meta]
+    given = sum(m.shape.numel() for m in metas)
+    each = facula.tensor([], dtype=metas[0].dtype).element_size()
+    return size_bytes(each * given, each * (elements + given))

@@ -1,0 +1,188 @@
+"""The largest parts of a graph that somebody can run."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import operator
+
+from facula.fx.passes.tools_common import get_node_target
+from facula.fx.passes.utils.fuser_utils import fuse_by_partitions
+
+logger = logging.getLogger(__name__)
+
+
+class Partition:
+    """Some nodes.
+
+    Args:
+        id: the number of the partition.
+        nodes: the nodes.
+        node_orders: accepted; nodes know their order.
+    """
+
+    def __init__(self, id=None, nodes=None, node_orders=None):
+        del node_orders
+        self.id = id
+        self.nodes = dict.fromkeys(nodes or ())
+
+    def __repr__(self):
+        return str(self.nodes)
+
+    def add_node(self, node, node_order=None):
+        """Adds a node.
+
+        Args:
+            node: the node.
+            node_order: accepted; the node knows its order.
+        """
+        del node_order
+        self.nodes[node] = None
+
+    def remove_node(self, node):
+        """Takes a node out.
+
+        Args:
+            node: the node.
+        """
+        del self.nodes[node]
+
+    def size(self):
+        """How many nodes."""
+        return len(self.nodes)
+
+
+class CapabilityBasedPartitioner:
+    """Finds parts of a graph that are supported, as large as they can be without a cycle.
+
+    Args:
+        graph_module: the GraphModule.
+        operator_support: says which nodes are supported.
+        allows_single_node_partition: whether a part may be one node.
+        non_compute_ops: names of ops that do not count as computation.
+        allowed_single_node_partition_ops: names of ops that may be a part alone.
+        skip_horizontal_fusion: whether parts that only share an input stay apart.
+    """
+
+    def __init__(
+        self, graph_module, operator_support, allows_single_node_partition=False, non_compute_ops=None,
+        allowed_single_node_partition_ops=None, skip_horizontal_fusion=False,
+    ):  # fmt: skip
+        self.graph_module, self.operator_support = graph_module, operator_support
+        self.allows_single_node_partition = allows_single_node_partition
+        self.non_compute_ops = non_compute_ops if non_compute_ops is not None else []
+        self.allowed_single_node_partition_ops = allowed_single_node_partition_ops or []
+        self.skip_horizontal_fusion = skip_horizontal_fusion
+
+    def _is_node_supported(self, node):
+        return self.operator_support.is_node_supported(dict(self.graph_module.named_modules()), node)
+
+    def propose_partitions(self):
+        """The list of Partitions, the last in the graph first."""
+        modules = dict(self.graph_module.named_modules())
+        numbers, owner, parts = itertools.count(), {}, {}
+        for node in reversed(self.graph_module.graph.nodes):
+            candidates = {}
+            if node.op not in ("placeholder", "output", "get_attr") and self.operator_support.is_node_supported(modules, node):
+                number = next(numbers)
+                owner[node], parts[number] = number, Partition(number, [node])
+                candidates[number] = None
+            candidates.update(dict.fromkeys(owner[user] for user in node.users if user in owner))
+            if self.skip_horizontal_fusion and node not in owner:
+                continue
+            first, *rest = candidates or [None]
+            for other in rest:
+                self._merge(first, other, owner, parts)
+        self._keep_items_with_tuples(owner, parts)
+        found = [part for part in parts.values() if part.nodes]
+        return found if self.allows_single_node_partition else self._without_small(found)
+
+    def _merge(self, number, other, owner, parts):
+        """Joins two partitions, unless a way leads from one out and back into the other."""
+        if number == other or number not in parts or other not in parts:
+            return
+        joined = {**parts[number].nodes, **parts[other].nodes}
+        if _has_way_back(joined, owner, parts, {number, other}):
+            return
+        for node in parts[other].nodes:
+            owner[node] = number
+            parts[number].add_node(node)
+        del parts[other]
+
+    def _keep_items_with_tuples(self, owner, parts):
+        """An item of a tuple is taken where the tuple is made."""
+        for node in self.graph_module.graph.nodes:
+            for user in node.users if not _takes_item(node) else ():
+                if not _takes_item(user) or owner.get(user) == owner.get(node):
+                    continue
+                if user in owner:
+                    parts[owner[user]].remove_node(user)
+                    del owner[user]
+                if node in owner:
+                    owner[user] = owner[node]
+                    parts[owner[node]].add_node(user)
+
+    def _without_small(self, parts):
+        non_compute = {"torch.ops.aten.view", "_operator.getitem", *self.non_compute_ops}
+        modules = dict(self.graph_module.named_modules())
+        kept = []
+        for part in parts:
+            names = [get_node_target(modules, n) for n in part.nodes if n.op in ("call_function", "call_module", "call_method")]
+            computing = [name for name in names if name not in non_compute]
+            if len(computing) > 1 or set(names) & set(self.allowed_single_node_partition_ops):
+                kept.append(part)
+        return kept
+
+    def fuse_partitions(self, partitions, prefix="fused_"):
+        """A GraphModule with a submodule in the place of each partition.
+
+        Args:
+            partitions: the Partitions.
+            prefix: of the submodules' names.
+        """
+        return fuse_by_partitions(self.graph_module, [dict(part.nodes) for part in partitions], prefix=prefix)
+
+    def remove_bookend_non_compute_ops(self, partitions):
+        """Takes out of partitions the ops at their ends that do not compute.
+
+        Args:
+            partitions: the Partitions.
+        """
+        modules = dict(self.graph_module.named_modules())
+        idle = lambda node: node.op == "call_function" and get_node_target(modules, node) in self.non_compute_ops
+        for part in partitions:
+            for neighbours in (lambda n: n.all_input_nodes, lambda n: n.users):
+                changed = True
+                while changed:
+                    ends = [n for n in part.nodes if idle(n) and not any(m in part.nodes for m in neighbours(n))]
+                    changed = bool(ends)
+                    for node in ends:
+                        part.remove_node(node)
+
+    def partition_and_fuse(self, prefix="fused_"):
+        """`fuse_partitions` of `propose_partitions`.
+
+        Args:
+            prefix: of the submodules' names.
+        """
+        return self.fuse_partitions(self.propose_partitions(), prefix=prefix)
+
+
+def _takes_item(node):
+    return node.op == "call_function" and node.target is operator.getitem
+
+
+def _has_way_back(joined, owner, parts, own):
+    """Whether nodes outside are computed from `joined` and needed by it; other partitions count as single nodes."""
+    seen = set()
+    pending = [user for node in joined for user in node.users if user not in joined]
+    while pending:
+        node = pending.pop()
+        if node in joined:
+            return True
+        if node in seen:
+            continue
+        group = parts[owner[node]].nodes if node in owner and owner[node] not in own else (node,)
+        seen.update(group)
+        pending.extend(user for member in group for user in member.users if user not in seen)
+    return False

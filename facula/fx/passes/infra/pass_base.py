@@ -1,0 +1,52 @@
+"""What a pass is."""
+
+from __future__ import annotations
+
+import abc
+from typing import NamedTuple
+
+import facula
+from facula.fx._compatibility import compatibility
+
+__all__ = ["PassResult", "PassBase"]
+
+
+@compatibility(is_backward_compatible=False)
+class PassResult(NamedTuple):
+    """What a pass gives: the module, and whether it was changed."""
+
+    graph_module: facula.nn.Module
+    modified: bool
+
+
+@compatibility(is_backward_compatible=False)
+class PassBase(abc.ABC):
+    """A pass: `call` changes a module; `requires` and `ensures` look at it before and after."""
+
+    def __call__(self, graph_module):
+        self.requires(graph_module)
+        result = self.call(graph_module)
+        self.ensures(graph_module)
+        return result
+
+    @abc.abstractmethod
+    def call(self, graph_module):
+        """Does the work and gives a PassResult, or None.
+
+        Args:
+            graph_module: the module.
+        """
+
+    def requires(self, graph_module):  # noqa: B027
+        """Called before; raises where the module is not as the pass needs it.
+
+        Args:
+            graph_module: the module.
+        """
+
+    def ensures(self, graph_module):  # noqa: B027
+        """Called after; raises where the module is not as it should be.
+
+        Args:
+            graph_module: the module.
+        """

@@ -1,0 +1,168 @@
+"""Several passes, run in an order that keeps to constraints."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import deque
+from functools import wraps
+
+from facula.fx._compatibility import compatibility
+from facula.fx.passes.infra.pass_base import PassResult
+
+__all__ = ["pass_result_wrapper", "this_before_that_pass_constraint", "PassManager"]
+
+logger = logging.getLogger(__name__)
+
+
+@compatibility(is_backward_compatible=False)
+def pass_result_wrapper(fn):
+    """A pass of a function that may give nothing: then the module counts as changed.
+
+    Args:
+        fn: the function.
+    """
+    if fn is None:
+        return None
+
+    @wraps(fn)
+    def wrapped(gm):
+        result = fn(gm)
+        if result is None:
+            return PassResult(gm, True)
+        if isinstance(result, PassResult):
+            return result
+        return PassResult(result, True) if hasattr(result, "graph") else result
+
+    if not inspect.isfunction(fn):
+        wrapped.__name__ = type(fn).__name__
+    return wrapped
+
+
+@compatibility(is_backward_compatible=False)
+def this_before_that_pass_constraint(this, that):
+    """A constraint: one pass comes before another.
+
+    Args:
+        this, that: the passes.
+    """
+
+    def depends_on(a, b):
+        return a != that or b != this
+
+    return depends_on
+
+
+@compatibility(is_backward_compatible=False)
+class PassManager:
+    """Runs passes.
+
+    Args:
+        passes: functions from a module to a PassResult.
+        constraints: functions (pass, later pass) -> whether that order is right.
+        steps: how often they run, until nothing changes.
+        run_checks_after_each_pass: whether `check` is called after each.
+        suppress_check_failures: whether an order that breaks a constraint is run all the same.
+    """
+
+    def __init__(
+        self, passes=None, constraints=None, steps=None, run_checks_after_each_pass=False, suppress_check_failures=False
+    ):
+        self.passes, self.constraints = list(passes or ()), list(constraints or ())
+        self.steps = steps or 1
+        self.run_checks_after_each_pass = run_checks_after_each_pass
+        self.suppress_check_failures = suppress_check_failures
+        self._validated = False
+
+    def add_pass(self, _pass):
+        """Adds a pass.
+
+        Args:
+            _pass: the pass.
+        """
+        self.passes.append(_pass)
+        self._validated = False
+
+    def add_constraint(self, constraint):
+        """Adds a constraint.
+
+        Args:
+            constraint: (pass, later pass) -> bool
+        """
+        self.constraints.append(constraint)
+        self._validated = False
+
+    def validate_constraints(self):
+        """RuntimeError where the order of the passes breaks a constraint."""
+        if self._validated:
+            return
+        for constraint in self.constraints:
+            for at, first in enumerate(self.passes):
+                for later in self.passes[at + 1 :]:
+                    if not constraint(first, later):
+                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
+        self._validated = True
+
+    def solve_constraints(self):
+        """Puts the passes in an order that keeps to the constraints."""
+        after = {p: [q for q in self.passes if q != p and not all(c(q, p) for c in self.constraints)] for p in self.passes}
+        waits = {p: sum(p in later for later in after.values()) for p in self.passes}
+        ready, order = deque(p for p in self.passes if not waits[p]), []
+        while ready:
+            found = ready.popleft()
+            order.append(found)
+            for later in after[found]:
+                waits[later] -= 1
+                if not waits[later]:
+                    ready.append(later)
+        if len(order) < len(self.passes):
+            left = [p for p in self.passes if p not in order]
+            raise RuntimeError(f"Circular dependency detected within the following passes: {left}")
+        self.passes, self._validated = order, True
+
+    def add_checks(self, check):
+        """Sets the check that runs after passes.
+
+        Args:
+            check: a function of the module, of one parameter.
+        """
+        if len(inspect.signature(check).parameters) != 1:
+            raise TypeError("PassManager check function should only take in one variable, a module")
+        self.check = check
+
+    def check(self, module):
+        """Called after passes; raises where the module is not right.
+
+        Args:
+            module: the module.
+        """
+
+    def __call__(self, module):
+        if not self._validated:
+            self.solve_constraints()
+        self.check(module)
+        changed = False
+        for _ in range(self.steps):
+            again = False
+            for fn in self.passes:
+                module, once = self._run(fn, module)
+                again = again or once
+            changed = changed or again
+            if not again:
+                break
+        return PassResult(module, changed)
+
+    def _run(self, fn, module):
+        name = getattr(fn, "__name__", type(fn).__name__)
+        try:
+            result = fn(module)
+            if not isinstance(result, PassResult):
+                raise TypeError(
+                    f"The result of the pass {name} should be type PassResult. Please wrap it with pass_result_wrapper()"
+                )
+            if self.run_checks_after_each_pass:
+                self.check(result.graph_module)
+        except Exception as error:
+            before = [getattr(p, "__name__", type(p).__name__) for p in self.passes[: self.passes.index(fn)]]
+            raise Exception(f"An error occurred when running the '{name}' pass after the following passes: {before}") from error
+        return result.graph_module, result.modified

@@ -1,0 +1,110 @@
+"""Which nodes somebody can run: questions of partitioners."""
+
+from __future__ import annotations
+
+import abc
+
+from facula.fx._compatibility import compatibility
+from facula.fx.passes.tools_common import CALLABLE_NODE_OPS, get_node_target
+
+__all__ = ["OperatorSupportBase", "OperatorSupport", "create_op_support", "chain", "OpSupports", "any_chain"]
+
+TargetTypeName = str
+SupportedArgumentDTypes = tuple | None
+SupportDict = dict
+
+
+@compatibility(is_backward_compatible=False)
+class OperatorSupportBase(abc.ABC):
+    """Says of a node whether it is supported."""
+
+    @abc.abstractmethod
+    def is_node_supported(self, submodules, node):
+        """Whether a node is supported.
+
+        Args:
+            submodules: {path: module}
+            node: the node.
+        """
+
+
+@compatibility(is_backward_compatible=False)
+class OperatorSupport(OperatorSupportBase):
+    """Says so by a dict: name of the target -> dtypes of arguments, or None for all.
+
+    Args:
+        support_dict: {name: ([dtypes of each positional argument], {name of argument: [dtypes]}) or None}
+    """
+
+    _support_dict: SupportDict = {}
+
+    def __init__(self, support_dict=None):
+        self._support_dict = support_dict or {}
+
+    def is_node_supported(self, submodules, node):
+        """Whether a node is supported.
+
+        Args:
+            submodules: {path: module}
+            node: the node.
+        """
+        if node.op not in CALLABLE_NODE_OPS:
+            return True
+        target = get_node_target(submodules, node)
+        if target not in self._support_dict:
+            return False
+        wanted = self._support_dict[target]
+        if wanted is None:
+            return True
+        by_position, by_name = wanted
+        found = lambda arg: _dtype_of(arg)
+        positions = all(found(node.args[at]) in dtypes for at, dtypes in enumerate(by_position) if at < len(node.args))
+        return positions and all(found(node.kwargs[k]) in dtypes for k, dtypes in by_name.items() if k in node.kwargs)
+
+
+def _dtype_of(arg):
+    meta = getattr(arg, "meta", {})
+    return getattr(meta.get("tensor_meta", meta.get("val")), "dtype", None)
+
+
+class _Function(OperatorSupportBase):
+    def __init__(self, is_node_supported):
+        self._ask = is_node_supported
+
+    def is_node_supported(self, submodules, node):
+        return self._ask(submodules, node)
+
+
+@compatibility(is_backward_compatible=False)
+def create_op_support(is_node_supported):
+    """An OperatorSupportBase of a function (submodules, node) -> bool."""
+    return _Function(is_node_supported)
+
+
+@compatibility(is_backward_compatible=False)
+def chain(*op_support):
+    """Supported is what all support."""
+    return _Function(lambda submodules, node: all(s.is_node_supported(submodules, node) for s in op_support))
+
+
+@compatibility(is_backward_compatible=False)
+def any_chain(*op_support):
+    """Supported is what one supports."""
+    return _Function(lambda submodules, node: any(s.is_node_supported(submodules, node) for s in op_support))
+
+
+@compatibility(is_backward_compatible=False)
+class OpSupports:
+    """Some OperatorSupportBases."""
+
+    @classmethod
+    def decline_if_input_dtype(cls, dtype):
+        """Supports what takes no tensor of a dtype."""
+        return _Function(lambda _, node: all(_dtype_of(arg) is not dtype for arg in node.all_input_nodes))
+
+    @classmethod
+    def decline_if_node_in_names(cls, disallow_set):
+        """Supports all but the nodes of some names."""
+        return _Function(lambda _, node: node.name not in disallow_set)
+
+

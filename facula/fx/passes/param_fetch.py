@@ -1,0 +1,63 @@
+"""What modules tell of themselves to those who lower them."""
+
+from __future__ import annotations
+
+import facula
+from facula.fx._compatibility import compatibility
+from facula.fx.graph_module import GraphModule
+
+__all__ = ["default_matching", "extract_attrs_for_lowering", "lift_lowering_attrs_to_nodes"]
+
+_CONV = ["weight", "bias", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"]
+_NORM = ["weight", "bias", "running_mean", "running_var", "eps"]
+#: class -> (version, attributes)
+module_fetch_book = {
+    facula.nn.modules.linear.Linear: (1, ["weight", "bias"]),
+    facula.nn.modules.conv.Conv2d: (1, _CONV),
+    facula.nn.modules.batchnorm.BatchNorm2d: (2, _NORM),
+    facula.nn.modules.pooling.AdaptiveAvgPool2d: (1, []),
+    facula.nn.modules.pooling.MaxPool2d: (1, ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]),
+    facula.nn.modules.activation.ReLU: (1, ["inplace"]),
+}
+
+
+@compatibility(is_backward_compatible=False)
+def default_matching(name, target_version):
+    """The name of an attribute in the current version of its class.
+
+    Args:
+        name: the name.
+        target_version: the version that is wanted.
+    """
+    del target_version
+    return name
+
+
+@compatibility(is_backward_compatible=False)
+def extract_attrs_for_lowering(mod):
+    """{name: value} of what a module is made of; RuntimeError for classes that are not known.
+
+    Args:
+        mod: the module.
+    """
+    if type(mod) not in module_fetch_book:
+        raise RuntimeError(f"{facula.typename(mod)} is not supported: Unrecognized module")
+    _, names = module_fetch_book[type(mod)]
+    return {"name": facula.typename(mod), **{name: getattr(mod, name) for name in names}}
+
+
+@compatibility(is_backward_compatible=False)
+def lift_lowering_attrs_to_nodes(fx_module):
+    """Notes that in the nodes that call modules (`attrs_for_lowering`).
+
+    Args:
+        fx_module: the GraphModule.
+    """
+    for node in fx_module.graph.nodes:
+        if node.op != "call_module":
+            continue
+        inner = fx_module.get_submodule(node.target)
+        if isinstance(inner, GraphModule):
+            lift_lowering_attrs_to_nodes(inner)
+        else:
+            node.attrs_for_lowering = extract_attrs_for_lowering(inner)

@@ -1,0 +1,178 @@
+"""Several passes, run one after the other: the older PassManager."""
+
+from __future__ import annotations
+
+import logging
+from functools import wraps
+from inspect import unwrap
+
+from facula.fx._compatibility import compatibility
+
+__all__ = ["PassManager", "inplace_wrapper", "log_hook", "loop_pass", "this_before_that_pass_constraint",
+           "these_before_those_pass_constraint"]  # fmt: skip
+
+logger = logging.getLogger(__name__)
+
+
+@compatibility(is_backward_compatible=False)
+def inplace_wrapper(fn):
+    """A pass of a function that changes its argument and gives something else.
+
+    Args:
+        fn: the function.
+    """
+
+    @wraps(fn)
+    def wrapped(gm, *args, **kwargs):
+        fn(gm, *args, **kwargs)
+        return gm
+
+    return wrapped
+
+
+@compatibility(is_backward_compatible=False)
+def log_hook(fn, level=logging.INFO):
+    """A pass whose result is logged.
+
+    Args:
+        fn: the pass.
+        level: the level of the message.
+    """
+
+    @wraps(fn)
+    def wrapped(gm):
+        result = fn(gm)
+        logger.log(level, "Ran pass %s\t Return value: %s", fn, result)
+        return result
+
+    return wrapped
+
+
+@compatibility(is_backward_compatible=False)
+def loop_pass(base_pass, n_iter=None, predicate=None):
+    """A pass that runs another several times.
+
+    Args:
+        base_pass: the other.
+        n_iter: how often; or
+        predicate: result -> whether it runs again.
+    """
+    if (n_iter is None) == (predicate is None):
+        raise AssertionError("Exactly one of `n_iter`or `predicate` must be specified.")
+
+    @wraps(base_pass)
+    def looped(source):
+        output = source
+        if n_iter is not None:
+            for _ in range(n_iter):
+                output = base_pass(output)
+            return output
+        while predicate(output):
+            output = base_pass(output)
+        return output
+
+    return looped
+
+
+@compatibility(is_backward_compatible=False)
+def this_before_that_pass_constraint(this, that):
+    """A constraint: one pass comes before another.
+
+    Args:
+        this, that: the passes.
+    """
+
+    def depends_on(a, b):
+        return a != that or b != this
+
+    return depends_on
+
+
+@compatibility(is_backward_compatible=False)
+def these_before_those_pass_constraint(these, those):
+    """A constraint: passes made by one function come before those made by another.
+
+    Args:
+        these, those: the functions within the passes.
+    """
+
+    def depends_on(a, b):
+        return unwrap(a) != those or unwrap(b) != these
+
+    return depends_on
+
+
+@compatibility(is_backward_compatible=False)
+class PassManager:
+    """Runs passes on a module.
+
+    Args:
+        passes: functions from a module to a module.
+        constraints: functions (pass, later pass) -> whether that order is right.
+    """
+
+    def __init__(self, passes=None, constraints=None):
+        self.passes, self.constraints = list(passes or ()), list(constraints or ())
+        self._validated = False
+
+    @classmethod
+    def build_from_passlist(cls, passes):
+        """A manager of some passes.
+
+        Args:
+            passes: the passes.
+        """
+        return cls(passes)
+
+    def add_pass(self, _pass):
+        """Adds a pass.
+
+        Args:
+            _pass: the pass.
+        """
+        self.passes.append(_pass)
+        self._validated = False
+
+    def add_constraint(self, constraint):
+        """Adds a constraint.
+
+        Args:
+            constraint: (pass, later pass) -> bool
+        """
+        self.constraints.append(constraint)
+        self._validated = False
+
+    def remove_pass(self, _passes):
+        """Takes passes out.
+
+        Args:
+            _passes: their names.
+        """
+        self.passes = [p for p in self.passes if p.__name__ not in _passes]
+        self._validated = False
+
+    def replace_pass(self, _target, _replacement):
+        """Puts a pass in the place of another.
+
+        Args:
+            _target, _replacement: the passes.
+        """
+        self.passes = [_replacement if p.__name__ == _target.__name__ else p for p in self.passes]
+        self._validated = False
+
+    def validate(self):
+        """RuntimeError where the order of the passes breaks a constraint."""
+        if self._validated:
+            return
+        for constraint in self.constraints:
+            for at, first in enumerate(self.passes):
+                for later in self.passes[at + 1 :]:
+                    if not constraint(first, later):
+                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
+        self._validated = True
+
+    def __call__(self, source):
+        self.validate()
+        for fn in self.passes:
+            source = fn(source)
+        return source

@@ -1,0 +1,109 @@
+"""Shapes and dtypes of nodes, by running the graph."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import facula
+from facula.fx._compatibility import compatibility
+from facula.fx.interpreter import Interpreter
+from facula.fx.node import map_aggregate
+
+__all__ = ["TensorMetadata", "ShapeProp"]
+
+
+@compatibility(is_backward_compatible=True)
+class TensorMetadata(NamedTuple):
+    """What is known of a tensor without its values."""
+
+    shape: facula.Size
+    dtype: facula.dtype
+    requires_grad: bool
+    stride: tuple
+    memory_format: facula.memory_format | None
+    is_quantized: bool
+    qparams: dict[str, Any]
+
+
+_FORMATS = (facula.contiguous_format, facula.channels_last, facula.channels_last_3d)
+
+
+def _memory_format(tensor):
+    for found in _FORMATS:
+        dims = {facula.channels_last: 4, facula.channels_last_3d: 5}.get(found, tensor.dim())
+        if tensor.dim() == dims and tensor.is_contiguous(memory_format=found):
+            return found
+    return None
+
+
+def _extract_tensor_metadata(result, include_contiguity=True):
+    """The TensorMetadata of a tensor."""
+    found = _memory_format(result) if include_contiguity else None
+    return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), found, False, {})
+
+
+@compatibility(is_backward_compatible=True)
+class ShapeProp(Interpreter):
+    """Runs a graph and notes in each node's `meta` its "tensor_meta" and "type".
+
+    Args:
+        gm: the GraphModule.
+        fake_mode: a mode of fake tensors in which it runs, so that nothing is computed.
+    """
+
+    def __init__(self, gm, fake_mode=None):
+        super().__init__(gm)
+        self.fake_mode = fake_mode
+        self.fake_module = None
+        self.real_module = self.module
+        if fake_mode is not None:
+            from facula.fx.passes.fake_tensor_prop import fake_copy
+
+            self.fake_module = fake_copy(self.module, fake_mode)
+
+    def run_node(self, n):
+        """The value of a node, whose `meta` gets what is known of it.
+
+        Args:
+            n: the node.
+        """
+        result = self._run(n)
+        found_tensor = False
+
+        def describe(value):
+            nonlocal found_tensor
+            if isinstance(value, facula.Tensor):
+                found_tensor = True
+                return _extract_tensor_metadata(value)
+            return value
+
+        meta = map_aggregate(result, describe)
+        if found_tensor:
+            n.meta["tensor_meta"] = meta
+        n.meta["type"] = type(result)
+        return result
+
+    def _run(self, n):
+        try:
+            if self.fake_mode is None:
+                return super().run_node(n)
+            self.module = self.fake_module
+            try:
+                with self.fake_mode:
+                    return super().run_node(n)
+            finally:
+                self.module = self.real_module
+        except Exception as error:
+            raise RuntimeError(f"ShapeProp error for: node={n.format_node()} with meta={n.meta}") from error
+
+    def propagate(self, *args):
+        """Runs the graph and gives its result.
+
+        Args:
+            args: the arguments.
+        """
+        if self.fake_mode is not None:
+            args = [self.fake_mode.from_tensor(a) if isinstance(a, facula.Tensor) else a for a in args]
+        return super().run(*args)
+
+

@@ -1,0 +1,152 @@
+"""Cutting a graph by tags on its nodes."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+
+import facula
+from facula.fx._compatibility import compatibility
+from facula.fx.graph import Graph
+from facula.fx.graph_module import GraphModule
+from facula.fx.node import map_arg
+from facula.fx.passes.utils.common import HolderModule, lift_subgraph_as_module
+
+__all__ = ["getattr_recursive", "setattr_recursive", "Component", "split_by_tags"]
+
+
+@compatibility(is_backward_compatible=False)
+def getattr_recursive(obj, name):
+    """What lies at a path of an object, or None.
+
+    Args:
+        obj: the object.
+        name: the path.
+    """
+    for part in name.split("."):
+        if isinstance(obj, facula.nn.ModuleList):
+            obj = obj[int(part)] if part.isdigit() else getattr(obj, part, None)
+        elif not hasattr(obj, part):
+            return None
+        else:
+            obj = getattr(obj, part)
+    return obj
+
+
+@compatibility(is_backward_compatible=False)
+def setattr_recursive(obj, attr, value):
+    """Puts a value at a path of an object.
+
+    Args:
+        obj: the object.
+        attr: the path.
+        value: the value.
+    """
+    first, _, rest = attr.partition(".")
+    if rest:
+        setattr_recursive(getattr(obj, first), rest, value)
+    else:
+        setattr(obj, first, value)
+
+
+@dataclass
+class Component:
+    """A part of a split: its graph, and what it takes and gives, in nodes of the original."""
+
+    graph: Graph
+    order: int
+    name: str
+    input_placeholders: list = field(default_factory=list)
+    orig_inputs: list = field(default_factory=list)
+    orig_outputs: list = field(default_factory=list)
+    getattr_maps: dict = field(default_factory=dict)
+    constructor_args: list = field(default_factory=list)
+    gm: GraphModule | None = None
+
+
+@compatibility(is_backward_compatible=False)
+def split_by_tags(gm, tags, return_fqn_mapping=False, return_tuple=False, GraphModuleCls=GraphModule):
+    """A GraphModule that calls one submodule for each tag; every node has one, as its attribute `tag`.
+
+    Args:
+        gm: the GraphModule.
+        tags: the tags, in the order in which the parts run.
+        return_fqn_mapping: whether {path in the result: path in `gm`} comes too.
+        return_tuple: whether every part gives a tuple.
+        GraphModuleCls: the class of the results.
+    """
+    parts = {tag: Component(Graph(), at, tag) for at, tag in enumerate(tags)}
+    place, inside = {}, {}
+    for node in gm.graph.nodes:
+        if node.op in ("placeholder", "get_attr", "output"):
+            continue
+        if not hasattr(node, "tag"):
+            raise AssertionError(f"Node does not have tag: {node.format_node()}")
+        part = parts[node.tag]
+        _bring_inputs(part, node, place, inside)
+        new = part.graph.node_copy(node, lambda n, p=part: inside[p.name, n])
+        inside[part.name, node] = new
+        place[node] = part
+    _note_outputs(gm, parts, place)
+    names = {}
+    for part in parts.values():
+        values = tuple(inside[part.name, node] for node in part.orig_outputs)
+        part.graph.output(values[0] if len(values) == 1 and not return_tuple else values)
+        part.gm, found = lift_subgraph_as_module(gm, part.graph, class_name="GraphModule")
+        part.getattr_maps = found
+        names.update({f"{part.name}.{new}": old for new, old in found.items()})
+    root = _main(gm, list(parts.values()), return_tuple, GraphModuleCls)
+    return (root, names) if return_fqn_mapping else root
+
+
+def _bring_inputs(part, node, place, inside):
+    """Inputs and attributes of a part for what a node of it takes from elsewhere."""
+    for used in node.all_input_nodes:
+        key = (part.name, used)
+        if key in inside:
+            continue
+        if used.op == "get_attr":
+            inside[key] = part.graph.node_copy(used)
+        elif place.get(used) is not part:
+            new = part.graph.placeholder(used.name, type_expr=used.type)
+            new.meta = used.meta.copy()
+            inside[key] = new
+            part.orig_inputs.append(used)
+            part.input_placeholders.append(new)
+            if used in place and used not in place[used].orig_outputs:
+                place[used].orig_outputs.append(used)
+
+
+def _note_outputs(gm, parts, place):
+    for used in gm.graph.output_node().all_input_nodes:
+        if used in place and used not in place[used].orig_outputs:
+            place[used].orig_outputs.append(used)
+    position = {node: at for at, node in enumerate(gm.graph.nodes)}
+    for part in parts.values():
+        part.orig_outputs.sort(key=position.get)
+
+
+def _main(gm, parts, return_tuple, cls):
+    graph, values, held = Graph(), {}, {}
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            values[node] = graph.node_copy(node)
+    for part in parts:
+        call = graph.call_module(part.name, tuple(values[n] for n in part.orig_inputs))
+        held[part.name] = part.gm
+        if len(part.orig_outputs) == 1 and not return_tuple:
+            values[part.orig_outputs[0]] = call
+            continue
+        for at, node in enumerate(part.orig_outputs):
+            values[node] = graph.call_function(operator.getitem, (call, at))
+    holder = HolderModule(held)
+
+    def final(node):
+        if node.op == "get_attr" and node not in values:
+            setattr(holder, node.target.replace(".", "_"), getattr_recursive(gm, node.target))
+            values[node] = graph.get_attr(node.target.replace(".", "_"))
+        return values[node]
+
+    graph.output(map_arg(gm.graph.output_node().args[0], final))
+    graph._codegen = gm.graph._codegen
+    return cls(holder, graph)

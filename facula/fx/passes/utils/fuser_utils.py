@@ -1,0 +1,162 @@
+"""Putting a submodule in the place of some nodes."""
+
+from __future__ import annotations
+
+import copy
+from queue import SimpleQueue
+
+from facula.fx._compatibility import compatibility
+from facula.fx.graph import Graph
+from facula.fx.passes.tools_common import legalize_graph
+from facula.fx.passes.utils.common import lift_subgraph_as_module
+from facula.fx.proxy import Proxy
+
+__all__ = ["topo_sort", "validate_partition", "fuse_as_graphmodule", "insert_subgm", "erase_nodes", "fuse_by_partitions"]
+
+
+@compatibility(is_backward_compatible=False)
+def topo_sort(nodes):
+    """The nodes, each behind those that it takes.
+
+    Args:
+        nodes: the nodes.
+    """
+    waits = {node: sum(used in nodes for used in node.all_input_nodes) for node in nodes}
+    queue, order = SimpleQueue(), []
+    for node in nodes:
+        if not waits[node]:
+            queue.put(node)
+    while not queue.empty():
+        node = queue.get()
+        order.append(node)
+        for user in node.users:
+            if user in waits:
+                waits[user] -= 1
+                if not waits[user]:
+                    queue.put(user)
+    if len(order) != len(nodes):
+        raise AssertionError("topological sorted nodes doesn't have same length as input nodes")
+    return order
+
+
+@compatibility(is_backward_compatible=False)
+def validate_partition(partition):
+    """Whether nodes can become one: nothing that they need from outside is computed from them.
+
+    Args:
+        partition: the nodes.
+    """
+    inner, seen = set(partition), set()
+    pending = [user for node in inner for user in node.users if user not in inner]
+    while pending:
+        node = pending.pop()
+        if node in inner:
+            return False
+        if node not in seen:
+            seen.add(node)
+            pending.extend(node.users)
+    return True
+
+
+@compatibility(is_backward_compatible=False)
+def fuse_as_graphmodule(gm, nodes, module_name, partition_lookup_table=None, *, always_return_tuple=False):
+    """A GraphModule of some nodes.
+
+    Args:
+        gm: where they are.
+        nodes: the nodes, each behind those that it takes.
+        module_name: the name of its class.
+        partition_lookup_table: the nodes as a dict.
+        always_return_tuple: whether it gives a tuple also of one value.
+
+    Returns:
+        (the GraphModule, the nodes that it takes, the nodes that it stands for outside).
+    """
+    inner = partition_lookup_table if partition_lookup_table is not None else dict.fromkeys(nodes)
+    for node in nodes:
+        if node.graph.owning_module is not gm:
+            raise AssertionError(f"{node} doesn't belong to passed in graph module {gm._get_name()}")
+        if node._erased:
+            raise AssertionError(f"{node} has been removed from owning graph")
+    if not validate_partition(nodes):
+        raise AssertionError("Invalid partition, found dependency cycles")
+    graph, inputs, values = Graph(), {}, {}
+
+    def own(node):
+        if node.op == "get_attr" and node not in inner:
+            if node not in values:
+                values[node] = graph.node_copy(node)
+            return values[node]
+        if node not in values:
+            values[node] = inputs[node] = graph.placeholder(node.name, type_expr=node.type)
+            values[node].meta = copy.copy(node.meta)
+        return values[node]
+
+    for node in nodes:
+        values[node] = graph.node_copy(node, own)
+    outputs = {node: values[node] for node in nodes if any(user not in inner for user in node.users)}
+    given = tuple(outputs.values())
+    graph.output(given[0] if len(given) == 1 and not always_return_tuple else given)
+    graph.lint()
+    fused, _ = lift_subgraph_as_module(gm, graph, comp_name="", class_name=module_name)
+    return fused, tuple(inputs), tuple(outputs)
+
+
+@compatibility(is_backward_compatible=False)
+def insert_subgm(gm, sub_gm, orig_inputs, orig_outputs, insertion_point=None):
+    """Lets a submodule be called for what some nodes give, which stay without users.
+
+    Args:
+        gm: the GraphModule.
+        sub_gm: the submodule.
+        orig_inputs, orig_outputs: the nodes that it takes and that it stands for.
+        insertion_point: the node before which it goes.
+    """
+    name = type(sub_gm).__name__
+    gm.add_submodule(name, sub_gm)
+    place = insertion_point or next(n for n in reversed(gm.graph.nodes) if n.op != "output")
+    with gm.graph.inserting_before(insertion_point) if insertion_point else gm.graph.inserting_after(place):
+        call = gm.graph.call_module(name, args=orig_inputs)
+        output = sub_gm.graph.output_node().args[0]
+        if len(orig_outputs) == 1 and not isinstance(output, tuple):
+            orig_outputs[0].replace_all_uses_with(call, propagate_meta=True)
+            return gm
+    with gm.graph.inserting_after(call):
+        for at, old in reversed(list(enumerate(orig_outputs))):
+            old.replace_all_uses_with(Proxy(call)[at].node, propagate_meta=True)
+    call.meta["val"] = tuple(old.meta.get("val", None) for old in orig_outputs)
+    return gm
+
+
+@compatibility(is_backward_compatible=False)
+def erase_nodes(gm, nodes):
+    """Takes nodes out, the last first.
+
+    Args:
+        gm: the GraphModule.
+        nodes: the nodes, in order.
+    """
+    for node in reversed(nodes):
+        gm.graph.erase_node(node)
+
+
+@compatibility(is_backward_compatible=False)
+def fuse_by_partitions(gm, partitions, prefix="fused_", always_return_tuple=False):
+    """Puts a submodule in the place of each of several groups of nodes.
+
+    Args:
+        gm: the GraphModule.
+        partitions: dicts whose keys are nodes.
+        prefix: of the submodules' names.
+        always_return_tuple: whether submodules give tuples also of one value.
+    """
+    for number, nodes in enumerate(partitions):
+        order = topo_sort(sorted(nodes))
+        inner, inputs, outputs = fuse_as_graphmodule(
+            gm, order, f"{prefix}{number}", nodes, always_return_tuple=always_return_tuple
+        )
+        insert_subgm(gm, inner, inputs, outputs, insertion_point=order[-1].next if order[-1].next.op != "root" else None)
+        erase_nodes(gm, order)
+    legalize_graph(gm)
+    gm.graph.lint()
+    return gm

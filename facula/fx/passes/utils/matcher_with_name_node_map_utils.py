@@ -1,0 +1,48 @@
+"""Finding a pattern whose nodes have names."""
+
+from __future__ import annotations
+
+from facula.fx._compatibility import compatibility
+from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
+
+__all__ = ["SubgraphMatcherWithNameNodeMap"]
+
+
+def _split_to_graph_and_name_node_map(gm):
+    """The graph without the dict of names that it gives last, and that dict."""
+    output = gm.graph.output_node()
+    flat = output.args[0]
+    if not isinstance(flat, (list, tuple)) or not flat or not isinstance(flat[-1], dict):
+        raise AssertionError("Expecting the last output of the pattern graph to be a dictionary")
+    *values, names = flat
+    output.args = (tuple(values),)
+    gm.recompile()
+    return gm, dict(names)
+
+
+@compatibility(is_backward_compatible=False)
+class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
+    """Finds a pattern; matches say for each name of its last result, {name: node}, which node stands for it.
+
+    Args:
+        pattern_gm: the GraphModule of the pattern.
+        match_output, match_placeholder, remove_overlapping_matches, ignore_literals: as of SubgraphMatcher.
+    """
+
+    def __init__(
+        self, pattern_gm, match_output=False, match_placeholder=False, remove_overlapping_matches=True, ignore_literals=False
+    ):
+        pattern_gm, self.name_node_map = _split_to_graph_and_name_node_map(pattern_gm)
+        super().__init__(pattern_gm.graph, match_output, match_placeholder, remove_overlapping_matches, ignore_literals)
+
+    def match(self, graph, node_name_match=""):
+        """The list of occurrences in a graph.
+
+        Args:
+            graph: where to look.
+            node_name_match: nodes whose name contains this match whatever they do.
+        """
+        found = super().match(graph, node_name_match)
+        for match in found:
+            match.name_node_map = {name: match.nodes_map[node] for name, node in self.name_node_map.items()}
+        return found
