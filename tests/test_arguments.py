@@ -40,6 +40,10 @@ EXCEPTIONS = {
             FullyShardedDataParallel.__init__(backward_prefetch forward_prefetch limit_all_gathers use_orig_params)
             FullyShardedDataParallel.summon_full_params(offload_to_cpu)
             """,
+        "distributed/checkpoint/default_planner.py": """
+            DefaultSavePlanner.__init__(dedup_replicated_tensors dedup_save_to_lowest_rank enable_plan_caching)
+            """,
+        "distributed/checkpoint/stateful.py": "Stateful.load_state_dict(state_dict)",
         "distributed/pipelining/stage.py": """
             PipelineStage.__init__(get_mesh input_args input_grads output_args output_grads)
             """,

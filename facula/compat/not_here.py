@@ -15,6 +15,8 @@ REASONS = {
     "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
     "onnx": ("models are not exported to ONNX", None),
     "processes": ("this part of distributed is not there yet", None),
+    "launcher": ("Facula's launcher is made of other parts", "distributed.run, or launcher.api.elastic_launch"),
+    "recorder": ("PyTorch's own program reads the files", "FACULA_FLIGHT_RECORDER and PyTorch's fr_trace"),
     "stages": ("models are not cut into stages by tracing (issue 12)", "PipelineStage around parts that you make yourself"),
     "cuda": ("this part of CUDA is not there yet", None),
     "devices": ("this kind of device is not supported", "the CPU; ask is_available() first"),
@@ -350,42 +352,96 @@ NAMES = {
     "processes": {
         "torch._C._distributed_rpc": "",
         "torch.distributed": """
-            BackendConfig BuiltinCommHookType GroupName Logger ProcessGroupGloo Reducer _rank_not_in_group breakpoint
-            get_backend_config record_comm register_rendezvous_handler shrink_group split_group
+            BuiltinCommHookType GroupName Logger ProcessGroupGloo Reducer _rank_not_in_group record_comm
+            shrink_group
             """,
         "torch.distributed._tensor.experimental": "",
         "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """
             CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
             """,
         "torch.distributed.checkpoint": """
-            DefaultLoadPlanner DefaultSavePlanner HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner
+            HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner
             QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem
             load_sharded_optimizer_state_dict
             """,
         "torch.distributed.checkpoint._consolidate_hf_safetensors": "consolidate_safetensors_files",
-        "torch.distributed.checkpoint.format_utils": "_EmptyStateDictLoadPlanner _load_state_dict",
+        "torch.distributed.checkpoint.default_planner": """
+            create_default_global_load_plan create_default_global_save_plan create_default_local_load_plan
+            create_default_local_save_plan
+            """,
+        "torch.distributed.checkpoint.filesystem": "FileSystem FileSystemBase SerializationFormat",
+        "torch.distributed.checkpoint.format_utils": """
+            BroadcastingTorchSaveReader DynamicMetaLoadPlanner _EmptyStateDictLoadPlanner _load_state_dict
+            """,
         "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+        "torch.distributed.checkpoint.planner": """
+            BytesIOWriteData LoadItemType LoadPlan LoadPlanner ReadItem SavePlan SavePlanner TensorWriteData WriteItem
+            WriteItemType
+            """,
+        "torch.distributed.checkpoint.planner_helpers": "create_read_items_for_chunk_list",
+        "torch.distributed.checkpoint.quantized_hf_storage": "QuantizedHuggingFaceStorageReader",
+        "torch.distributed.checkpoint.staging": "AsyncStager BlockingAsyncStager DefaultStager StagingOptions",
         "torch.distributed.checkpoint.state_dict_loader": "_load_state_dict",
-        "torch.distributed.collective_utils": "SyncPayload all_gather all_gather_object_enforce_type broadcast",
+        "torch.distributed.checkpoint.storage": "StorageReader StorageWriter WriteResult",
+        "torch.distributed.checkpoint.utils": "find_state_dict_object find_tensor_shard",
         "torch.distributed.config": "compile_on_one_rank use_torchcomms",
         "torch.distributed.debug": "start_debug_server stop_debug_server",
-        "torch.distributed.distributed_c10d": """
-            BackendConfig GroupName ProcessGroupGloo _pg_map get_backend_config record_comm shrink_group split_group
-            """,
+        "torch.distributed.distributed_c10d": "ProcessGroupGloo _pg_map record_comm shrink_group",
         "torch.distributed.fsdp": "DataParallelMeshDims",
         "torch.distributed.rpc": "BackendValue init_backend register_backend",
         "torch.distributed.rpc.backend_registry": "BackendValue init_backend register_backend",
-        "torch.distributed.rendezvous": "register_rendezvous_handler rendezvous",
+        "torch.distributed.tensor.debug": "CommDebugMode visualize_sharding",
         "torch.distributed.tensor.experimental": "context_parallel",
         "torch.distributed.tensor.experimental._attention": "set_rotate_method",
+        "torch.distributed.tensor.parallel.fsdp": "DTensorExtensions",
+        "torch.distributed.tensor.parallel.input_reshard": "input_reshard",
         "torch.distributed.utils": "_sync_module_states",
         "torch.numa.binding": "AffinityMode NumaOptions",
         "torch.distributed._tensor": "",
         "torch.distributed._tensor.device_mesh": "",
         "torch.distributed.algorithms._checkpoint": "",
-        "torch.distributed.checkpoint.default_planner": "",
-        "torch.distributed.checkpoint.optimizer": "",
+        "torch.distributed.checkpoint.optimizer": "load_sharded_optimizer_state_dict",
         "torch.numa": "",
+    },
+    "launcher": {
+        "torch.distributed.elastic.agent.server.health_check_server": "HealthCheckServer create_healthcheck_server",
+        "torch.distributed.elastic.control_plane": "worker_main",
+        "torch.distributed.elastic.events": "construct_and_record_rdzv_event record record_rdzv_event",
+        "torch.distributed.elastic.events.api": "Event EventSource NodeState RdzvEvent",
+        "torch.distributed.elastic.events.handlers": "get_logging_handler",
+        "torch.distributed.elastic.metrics": "initialize_metrics",
+        "torch.distributed.elastic.metrics.api": """
+            ConsoleMetricHandler MetricData MetricHandler MetricStream MetricsConfig NullMetricHandler configure
+            getStream get_elapsed_time_ms prof profile publish_metric put_metric
+            """,
+        "torch.distributed.elastic.multiprocessing.redirects": "get_libc redirect",
+        "torch.distributed.elastic.multiprocessing.subprocess_handler": "SubprocessHandler get_subprocess_handler",
+        "torch.distributed.elastic.multiprocessing.tail_log": "TailLog tail_logfile",
+        "torch.distributed.elastic.rendezvous.c10d_rendezvous_backend": "C10dRendezvousBackend create_backend",
+        "torch.distributed.elastic.rendezvous.dynamic_rendezvous": """
+            DynamicRendezvousHandler RendezvousBackend RendezvousSettings RendezvousTimeout create_handler
+            get_method_name
+            """,
+        "torch.distributed.elastic.rendezvous.etcd_rendezvous": """
+            EtcdRendezvous EtcdRendezvousHandler EtcdRendezvousRetryImmediately EtcdRendezvousRetryableFailure
+            create_rdzv_handler
+            """,
+        "torch.distributed.elastic.rendezvous.etcd_server": "EtcdServer find_free_port stop_etcd",
+        "torch.distributed.elastic.rendezvous.etcd_store": "EtcdStore cas_delay",
+        "torch.distributed.elastic.rendezvous.registry": "get_rendezvous_handler",
+        "torch.distributed.elastic.rendezvous.static_tcp_rendezvous": "StaticTCPRendezvous create_rdzv_handler",
+        "torch.distributed.elastic.rendezvous.utils": "parse_rendezvous_endpoint",
+        "torch.distributed.elastic.timer": "",
+        "torch.distributed.elastic.timer.api": "RequestQueue TimerClient TimerRequest TimerServer configure expires",
+        "torch.distributed.elastic.timer.debug_info_logging": "log_debug_info_for_expired_timers",
+        "torch.distributed.elastic.timer.file_based_local_timer": "FileTimerClient FileTimerRequest FileTimerServer",
+        "torch.distributed.elastic.timer.local_timer": "LocalTimerClient LocalTimerServer MultiprocessingRequestQueue",
+        "torch.distributed.elastic.utils.log_level": "get_log_level",
+        "torch.distributed.elastic.utils.process_state": "is_uninterruptible_state read_proc_state",
+    },
+    "recorder": {
+        "torch.distributed.flight_recorder": "",
+        "torch.distributed.flight_recorder.fr_trace": "main",
     },
     "cuda": {
         "torch": "thread_safe_generator",

@@ -33,15 +33,18 @@ from ._collectives import (
     send,
 )
 from ._debug import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
+from ._debug_stop import breakpoint
 from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from ._group import (
     Backend,
+    BackendConfig,
     GroupMember,
     ProcessGroup,
     ReduceOp,
     _make_nccl_premul_sum,
     destroy_process_group,
     get_backend,
+    get_backend_config,
     get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
@@ -65,6 +68,7 @@ from ._group import (
     new_subgroups,
     new_subgroups_by_enumeration,
     reduce_op,
+    split_group,
     supports_complex,
 )
 from ._group_methods import (
@@ -87,6 +91,7 @@ from ._objects import (
     send_object_list,
 )
 from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
+from .rendezvous import register_rendezvous_handler, rendezvous
 
 
 def __getattr__(name):

@@ -252,6 +252,9 @@ def init_process_group(
     if timeout is not None and not isinstance(timeout, datetime.timedelta):
         raise TypeError(f"init_process_group: timeout must be a datetime.timedelta, got {type(timeout).__name__}")
     timeout = timeout or default_pg_timeout
+    own = _rendezvous.handlers.get(str(init_method).partition("://")[0])
+    if own is not None:
+        store, rank, world_size = next(iter(own(init_method, timeout=timeout)))
     size, rank = _rendezvous.place(init_method, world_size, rank, store)
     if size == 1 or engine == "fake":
         world = _C._dist_world("local", None, rank, size, timeout.total_seconds(), nccl)
@@ -315,6 +318,37 @@ def get_backend(group=None):
     return Backend(found.name())
 
 
+class BackendConfig:
+    """Which backend moves tensors of which kind of device.
+
+    Args:
+        backend: such as "gloo" or "cpu:gloo,cuda:nccl".
+    """
+
+    def __init__(self, backend) -> None:
+        parts = str(Backend(str(backend))).split(",")
+        if ":" in parts[0]:
+            pairs = [part.partition(":") for part in parts]
+            self.device_backend_map = {kind: Backend(name) for kind, _, name in pairs}
+            if len(self.device_backend_map) != len(pairs):
+                raise ValueError(f"BackendConfig: a backend for each kind of device, got {backend!r}")
+        else:
+            kinds = ("cuda",) if parts[0] == "nccl" else ("cpu", "cuda")
+            self.device_backend_map = dict.fromkeys(kinds, Backend(parts[0]))
+
+    def __repr__(self) -> str:
+        return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
+
+    def get_device_backend_map(self) -> dict:
+        """{kind of device: backend}"""
+        return self.device_backend_map
+
+
+def get_backend_config(group=None) -> str:
+    """Which backend moves tensors of which kind of device, such as "cpu:gloo,cuda:nccl"."""
+    return str(BackendConfig(get_backend(group)))
+
+
 def get_default_backend_for_device(device):
     """ "nccl" for CUDA devices, "gloo" for the CPU."""
     return "nccl" if facula.device(device).type == "cuda" else "gloo"
@@ -363,6 +397,31 @@ def get_node_local_rank(fallback_rank=None):
     if fallback_rank is None:
         raise RuntimeError("get_node_local_rank: expected LOCAL_RANK in the environment or a fallback_rank, got neither")
     return int(fallback_rank)
+
+
+def split_group(
+    parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, backend=None,
+):  # fmt: skip
+    """The part of a group that this process is in, None if in no part. All processes of all parts' parent call it.
+
+    Args:
+        parent_pg: the group; it must be that of all processes. Default: that.
+        split_ranks: lists of ranks of the group, which have no rank in common.
+        timeout, pg_options, group_desc, backend: as for `new_group`.
+    """
+    parent = member("split_group", parent_pg)
+    if parent is not member("split_group"):
+        raise NotImplementedError(f"split_group: only the group of all processes is split, got {parent.group_name}")
+    ranks = [[int(r) for r in part] for part in split_ranks or ()]
+    flat = [r for part in ranks for r in part]
+    if not ranks or not all(ranks) or len(set(flat)) != len(flat):
+        raise ValueError(f"split_group: expected lists of ranks, each rank once, got {split_ranks}")
+    mine = None
+    for part in ranks:
+        made = new_group(part, timeout, backend, pg_options, group_desc=group_desc)
+        if get_rank() in part:
+            mine = made
+    return mine
 
 
 def new_group(

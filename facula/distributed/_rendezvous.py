@@ -17,6 +17,9 @@ from . import _launchers
 from ._errors import DistBackendError, DistNetworkError, DistStoreError
 from ._store import FileStore, PrefixStore, Store, TCPStore
 
+#: scheme of URLs -> a program's own way to meet (`rendezvous.register_rendezvous_handler`)
+handlers: dict = {}
+
 _SLICE = 0.2  # seconds between looks whether somebody has gone
 
 # Stores by address: a process that makes its group anew finds the same server, and keys with another prefix.

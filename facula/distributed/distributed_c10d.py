@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import NewType
 
 import facula
 from facula import distributed
@@ -17,6 +18,7 @@ globals().update(
         if not name.startswith("_") and name != "annotations" and not isinstance(value, ModuleType)
     }
 )
+GroupName = NewType("GroupName", str)
 default_pg_nccl_timeout = default_pg_timeout
 
 

@@ -3,6 +3,7 @@
 The files are those of PyTorch; nothing that they hold is executed.
 """
 
+from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .filesystem import CheckpointException, FileSystemReader, FileSystemWriter
 from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
 from .state_dict_loader import load, load_state_dict
@@ -12,6 +13,8 @@ __all__ = [
     "BytesStorageMetadata",
     "CheckpointException",
     "ChunkStorageMetadata",
+    "DefaultLoadPlanner",
+    "DefaultSavePlanner",
     "FileSystemReader",
     "FileSystemWriter",
     "Metadata",

@@ -46,6 +46,11 @@ class TensorProperties:
     memory_format: facula.memory_format = field(default=facula.contiguous_format)
     pin_memory: bool = False
 
+    @staticmethod
+    def create_from_tensor(tensor) -> TensorProperties:
+        """Those of a tensor."""
+        return TensorProperties(tensor.dtype, tensor.layout, tensor.requires_grad)
+
     def __getstate__(self):
         encoding = _MEM_FORMAT_ENCODING(_FORMATS.index(self.memory_format))
         return self.dtype, self.layout, self.requires_grad, encoding, self.pin_memory

@@ -8,6 +8,7 @@ import facula
 from facula import distributed as dist
 
 from ._state import assign, chunk_of, flattened, part_of
+from .default_planner import DefaultLoadPlanner, checked
 from .filesystem import CheckpointException, FileSystemReader
 from .metadata import MetadataIndex, TensorStorageMetadata
 from .state_dict_saver import _world, with_states
@@ -30,8 +31,7 @@ def load(
     Raises:
         CheckpointException: a name is missing, a size differs, or files are damaged; also when another process failed.
     """
-    if planner is not None:
-        raise NotImplementedError(f"load: planners of your own are not supported, got {type(planner).__name__}")
+    partial = checked("load", planner, DefaultLoadPlanner).allow_partial_load
     if storage_reader is None:
         if checkpoint_id is None:
             raise RuntimeError("load: checkpoint_id or storage_reader must be given, got neither")
@@ -41,7 +41,7 @@ def load(
     rank, size = _world(process_group, no_dist)
     error, state = None, with_states(state_dict)
     try:
-        _fill(state, storage_reader)
+        _fill(state, storage_reader, partial)
     except Exception as failure:
         error = failure
     if size > 1:
@@ -59,11 +59,13 @@ def load(
             state_dict[key] = value
 
 
-def _fill(state, reader: FileSystemReader) -> None:
+def _fill(state, reader: FileSystemReader, partial: bool) -> None:
     metadata = reader.read_metadata()
     flat, paths = flattened(state)
     for name, value in flat.items():
         found = metadata.state_dict_metadata.get(name)
+        if found is None and partial:
+            continue
         if found is None:
             raise CheckpointException(f"load: the checkpoint has no entry of this name, got {name!r}")
         if isinstance(value, facula.Tensor):

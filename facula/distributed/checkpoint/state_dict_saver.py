@@ -6,16 +6,38 @@ import os
 import threading
 import time
 import uuid
+from dataclasses import dataclass
+from enum import Enum
 
 import facula
 from facula import distributed as dist
 from facula.futures import Future
 
 from ._state import chunk_of, described, flattened, is_written_here, part_of, told_path
+from .default_planner import DefaultSavePlanner, checked
 from .filesystem import CheckpointException, FileSystemWriter, _StorageInfo, serialized
 from .metadata import BytesStorageMetadata, Metadata, MetadataIndex, StorageMeta
 
-__all__ = ["async_save", "save", "save_state_dict"]
+__all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "save_state_dict"]
+
+
+class AsyncCheckpointerType(Enum):
+    """Who writes while the program goes on: a thread, also where a process is asked for."""
+
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+@dataclass
+class AsyncSaveResponse:
+    """What `async_save` gives PyTorch's programs that stage values themselves.
+
+    Args:
+        staging_completion, upload_completion: futures of the copy and of the files.
+    """
+
+    staging_completion: Future
+    upload_completion: Future
 
 
 def _world(process_group, no_dist) -> tuple[int, int]:
@@ -25,8 +47,7 @@ def _world(process_group, no_dist) -> tuple[int, int]:
 
 
 def _writer(caller, checkpoint_id, storage_writer, planner):
-    if planner is not None:
-        raise NotImplementedError(f"{caller}: planners of your own are not supported, got {type(planner).__name__}")
+    checked(caller, planner, DefaultSavePlanner)
     if storage_writer is None:
         if checkpoint_id is None:
             raise RuntimeError(f"{caller}: checkpoint_id or storage_writer must be given, got neither")

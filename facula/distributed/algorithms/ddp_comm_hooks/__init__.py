@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from functools import partial
 
-from . import default_hooks, post_localSGD_hook, powerSGD_hook
+from . import default_hooks, post_localSGD_hook, powerSGD_hook, quantization_hooks
 
 __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
@@ -18,8 +18,21 @@ class DDPCommHookType(Enum):
     BF16_COMPRESS = partial(lambda model, state: model.register_comm_hook(state, default_hooks.bf16_compress_hook))
     POWER_SGD = partial(lambda model, state: model.register_comm_hook(state, powerSGD_hook.powerSGD_hook))
     BATCHED_POWER_SGD = partial(lambda model, state: model.register_comm_hook(state, powerSGD_hook.batched_powerSGD_hook))
+    POWER_SGD_RANK2 = partial(lambda model, state: _power_sgd(model, state, powerSGD_hook.powerSGD_hook))
+    BATCHED_POWER_SGD_RANK2 = partial(lambda model, state: _power_sgd(model, state, powerSGD_hook.batched_powerSGD_hook))
+    QUANTIZE_PER_TENSOR = partial(
+        lambda model, state: model.register_comm_hook(state, quantization_hooks.quantization_pertensor_hook)
+    )
+    QUANTIZE_PER_CHANNEL = partial(
+        lambda model, state: model.register_comm_hook(state, quantization_hooks.quantization_perchannel_hook)
+    )
     POST_LOCAL_SGD = partial(lambda model, state: model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook))
     NOOP = partial(lambda model, state: model.register_comm_hook(state, default_hooks.noop_hook))
+
+
+def _power_sgd(model, state, hook):
+    """With matrices of rank 2; the state is the process group."""
+    model.register_comm_hook(powerSGD_hook.PowerSGDState(state, matrix_approximation_rank=2), hook)
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model, state=None) -> None:

@@ -1,0 +1,5 @@
+"""The error of checkpoints."""
+
+from .filesystem import CheckpointException
+
+__all__ = ["CheckpointException"]

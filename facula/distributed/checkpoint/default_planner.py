@@ -1,0 +1,57 @@
+"""What is saved and loaded: everything, or what is there."""
+
+from __future__ import annotations
+
+__all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
+
+
+class DefaultSavePlanner:
+    """What `save` does without a planner.
+
+    Args:
+        flatten_state_dict, flatten_sharded_tensors: False is not supported: names are those of all entries.
+        dedup_replicated_tensors, dedup_save_to_lowest_rank, enable_plan_caching: accepted: what several processes have is
+            written by one of them.
+    """
+
+    def __init__(
+        self, flatten_state_dict: bool = True, flatten_sharded_tensors: bool = True, dedup_replicated_tensors=None,
+        dedup_save_to_lowest_rank: bool = False, enable_plan_caching: bool = False,
+    ) -> None:  # fmt: skip
+        _check_flat(self, flatten_state_dict, flatten_sharded_tensors)
+
+
+class DefaultLoadPlanner:
+    """What `load` does without a planner.
+
+    Args:
+        flatten_state_dict, flatten_sharded_tensors: False is not supported.
+        allow_partial_load: whether what the checkpoint has no entry for stays as it is, instead of an error.
+    """
+
+    def __init__(
+        self, flatten_state_dict: bool = True, flatten_sharded_tensors: bool = True, allow_partial_load: bool = False
+    ) -> None:
+        _check_flat(self, flatten_state_dict, flatten_sharded_tensors)
+        self.allow_partial_load = allow_partial_load
+
+
+def _check_flat(planner, *flat) -> None:
+    if not all(flat):
+        raise NotImplementedError(f"{type(planner).__name__}: state dicts are always flattened, got {flat}")
+
+
+def checked(caller: str, planner, kind):
+    """The planner, or a plain one; NotImplementedError for one of the program's own."""
+    if planner is None:
+        return kind()
+    if type(planner) is not kind:
+        raise NotImplementedError(f"{caller}: planners of your own are not supported, got {type(planner).__name__}")
+    return planner
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    found = globals()[name] = placeholders.member("torch.distributed.checkpoint.default_planner", name)
+    return found

@@ -1,0 +1,66 @@
+"""Between folders of checkpoints and single files of `facula.save`."""
+
+from __future__ import annotations
+
+import os
+
+import facula
+
+from .filesystem import CheckpointException, FileSystemReader
+from .metadata import TensorStorageMetadata
+from .state_dict_loader import _fill_tensor, _place
+from .state_dict_saver import save
+
+__all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
+
+
+def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) -> None:
+    """Writes what a folder holds, with whole tensors, to one file. One process calls it."""
+    facula.save(_everything(FileSystemReader(os.fspath(dcp_checkpoint_dir))), torch_save_path)
+
+
+def torch_save_to_dcp(torch_save_path, dcp_checkpoint_dir) -> None:
+    """Writes the state dict of a file of `facula.save` to a folder. One process calls it."""
+    state = facula.load(torch_save_path, weights_only=False)
+    if not isinstance(state, dict):
+        raise CheckpointException(f"torch_save_to_dcp: expected a dict, got {type(state).__name__}")
+    save(state, checkpoint_id=os.fspath(dcp_checkpoint_dir), no_dist=True)
+
+
+def _everything(reader: FileSystemReader) -> dict:
+    from .metadata import MetadataIndex
+
+    metadata = reader.read_metadata()
+    paths = metadata.planner_data or {}
+    whole: dict = {}
+    for name, entry in metadata.state_dict_metadata.items():
+        if isinstance(entry, TensorStorageMetadata):
+            value = facula.empty(entry.size, dtype=entry.properties.dtype)
+            _fill_tensor(name, value, entry, metadata.storage_data, reader)
+        else:
+            value = reader.read(_place(metadata.storage_data, MetadataIndex(name)))
+        _put(whole, paths.get(name, (name,)), value)
+    return whole
+
+
+def _put(container, path, value) -> None:
+    """At a path of keys of dicts and numbers of lists, which are made as they are needed."""
+    for key, following in zip(path, [*path[1:], None]):
+        last = following is None
+        made = value if last else [] if isinstance(following, int) else {}
+        if isinstance(container, list):
+            if not isinstance(key, int) or key < 0 or key > 1_000_000:
+                raise CheckpointException(f"load: .metadata has a path that cannot be, got {path}")
+            container.extend([None] * (key + 1 - len(container)))
+            if last or container[key] is None:
+                container[key] = made
+        elif last or key not in container:
+            container[key] = made
+        container = container[key]
+
+
+def __getattr__(name):
+    from facula.compat import placeholders
+
+    found = globals()[name] = placeholders.member("torch.distributed.checkpoint.format_utils", name)
+    return found

@@ -1,0 +1,96 @@
+"""Objects that processes exchange, with the errors of those that make them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from facula import distributed as dist
+
+__all__ = ["SyncPayload", "all_gather", "all_gather_object_enforce_type", "broadcast"]
+
+
+@dataclass
+class SyncPayload:
+    """What a process gives.
+
+    Args:
+        stage_name: what all of them must call it.
+        success: whether all is well.
+        payload: the object.
+        exception: what went wrong.
+    """
+
+    stage_name: str | None
+    success: bool
+    payload: Any
+    exception: Exception | None = None
+
+
+def _made(data_or_fn, stage_name, success=True) -> SyncPayload:
+    if not callable(data_or_fn):
+        return SyncPayload(stage_name, success, data_or_fn)
+    try:
+        return SyncPayload(stage_name, success, data_or_fn())
+    except Exception as error:
+        return SyncPayload(stage_name, False, None, error)
+
+
+def broadcast(data_or_fn, *, success: bool = True, stage_name: str | None = None, rank: int = 0, pg=None):
+    """The object of one rank, in all of them.
+
+    Args:
+        data_or_fn: the object, or a function that gives it, which only that rank calls.
+        success: False stops all ranks.
+        stage_name: for errors.
+        rank: the rank in the group.
+        pg: the group; without one a process is alone.
+    Raises:
+        RuntimeError: in all ranks, from the exception of the one that has failed.
+    """
+    if not success and data_or_fn is not None:
+        raise AssertionError("broadcast: with success=False there are no data, got some")
+    made = None
+    if pg is None or rank == pg.rank():
+        made = _made(data_or_fn, stage_name, success)
+    if pg is not None:
+        told = [made]
+        dist.broadcast_object_list(told, dist.get_global_rank(pg, rank), group=pg)
+        made = told[0]
+    if not made.success:
+        where = "" if stage_name is None else f" in {stage_name}"
+        raise RuntimeError(f"broadcast: rank {rank} failed{where}, got {made.exception!r}") from made.exception
+    return made.payload
+
+
+def all_gather(data_or_fn, stage_name: str | None = None, pg=None) -> list:
+    """The objects of all ranks.
+
+    Args:
+        data_or_fn: an object, or a function that gives it.
+        stage_name: what all ranks must call it, so that those that are elsewhere are noticed.
+        pg: the group; without one a process is alone.
+    Raises:
+        RuntimeError: in all ranks, where a rank has failed or calls it otherwise.
+    """
+    mine = _made(data_or_fn, stage_name)
+    everybody: list = [mine]
+    if pg is not None:
+        everybody = [None] * pg.size()
+        all_gather_object_enforce_type(pg, everybody, mine)
+    names = {made.stage_name for made in everybody}
+    if len(names) > 1:
+        raise RuntimeError(f"all_gather: ranks are not at one stage, got {sorted(map(str, names))}")
+    failed = {rank: made.exception for rank, made in enumerate(everybody) if made.exception is not None}
+    if failed:
+        raise RuntimeError(f"all_gather: ranks failed, got {failed}") from next(iter(failed.values()))
+    return [made.payload for made in everybody]
+
+
+def all_gather_object_enforce_type(pg, object_list, obj, type_checker=lambda x, y: type(x) is type(y)) -> None:
+    """As `all_gather_object`; TypeError where objects are not of one type, as `type_checker(one, other)` says."""
+    dist.all_gather_object(object_list, obj, group=pg)
+    for other in object_list[1:]:
+        if not type_checker(object_list[0], other):
+            kinds = [type(o).__name__ for o in object_list]
+            raise TypeError(f"all_gather_object_enforce_type: objects must be of one type, got {kinds}")

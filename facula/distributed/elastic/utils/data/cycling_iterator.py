@@ -1,0 +1,32 @@
+"""Epochs behind one another, as one iterator."""
+
+from __future__ import annotations
+
+__all__ = ["CyclingIterator"]
+
+
+class CyclingIterator:
+    """Goes through what `generator_fn(epoch)` gives, for each epoch.
+
+    Args:
+        n: the number of epochs.
+        generator_fn: gives the iterator of an epoch.
+        start_epoch: the first one.
+    """
+
+    def __init__(self, n: int, generator_fn, start_epoch: int = 0) -> None:
+        self._n, self._epoch, self._generator_fn = n, start_epoch, generator_fn
+        self._iter = iter(generator_fn(start_epoch))
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while True:
+            try:
+                return next(self._iter)
+            except StopIteration:
+                if self._epoch + 1 >= self._n:
+                    raise
+            self._epoch += 1
+            self._iter = iter(self._generator_fn(self._epoch))

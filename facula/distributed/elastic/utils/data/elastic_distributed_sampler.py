@@ -1,0 +1,37 @@
+"""A DistributedSampler that goes on where other processes have stopped."""
+
+from __future__ import annotations
+
+import facula
+from facula.utils.data import DistributedSampler
+
+__all__ = ["ElasticDistributedSampler"]
+
+
+class ElasticDistributedSampler(DistributedSampler):
+    """Indices from `start_index` on, shuffled by the epoch, shared out among processes.
+
+    Args:
+        dataset: what is sampled.
+        num_replicas, rank: how many processes, and which this is. Default: those of the group of all.
+        start_index: where it begins.
+    """
+
+    def __init__(self, dataset, num_replicas: int | None = None, rank: int | None = None, start_index: int = 0) -> None:
+        super().__init__(dataset=dataset, num_replicas=num_replicas, rank=rank)
+        if not hasattr(dataset, "__len__"):
+            raise TypeError(f"ElasticDistributedSampler: the dataset must have a length, got {type(dataset).__name__}")
+        if start_index >= len(dataset):
+            raise ValueError(f"ElasticDistributedSampler: start_index must be below {len(dataset)}, got {start_index}")
+        self.start_index = start_index
+        self.num_samples = -(-(len(dataset) - start_index) // self.num_replicas)
+        self.total_size = self.num_samples * self.num_replicas
+
+    def __iter__(self):
+        generator = facula.Generator().manual_seed(self.epoch)
+        order = facula.randperm(len(self.dataset) - self.start_index, generator=generator).add(self.start_index).tolist()
+        order += order[: self.total_size - len(order)]
+        return iter(order[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples

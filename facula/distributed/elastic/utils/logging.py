@@ -1,0 +1,19 @@
+"""Loggers of launchers."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+
+__all__ = ["get_logger"]
+
+
+def get_logger(name: str | None = None) -> logging.Logger:
+    """A logger, by default of the calling module, at the level that LOGLEVEL says (WARNING without it)."""
+    if name is None:
+        frame = inspect.currentframe()
+        name = frame.f_back.f_globals.get("__name__") if frame is not None and frame.f_back is not None else None
+    found = logging.getLogger(name)
+    found.setLevel(os.environ.get("LOGLEVEL", "WARNING"))
+    return found

@@ -1,0 +1,35 @@
+"""How processes meet, by the scheme of a URL."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from urllib.parse import urlparse
+
+from . import _rendezvous
+from .constants import default_pg_timeout
+
+__all__ = ["register_rendezvous_handler", "rendezvous"]
+
+
+def register_rendezvous_handler(scheme: str, handler) -> None:
+    """Lets `init_process_group` meet by URLs of a scheme of your own.
+
+    Args:
+        scheme: what stands before "://".
+        handler: `handler(url, timeout=...)`, a generator of (store, rank, world_size).
+    """
+    if scheme in _rendezvous.handlers or scheme in ("env", "tcp", "file"):
+        raise RuntimeError(f"register_rendezvous_handler: there is a handler for {scheme}:// already, got another one")
+    _rendezvous.handlers[scheme] = handler
+
+
+def rendezvous(url: str, rank: int = -1, world_size: int = -1, timeout: timedelta = default_pg_timeout, **options):
+    """A generator of (store, rank, world_size), by which processes meet."""
+    if not isinstance(url, str):
+        raise RuntimeError(f"rendezvous: the URL must be a text, got {type(url).__name__}")
+    scheme = urlparse(url).scheme
+    if scheme in _rendezvous.handlers:
+        yield from _rendezvous.handlers[scheme](url, timeout=timeout, **options)
+        return
+    size, rank = _rendezvous.place(url, world_size, rank, None)
+    yield _rendezvous.open_store(url, size, rank, timeout), rank, size

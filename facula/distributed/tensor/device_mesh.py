@@ -1,0 +1,5 @@
+"""Grids of processes, under the name that tensors over processes had for them."""
+
+from ..device_mesh import DeviceMesh, init_device_mesh
+
+__all__ = ["DeviceMesh", "init_device_mesh"]
