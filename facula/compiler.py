@@ -40,7 +40,7 @@ def _check_how(backend, mode):
     if callable(backend):
         from facula.compat import placeholders
 
-        placeholders.refuse("torch.fx.GraphModule", (backend,))  # which a backend of a program would be given
+        placeholders.refuse("torch.compiler.set_default_backend", (backend,))  # a backend would be given a graph of the program
     if not isinstance(backend, str) or backend not in (*_BACKENDS, *_DEBUG_BACKENDS):
         raise InvalidBackend(f"compile: a backend is one of {', '.join((*_BACKENDS, *_DEBUG_BACKENDS))}, got {backend!r}")
     if mode is not None and mode not in _MODES:

@@ -15,6 +15,7 @@ import types
 
 import facula
 from facula import _C
+from facula._ops import OpOverload, OpOverloadPacket
 
 #: Functions of the core that are Python in PyTorch, with the arguments that they have there.
 _SIGNATURES = """
@@ -216,10 +217,10 @@ def qualified_name(function):
     name = getattr(function, "__name__", None)
     if name is not None and getattr(builtins, name, None) is function:
         return name
-    packet = getattr(function, "overloadpacket", None)
-    if packet is not None:
+    if isinstance(function, OpOverload):
+        packet = function.overloadpacket
         return f"torch.ops.{packet._qualified_op_name.replace('::', '.')}.{function._overloadname}"
-    if hasattr(function, "_qualified_op_name"):
+    if isinstance(function, OpOverloadPacket):
         return f"torch.ops.{function._qualified_op_name.replace('::', '.')}"
     if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         if getattr(facula.Tensor, name, None) is function:
@@ -250,7 +251,7 @@ def short_name(function):
     module = getattr(function, "__module__", None)
     if name is None or not isinstance(module, str) or not module.startswith("facula."):
         return name or "call"
-    if hasattr(function, "overloadpacket") or hasattr(function, "_qualified_op_name"):
+    if isinstance(function, (OpOverload, OpOverloadPacket)):
         return name
     if isinstance(function, types.BuiltinFunctionType) and module.startswith("facula._C"):
         return _qualified_function(function, module, name).rpartition(".")[2]

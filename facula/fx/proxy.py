@@ -14,6 +14,7 @@ import operator
 import sys
 
 import facula
+from facula._ops import OpOverloadPacket
 from facula.fx import _public, traceback
 from facula.fx._compatibility import compatibility
 from facula.fx.graph import Graph, magic_methods, reflectable_magic_methods
@@ -158,7 +159,7 @@ class TracerBase:
         if dataclasses.is_dataclass(a) and not isinstance(a, type):
             fields = {field.name: self.create_arg(getattr(a, field.name)) for field in dataclasses.fields(a)}
             return self.create_node("call_function", kind, (), fields)
-        if callable(a) and hasattr(a, "overloadpacket"):
+        if isinstance(a, OpOverloadPacket):
             return a
         raise NotImplementedError(f"argument of type: {kind}")
 
