@@ -198,7 +198,7 @@ assert type(fresh) is Net and len(list(fresh.parameters())) == len(list(many.par
 raised(lambda: copy.deepcopy(many), "NotImplementedError", "before it is spread")
 raised(lambda: fully_shard(many), "spread already")
 raised(lambda: fully_shard(nn.ModuleList()), "expected modules that have a forward", "ModuleList")
-raised(lambda: fully_shard(nn.Linear(2, 2), dp_mesh_dims=1), "NotImplementedError", "dp_mesh_dims")
+raised(lambda: fully_shard(nn.Linear(2, 2), dp_mesh_dims=1), "TypeError", "expected a DataParallelMeshDims, got int")
 print("ok")
 """
 
@@ -700,3 +700,86 @@ print("ok")
 
 def test_the_older_wrapper():
     assert run_ranks(WRAPPER, 2) == ["ok\n"] * 2
+
+
+GRIDS = """
+# parameters and inputs on one grid, of which some dimensions are those of data
+from facula import nn
+from facula.distributed.device_mesh import init_device_mesh
+from facula.distributed.fsdp import DataParallelMeshDims, fully_shard
+from facula.distributed.tensor import DTensor, Replicate, Shard, distribute_module, distribute_tensor
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+R, S0, S1 = Replicate(), Shard(0), Shard(1)
+def network():
+    facula.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5))
+def on_grid(module, mesh, cuts):
+    def spread(name, part, mesh):
+        for key, p in list(part.named_parameters(recurse=False)):
+            cut = cuts.get(f"{name}.{key}")
+            layout = [cut if n == "tp" and cut else R for n in mesh.mesh_dim_names]
+            part.register_parameter(key, nn.Parameter(distribute_tensor(p.detach(), mesh, layout)))
+    return distribute_module(module, mesh, spread)
+columns_and_rows = {"0.weight": S0, "0.bias": S0, "2.weight": S1}
+for names, dims, layout, cuts in (
+    (("dp", "tp"), {"shard": "dp"}, [S0, R], columns_and_rows),
+    (("tp", "dp"), {"shard": "dp"}, [R, S0], columns_and_rows),
+    (("copies", "dp"), {"shard": "dp", "replicate": "copies"}, [S0, S0], {}),
+    (("dp", "copies"), {"shard": "dp", "replicate": "copies"}, [S0, S0], {}),
+    (("a", "b"), {"shard": ("a", "b")}, [S0, S0], {}),
+    (("copies", "tp"), {"replicate": "copies"}, [S0, R], columns_and_rows),
+):
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=names)
+    one, many = network(), on_grid(network(), mesh, cuts)
+    whole = [p.shape for p in one.parameters()]
+    uneven = isinstance(dims.get("shard"), tuple)  # 5 rows do not go into 4 parts
+    if uneven:
+        raised(lambda: fully_shard(many, mesh=mesh, dp_mesh_dims=DataParallelMeshDims(**dims)), "ValueError", "cut evenly", "got 5 rows")
+        many[2].requires_grad_(False)
+        one[2].requires_grad_(False)
+    wanted = DataParallelMeshDims(**dims)
+    for part in (many[0],) if uneven else (many[0], many):
+        fully_shard(part, mesh=mesh, dp_mesh_dims=wanted)
+    for m in [many[0]] + ([] if uneven else [many]):
+        m.set_gradient_divide_factor(1.0)  # sums are those of the loss; without it they are divided, as elsewhere
+    for p, shape in zip(many.parameters(), whole):
+        assert p.device_mesh == mesh and p.shape == shape
+    a, b = (facula.optim.Adam([p for p in m.parameters() if p.requires_grad], lr=0.01) for m in (one, many))
+    for step in range(3):
+        g = facula.Generator().manual_seed(step)
+        x, y = facula.randn(8, 6, generator=g), facula.randn(8, 5, generator=g)
+        losses = []
+        for m, o, place in ((one, a, lambda t: t), (many, b, lambda t: distribute_tensor(t, mesh, layout))):
+            o.zero_grad()
+            loss = (m(place(x)) - place(y)).square().mean()
+            loss.backward()
+            losses.append((loss.full_tensor() if isinstance(loss, DTensor) else loss).item())
+            if m is many:
+                for p, q in zip(one.parameters(), many.parameters()):
+                    assert (q.grad is None) == (p.grad is None)
+                    if q.grad is not None:
+                        assert q.grad.placements == q.placements
+                        assert facula.allclose(q.grad.full_tensor(), p.grad, atol=1e-5), (names, dims, step)
+            o.step()
+        assert abs(losses[0] - losses[1]) < 1e-5, (names, losses)
+    for p, q in zip(one.parameters(), many.parameters()):
+        assert facula.allclose(q.full_tensor() if isinstance(q, DTensor) else q, p, atol=1e-4)
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+only = DataParallelMeshDims(shard="dp")
+raised(lambda: fully_shard(network(), mesh=mesh, dp_mesh_dims=only), "ValueError", "parameters must be DTensors", "a Tensor")
+cut = distribute_module(nn.Linear(4, 4), mesh, lambda n, m, g: m.register_parameter("weight", nn.Parameter(distribute_tensor(m.weight.detach(), g, [S0, R]))))
+raised(lambda: fully_shard(cut, mesh=mesh, dp_mesh_dims=only), "ValueError", "weight must be Replicate() over dp_mesh_dims")
+raised(lambda: fully_shard(cut, mesh=mesh, dp_mesh_dims=DataParallelMeshDims(shard="no")), "ValueError", "dimensions of ('dp', 'tp')")
+raised(lambda: DataParallelMeshDims(), "ValueError", "got neither")
+plain = on_grid(network(), mesh, {})
+fully_shard(plain, mesh=mesh, dp_mesh_dims=only)
+plain(distribute_tensor(facula.ones(4, 6), mesh, [S0, R])).sum().backward()
+one = network()
+one(facula.ones(4, 6)).sum().backward()
+assert facula.allclose(plain[2].bias.grad.full_tensor(), one[2].bias.grad / 2)
+print("ok")
+"""
+
+
+def test_grids_of_which_some_dimensions_are_data():
+    assert run_ranks(GRIDS, 4) == ["ok\n"] * 4

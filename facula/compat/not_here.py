@@ -387,7 +387,6 @@ NAMES = {
         "torch.distributed.config": "compile_on_one_rank use_torchcomms",
         "torch.distributed.debug": "start_debug_server stop_debug_server",
         "torch.distributed.distributed_c10d": "ProcessGroupGloo _pg_map record_comm shrink_group",
-        "torch.distributed.fsdp": "DataParallelMeshDims",
         "torch.distributed.rpc": "BackendValue init_backend register_backend",
         "torch.distributed.rpc.backend_registry": "BackendValue init_backend register_backend",
         "torch.distributed.tensor.debug": "CommDebugMode visualize_sharding",

@@ -10,6 +10,7 @@ from ._fully_shard import (
     share_comm_ctx,
 )
 from ._param_group import MixedPrecisionPolicy
+from ._spread_mesh import DataParallelMeshDims
 from .api import (
     BackwardPrefetch,
     CPUOffload,
@@ -32,6 +33,7 @@ __all__ = [
     "BackwardPrefetch",
     "CPUOffload",
     "CPUOffloadPolicy",
+    "DataParallelMeshDims",
     "FSDPModule",
     "FullOptimStateDictConfig",
     "FullStateDictConfig",

@@ -14,6 +14,7 @@ from ..device_mesh import init_device_mesh
 from ..tensor import DTensor
 from ._param_group import MixedPrecisionPolicy, ParamGroup, pack, unpack
 from ._passes import Passes
+from ._spread_mesh import Whole
 
 __all__ = [
     "CPUOffloadPolicy",
@@ -69,11 +70,11 @@ def fully_shard(
         mp_policy: in which dtypes the module computes.
         offload_policy: where parts are kept.
         ignored_params: parameters that are left alone.
+        dp_mesh_dims: a DataParallelMeshDims: `mesh` is then the whole grid, on which parameters and inputs are DTensors, and
+            these are the dimensions over which parameters are spread.
     Returns:
         the module.
     """
-    if dp_mesh_dims is not None:
-        raise NotImplementedError(f"fully_shard: dp_mesh_dims is not supported, got {dp_mesh_dims}")
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
     for m in modules:
         if isinstance(m, (facula.nn.ModuleList, facula.nn.ModuleDict)):
@@ -84,13 +85,19 @@ def fully_shard(
         if not dist.is_initialized():
             dist.init_process_group()
         mesh = init_device_mesh(_device_of(modules), (dist.get_world_size(),))
+    grid = None if dp_mesh_dims is None else Whole(mesh, dp_mesh_dims)
+    mesh = mesh if grid is None else grid.of_data()
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard: expected a mesh of one dimension or (replicas, shards), got {mesh}")
     if isinstance(offload_policy, CPUOffloadPolicy) and mesh.device_type != "cpu":
         raise NotImplementedError("fully_shard: CPUOffloadPolicy is not supported for a mesh of GPUs, got one")
-    places = _places(modules, set(ignored_params or ()), mesh)
+    dim_of = _dimension_by(shard_placement_fn)
+    places = _places(modules, set(ignored_params or ()), mesh, grid)
+    for p, [(_, name), *_] in places.items():
+        if grid is not None:
+            grid.check(name, p, dim_of(p))
     reshard = True if reshard_after_forward is None else bool(reshard_after_forward)
-    group = ParamGroup(places, mesh, mp_policy, reshard, _dimension_by(shard_placement_fn)) if places else None
+    group = ParamGroup(places, mesh, mp_policy, reshard, dim_of, grid) if places else None
     for m in modules:
         m.__class__ = _sharded_class(type(m))
         m._fsdp_group, m._fsdp_policy = group, mp_policy
@@ -127,7 +134,7 @@ def _check_meshes(name, inner, outer) -> None:
         )
 
 
-def _places(modules, ignored, mesh):
+def _places(modules, ignored, mesh, grid):
     """{parameter: [(module, name)]} of what no module inside has spread."""
     places: dict = {}
     seen = set()
@@ -138,7 +145,7 @@ def _places(modules, ignored, mesh):
         seen.add(id(m))
         for name, p in m._parameters.items():
             if p is not None and p not in ignored:
-                if isinstance(p, DTensor):
+                if isinstance(p, DTensor) and grid is None:
                     _check_meshes(name, p.device_mesh, mesh)
                 if p.dim() == 0:
                     raise ValueError(f"fully_shard: a parameter without dimensions cannot be cut, got {name}")

@@ -52,7 +52,7 @@ def _local(t):
 class _Slot:
     """A parameter: the modules and names that have it, and its place in the flat buffers."""
 
-    def __init__(self, places, parameter, mesh, shard_dim: int) -> None:
+    def __init__(self, places, parameter, mesh, shard_dim: int, grid=None) -> None:
         self.places = places  # [(module, name)]: shared parameters have several
         self.inner = parameter._spec if isinstance(parameter, DTensor) else None
         whole = _local(parameter)
@@ -64,7 +64,7 @@ class _Slot:
         self.count = self.chunk * self.rest  # elements of a padded part
         self.length, self.offset = Shard.local_shard_size_and_offset(self.shape[shard_dim], ways, rank)
         self.others = [n for d, n in enumerate(self.shape) if d != shard_dim]
-        self.spec = self._layout(parameter, mesh)
+        self.spec = self._layout(parameter, mesh) if grid is None else self._layout_on(grid)
 
     def _layout(self, parameter, mesh) -> Spec:
         outer = [Replicate()] * (mesh.ndim - 1) + [Shard(self.dim)]
@@ -72,17 +72,24 @@ class _Slot:
             return Spec(mesh, tuple(outer), facula.Size(self.shape))
         if any(isinstance(p, Partial) for p in self.inner.placements):
             raise ValueError(f"fully_shard: a parameter that is still to be summed cannot be cut, got {self.inner.placements}")
-        cuts = [self.inner.mesh.size(i) for i, p in enumerate(self.inner.placements) if p == Shard(self.dim)]
-        if cuts:
-            factor = 1
-            for n in cuts:
-                factor *= n
-            outer[-1] = _StridedShard(self.dim, split_factor=factor)
+        outer[-1] = self._cut_further()
         names = (*mesh.mesh_dim_names, *self.inner.mesh.mesh_dim_names)
         placements = dict(zip(names, [*outer, *self.inner.placements]))
         root = mesh._get_root_mesh()
         ordered = tuple(sorted(names, key=root.mesh_dim_names.index))
         return Spec(root[ordered], tuple(placements[n] for n in ordered), self.inner.shape)
+
+    def _cut_further(self) -> Shard:
+        """Of what others cut before."""
+        factor = 1
+        for i, p in enumerate(self.inner.placements):
+            factor *= self.inner.mesh.size(i) if p == Shard(self.dim) else 1
+        return Shard(self.dim) if factor == 1 else _StridedShard(self.dim, split_factor=factor)
+
+    def _layout_on(self, grid) -> Spec:
+        cut = self._cut_further()
+        placements = [cut if i in grid.numbers else p for i, p in enumerate(self.inner.placements)]
+        return Spec(grid.mesh, tuple(placements), self.inner.shape)
 
     @property
     def current(self):
@@ -180,12 +187,16 @@ class _Reduction:
         if kind == facula.float16:  # sums could overflow
             flat.div_(self._divisor)
             self._divisor = 1
+        self._scattering = self._reducing = None
+        self._reduces = False
+        if group.grid is not None:  # the whole gradient is here
+            self._input, self._mine = None, flat[group.rank].clone()
+            return
         self._input, self._mine = flat, flat.new_empty(flat.shape[1])
         self._reduces = group.replicas is not None and group.sync_replicas
         self._scattering = group.reduce_scatter(
             self._mine, flat.view(-1), group=group.scatter_group, op=dist.ReduceOp.SUM, async_op=True
         )
-        self._reducing = None
 
     def placeholder(self):
         """What stands for a gradient until it is there."""
@@ -211,7 +222,7 @@ class _Reduction:
         """The gradients of the group's parts, None where there is none."""
         group, found = self._group, [None] * len(self._group.slots)
         self.end_scatter()
-        if group.replicas is not None and not self._reduces:
+        if group.replicas is not None and group.grid is None and not self._reduces:
             return found
         if self._reducing is not None:
             self._reducing.wait()
@@ -236,14 +247,16 @@ class ParamGroup:
         policy: dtypes.
         reshard: whether nothing holds gathered parameters between forward and backward.
         shard_dim_of: the dimension along which a parameter is cut.
+        grid: the grid on which parameters and inputs are DTensors, whose ops sum gradients over `mesh` as well.
     """
 
-    def __init__(self, places, mesh, policy: MixedPrecisionPolicy, reshard: bool, shard_dim_of) -> None:
+    def __init__(self, places, mesh, policy: MixedPrecisionPolicy, reshard: bool, shard_dim_of, grid=None) -> None:
+        self.grid = grid
         self.mesh, self.policy, self.reshard = mesh, policy, reshard
         self.group = self.scatter_group = mesh.get_group(mesh.ndim - 1)
         self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
         self.ways, self.rank = dist.get_world_size(self.group), dist.get_rank(self.group)
-        self.slots = [_Slot(where, p, mesh, shard_dim_of(p)) for p, where in places.items()]
+        self.slots = [_Slot(where, p, mesh, shard_dim_of(p), grid) for p, where in places.items()]
         self.sync = self.sync_replicas = self.reshard_after_backward = self.gathers_in_backward = True
         self.divisor: float | None = None
         self.max_inputs = 1
