@@ -88,11 +88,13 @@ def _resolve(name, method):
         if found is not None:
             return found
     for home in (_C.nn_functional, _C, _C._ops):  # parts of layers and of functions, which no one calls by name
-        if hasattr(home, name):
-            return getattr(home, name)
+        if hasattr(home, _PARTS.get(name, name)):
+            return getattr(home, _PARTS.get(name, name))
     raise AttributeError(f"overrides: no public function belongs to this op, got {name!r}")
 
 
+#: parts of functions whose op is called otherwise
+_PARTS = {"_unique": "_unique_sorted", "_unique_consecutive": "_unique_runs"}
 _OP_PREFIXES = {"functional_": "nn.functional", "linalg_": "linalg", "fft_": "fft", "special_": "special"}
 
 

@@ -227,3 +227,11 @@ def test_another_library_that_repeats_the_call():
         return type(b).__torch_function__(foreign_add, (type(b),), (a, b))
 
     assert foreign_add(theirs, ours) is NotImplemented
+
+
+def test_functions_made_of_parts_run_under_modes():
+    with overrides.BaseTorchFunctionMode():
+        assert torch.unique(torch.tensor([2, 1, 1])).tolist() == [1, 2]
+        assert torch.unique_consecutive(torch.tensor([2, 1, 1])).tolist() == [2, 1]
+    with torch.device("cpu"):
+        assert torch.unique(torch.tensor([[2, 1, 1]]), dim=1).tolist() == [[1, 2]]

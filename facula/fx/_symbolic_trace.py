@@ -540,8 +540,8 @@ class Tracer(TracerBase):
             if code.co_flags & inspect.CO_VARKEYWORDS:
                 args.append(self._proxy_placeholder(f"**{code.co_varnames[at]}", concrete_args, sig, fn))
             root_fn = _patch_function(fn, len(args))
-        elif code.co_kwonlyargcount and root_fn is fn:
-            root_fn = _patch_function(fn, len(args))
+        elif code.co_kwonlyargcount:
+            root_fn = _by_keyword(root_fn, names[code.co_argcount :])
         return self._flattened(root_fn, args, names, is_module, concrete_args)
 
     def _flattened(self, fn, args, names, is_module, concrete_args):
@@ -657,6 +657,16 @@ class Tracer(TracerBase):
             else:
                 new.__dict__[key] = copy.deepcopy(value, memo)
         return new
+
+
+def _by_keyword(fn, names):
+    """`fn`, whose last parameters are given by keyword only, with all of them positional."""
+
+    @functools.wraps(fn)
+    def positional(*args):
+        return fn(*args[: len(args) - len(names)], **dict(zip(names, args[len(args) - len(names) :])))
+
+    return positional
 
 
 def _patch_function(fn, nargs):

@@ -117,7 +117,6 @@ class Graph:
         self._len = 0
         self._graph_namespace = _Namespace()
         self._owning_module = owning_module
-        self._owners = 0
         self._tracer_cls, self._tracer_extras = tracer_cls, tracer_extras
         self._codegen = CodeGen()
         self._find_nodes_lookup_table = _FindNodesLookupTable()
@@ -126,14 +125,13 @@ class Graph:
 
     @property
     def owning_module(self):
-        """The module that runs this graph; None where there is none, or more than one."""
+        """The module that runs this graph, the last where there are several; None where there is none."""
         return self._owning_module
 
     @owning_module.setter
     def owning_module(self, module):
         if module is not None:
-            self._owning_module = None if self._owners else module
-            self._owners += 1
+            self._owning_module = module
 
     @property
     def nodes(self):

@@ -187,7 +187,7 @@ class Node:
                     "but replace_with already has .meta keys"
                 )
             replace_with.meta.update(self.meta)
-        changed = [user for user in self.users if user is not replace_with and delete_user_cb(user)]
+        changed = [user for user in self.users if delete_user_cb(user)]
         owner = self.graph.owning_module
         for hook in getattr(owner, "_replace_hooks", None) or ():
             for user in changed:

@@ -60,7 +60,9 @@ def _signatures_of_docs(function):
             exec(f"def f({_without_types(body)}): pass", scope)
         except SyntaxError:
             continue
-        found.append(inspect.signature(scope["f"]))
+        signature = inspect.signature(scope["f"])
+        given = [p for p in signature.parameters.values() if p.name != "out"]
+        found.append(signature.replace(parameters=given))
     return found
 
 

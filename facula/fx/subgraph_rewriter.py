@@ -145,6 +145,7 @@ def _replace_one(graph, match, replacement, changed):
     users = {user for node in match.returning_nodes for user in node.users}
     with graph.inserting_before(_first_place(graph, match, values, users)):
         result = graph.graph_copy(replacement, values)
+    nodes_map = {pn: changed.get(gn, gn) if pn.op == "placeholder" else gn for pn, gn in match.nodes_map.items()}
     results = (result,) if isinstance(result, Node) else tuple(result) if isinstance(result, (list, tuple)) else (result,)
     if len(match.returning_nodes) != len(results):
         raise AssertionError(f"the pattern gives {len(match.returning_nodes)} values, the replacement {len(results)}")
@@ -155,7 +156,6 @@ def _replace_one(graph, match, replacement, changed):
     for node in reversed(_in_order(match)):
         graph.erase_node(node)
     new_nodes = [values[node] for node in replacement.nodes if node.op not in ("placeholder", "output") and node in values]
-    nodes_map = dict(match.nodes_map)
     pattern_anchor = next(iter(match.anchors), anchor)
     return ReplacedPatterns(anchor=pattern_anchor, nodes_map=nodes_map, replacements=new_nodes)
 

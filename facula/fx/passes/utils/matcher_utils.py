@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import facula
+from facula._ops import OpOverload
 from facula.fx.node import Node
 
 __all__ = ["SubgraphMatcher", "InternalMatch"]
@@ -226,7 +227,7 @@ def _attribute(node):
 
 def _by_name(node):
     """The arguments of a call in the order of the function's own, or None where that is not known."""
-    if node.op != "call_function":
+    if node.op != "call_function" or not isinstance(node.target, OpOverload):
         return None
     from facula.fx.operator_schemas import normalize_function
 
