@@ -116,6 +116,11 @@ bool is_wanting_leaf(TensorImpl* t) {
   return (t->flags & kRequiresGrad) && !(meta && meta->grad_fn);
 }
 
+/// Others may be reading: what they know already is not written again.
+void mark(TensorImpl* impl, uint32_t marks) {
+  if ((impl->flags & marks) != marks) impl->flags |= marks;
+}
+
 uint32_t marks_of(const Tensor& value) { return recorded(live_flags(value.impl())); }
 
 }  // namespace
@@ -157,7 +162,7 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
     AutogradMeta& meta = make_autograd_meta(impl);
     set_grad_fn(meta, Ref<Node>::share(node), slot);
     ++meta.generation;
-    impl->flags |= node->marks;
+    mark(impl, node->marks);
     return;
   }
   Tensor base = Tensor::share(impl->base);
@@ -166,9 +171,9 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
   AutogradMeta& base_meta = make_autograd_meta(impl->base);
   set_grad_fn(base_meta, whole, whole->add_output(base));
   ++base_meta.generation;
-  impl->base->flags |= node->marks;
+  mark(impl->base, node->marks);
   regenerate_view_history(impl, true);
-  impl->flags |= node->marks;
+  mark(impl, node->marks);
 }
 
 Tensor before_write(const Tensor& self) {

@@ -68,7 +68,8 @@ void release(Node* node) {
     return;
   }
   // who knows of a node by its context asks whether it is alive still
-  if (!(__builtin_expect(node->pyobj != nullptr, 0) ? node->refs.decrement_to_zero() : node->refs.decrement())) return;
+  const bool has_object = std::atomic_ref(node->pyobj).load(std::memory_order_relaxed) != nullptr;
+  if (!(__builtin_expect(has_object, 0) ? node->refs.decrement_to_zero() : node->refs.decrement())) return;
   if (pending_deletes) pending_deletes->push_back(node);
   else delete_chain(node);
 }
@@ -331,8 +332,16 @@ void set_grad_fn(AutogradMeta& meta, Ref<Node> node, uint32_t slot) {
     if (node) node->extra().retained.emplace_back(slot, &meta);
     else meta.retains_grad = false;
   }
+  if (__builtin_expect(!histories_are_shared.load(std::memory_order_relaxed), 1)) {
+    meta.grad_fn = std::move(node);
+    meta.slot = slot;
+    return;
+  }
+  // In one step: who only asks whether there is a history does not find none in between.
+  static_assert(std::is_standard_layout_v<Ref<Node>> && sizeof(Ref<Node>) == sizeof(Node*));
   HistoryLock guard(meta);
-  std::swap(meta.grad_fn, node);  // the old one dies outside of the lock, with the argument
+  Node* before = std::atomic_ref(reinterpret_cast<Node*&>(meta.grad_fn)).exchange(node.detach());
+  node = Ref<Node>::adopt(before);  // dies with the argument, outside of the lock
   meta.slot = slot;
 }
 

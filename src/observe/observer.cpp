@@ -90,9 +90,12 @@ bool follows_memory(const Observers& list) {
 }  // namespace
 
 void add_observer(Observer* observer, Watched threads) {
-  on_kernel = kernel_noted;
-  on_piece = piece_noted;
-  if (observer->follows_memory) on_storage_change = storage_changed;
+  static std::once_flag installed;
+  std::call_once(installed, [] {
+    on_kernel = kernel_noted;
+    on_piece = piece_noted;
+    on_storage_change = storage_changed;
+  });
   if (threads == Watched::ThisThread) {
     thread_observers.push_back(observer);
     set_watch(kWatchThread | (observer->follows_memory ? kWatchThreadMemory : 0u), true);

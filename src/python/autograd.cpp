@@ -27,11 +27,14 @@ ShortLock& node_lock(const void* p) {
   return node_locks[(reinterpret_cast<uintptr_t>(p) >> 6) % std::size(node_locks)];
 }
 
+/// Whoever lets go of a node looks whether it has an object, without a lock.
+void show_as(Node* node, PyObject* o) { std::atomic_ref<void*>(node->pyobj).store(o, std::memory_order_relaxed); }
+
 void node_dealloc(PyObject* o) {
   PyNode* self = self_of(o);
   if (self->owns_node) {
     Holding guard(node_lock(self->node));
-    if (self->node->pyobj == o) self->node->pyobj = nullptr;  // else another thread has made another object
+    if (self->node->pyobj == o) show_as(self->node, nullptr);  // else another thread has made another object
   }
   if (self->weak_references) PyObject_ClearWeakRefs(o);
   Py_CLEAR(self->dict);
@@ -289,7 +292,7 @@ PyObject* wrap_node(Ref<Node> node) {
   self_of(made.get())->owns_node = true;
   Holding guard(node_lock(shown));
   if (PyObject* o = present()) return o;  // another thread was faster; `made` dies after the lock
-  shown->pyobj = made.get();
+  show_as(shown, made.get());
   return made.release();
 }
 

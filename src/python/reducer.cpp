@@ -3,6 +3,7 @@
 
 #include "python/args.h"
 #include "python/distributed_objects.h"
+#include "python/free_threading.h"
 #include "python/objects.h"
 
 namespace facula::python {
@@ -72,9 +73,9 @@ PyObject* make_reducer(PyObject*, PyObject* args) {
 PyObject* set_buckets(PyObject* self, PyObject* lists) {
   return guarded([&] {
     std::vector<std::vector<int>> buckets;
-    const Owned outer(check(PySequence_Fast(lists, "expected a list of lists")));
+    const Owned outer(check(snapshot(lists, "expected a list of lists")));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(outer.get()); ++i) {
-      const Owned inner(check(PySequence_Fast(PySequence_Fast_GET_ITEM(outer.get(), i), "expected a list")));
+      const Owned inner(check(snapshot(PySequence_Fast_GET_ITEM(outer.get(), i), "expected a list")));
       std::vector<int>& numbers = buckets.emplace_back();
       for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(inner.get()); ++j)
         numbers.push_back(static_cast<int>(to_int(PySequence_Fast_GET_ITEM(inner.get(), j))));

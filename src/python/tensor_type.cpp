@@ -96,9 +96,10 @@ ShortLock& identity_lock(const TensorImpl* impl) {
   return identity_locks[(reinterpret_cast<uintptr_t>(impl) >> 6) % std::size(identity_locks)];
 }
 
+void set_object(TensorImpl* impl, void* o) { std::atomic_ref<void*>(impl->pyobj).store(o, std::memory_order_relaxed); }
 /// The object that `impl` points to may have been exchanged by another thread already.
 void forget_object(TensorImpl* impl, PyTensor* self) {
-  if (std::atomic_ref<void*>(impl->pyobj).load(std::memory_order_relaxed) == self) impl->pyobj = nullptr;
+  if (std::atomic_ref<void*>(impl->pyobj).load(std::memory_order_relaxed) == self) set_object(impl, nullptr);
 }
 
 /// True when the tensor took the object over, so that it must not be freed.
@@ -111,7 +112,7 @@ bool hand_over(PyObject* o) {
   {
     Holding guard(identity_lock(impl));
     if (!has_state) {
-      impl->pyobj = nullptr;
+      set_object(impl, nullptr);
       return false;
     }
     self->tensor.detach_impl();
@@ -277,7 +278,7 @@ PyObject* wrap_shared(Tensor& tensor, PyObject* made) {
       auto* existing = static_cast<PyObject*>(impl->pyobj);
       if (!existing) {
         if (!made) return nullptr;
-        impl->pyobj = made;
+        set_object(impl, made);
         self_of(made)->tensor = std::move(tensor);
         return made;
       }
