@@ -143,7 +143,8 @@ def _signature_text(op: Op) -> str:
     for arg in cpp_args(op):
         parts += ["*"] if arg.keyword_only and not keywords else []
         keywords |= arg.keyword_only
-        parts.append(f"{arg.type} {arg.name}" + (f"={arg.default}" if arg.default is not None else ""))
+        kind = arg.type.replace("[]", f"[{arg.list_size}]") if arg.list_size else arg.type
+        parts.append(f"{kind} {arg.name}" + (f"={arg.default}" if arg.default is not None else ""))
     return ", ".join(parts).replace("\\", "\\\\").replace('"', '\\"')
 
 

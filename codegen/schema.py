@@ -108,7 +108,7 @@ FACTORY_KEYWORDS = (
 KEYS = {
     "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "names": "names",
     "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
-    "layout": "keeps_layout", "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
+    "layout": "keeps_layout", "aten": "aten", "effects": "effects", "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
 }  # fmt: skip
 CHECKS = ("tensor", "one_dtype", "runtime", "degree", "any_device")  # what an op refuses or lets pass against its kind's rule
 
@@ -160,6 +160,9 @@ class Op:
     out_casts: bool  # `out=` may have another dtype that the result can be cast to
     python_only: tuple[str, ...]  # arguments that C++ does not see
     keeps_layout: bool  # takes and gives tensors whose private layout nobody sees (core/tensor.h)
+    aten: str  # PyTorch's name, "softmax.int"; several by operands, "TT:pow.Tensor_Tensor ..."; "-": it has none
+    draws: bool  # may draw random numbers
+    writes: tuple[str, ...]  # arguments that it writes to, besides the first of what is named with an underscore
 
     @property
     def id(self) -> str:
@@ -328,6 +331,9 @@ class _Builder:
             signature=entry["op"], autocast=autocast, batch=str(entry["batch"]) if "batch" in entry else None,
             checks=self.checks(kind, args), no_gradient=no_gradient, direct_inplace="inplace" in entry,
             out_casts=self.out_casts(kind, variants), python_only=python_only, keeps_layout=self.keeps_layout(kind),
+            aten=self.aten(name, overload, args),
+            draws=kind == "random" or self.topic == "random" or any(a.type == "Generator?" for a in args) or "draws" in entry.get("effects", []),
+            writes=self.writes(name, args),
         )  # fmt: skip
 
     def check_elementwise(self, name, kind, args, scalar):
@@ -347,6 +353,29 @@ class _Builder:
         if self.entry.get("layout", "keep") != "keep" or ("layout" in self.entry and kind in ELEMENTWISE):
             self.fail("layout", "'keep', on an op that is not element-wise (these keep layouts anyway), is the only choice")
         return kind in ELEMENTWISE or "layout" in self.entry
+
+    def aten(self, name, overload, args) -> str:
+        """By default the op's own name and overload; parts of other ops have none."""
+        value = self.entry.get("aten")
+        own = f"{name}.{overload or 'default'}"
+        if value is None:
+            return "-" if name.startswith(("_", "functional_")) else own
+        if value == "none":
+            return "-"
+        if isinstance(value, str) and re.fullmatch(r"\w+\.\w+", value):
+            return value
+        operands = sum(a.type == "Operand" for a in args)
+        if not isinstance(value, dict) or any(not re.fullmatch(f"[TS]{{{operands}}}", k) for k in value):
+            self.fail("aten", f"a name with its overload, none, or names by {operands} operands (T or S) are expected, got {value!r}")
+        return " ".join(f"{pattern}:{one}" for pattern, one in value.items())
+
+    def writes(self, name, args) -> tuple[str, ...]:
+        own = (args[0].name,) if name.endswith("_") and not name.endswith("__") else ()
+        words = self.entry.get("effects", [])
+        for word in words:
+            if word != "draws" and word not in {a.name for a in args if a.is_tensor}:
+                self.fail("effects", f"'draws' or a tensor argument that is written to is expected, got {word!r}")
+        return own + tuple(w for w in words if w != "draws")
 
     def out_casts(self, kind, variants) -> bool:
         """Whether `out=` may have another dtype that the result can be cast to."""

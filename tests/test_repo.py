@@ -30,8 +30,9 @@ MAY_INCLUDE = {
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},
     "autograd": {"autograd", "observe", "ops", "core"},
     "composite": {"composite", "autograd", "ops", "core"},
+    "program": {"program", "autograd", "observe", "ops", "core"},
     "distributed": {"distributed", "cuda", "composite", "autograd", "ops", "core"},
-    "python": {"python", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
+    "python": {"python", "program", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
 }
 GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")
 # generated headers and the layer that makes them

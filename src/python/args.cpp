@@ -1,6 +1,7 @@
 #include "python/args.h"
 
 #include "python/free_threading.h"
+#include "python/record.h"
 
 namespace facula::python {
 
@@ -300,6 +301,12 @@ int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nar
         continue;
       }
       if (__builtin_expect(attempt.overridden || (thread_state.modes & kModePython), 0) && !overrides_disabled()) {
+        if (is_recording() && !function_modes_active() && (!attempt.overridden || class_overrides_off())) {
+          PyObject* result = record_call(f, i, self, args, nargs, kwnames, slots);
+          Py_CLEAR(slots[kMaxArgs - 1]);
+          slots[0] = result;
+          return result ? kHandled : kFailed;
+        }
         Py_CLEAR(slots[kMaxArgs - 1]);
         slots[0] = call_override(f.name, self != nullptr, self, args, nargs, kwnames);
         return slots[0] ? kHandled : kFailed;

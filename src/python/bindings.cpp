@@ -1,8 +1,10 @@
 #include "python/bindings.h"
 
 #include <map>
+#include <unordered_map>
 
 #include "python/free_threading.h"
+#include "python/record.h"
 
 namespace facula::python {
 
@@ -49,6 +51,14 @@ void BindingTables::add(const Binding* functions, const Binding* methods) {
 namespace {
 
 PyObject* extension = nullptr;
+std::unordered_map<std::string, BoundFunction> bound_functions, bound_methods;
+
+/// A binding's text begins with the name of its op: "functional_relu(input: Tensor, ...".
+void remember(std::unordered_map<std::string, BoundFunction>& table, const PyMethodDef& method) {
+  const std::string_view text = method.ml_doc;
+  table.emplace(text.substr(0, text.find('(')),
+                reinterpret_cast<BoundFunction>(reinterpret_cast<void*>(method.ml_meth)));
+}
 std::map<std::string, PyTypeObject*> result_types;
 
 // The submodule of the extension for a dotted path, made when needed: "nn.functional" is _C.nn_functional.
@@ -112,6 +122,12 @@ PyObject* make_results(const char* op, std::initializer_list<const char*> names,
   return results;
 }
 
+BoundFunction find_binding(const std::string& name, bool method) {
+  const auto& table = method ? bound_methods : bound_functions;
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
+}
+
 void init_generated(PyObject* module) {
   extension = module;
   BindingTables tables;
@@ -119,6 +135,7 @@ void init_generated(PyObject* module) {
   for (const Binding* b : tables.functions()) {
     PyObject* home = submodule(module, b->module);
     auto* definition = const_cast<PyMethodDef*>(&b->method);
+    remember(bound_functions, b->method);
     PyObject* name = PyModule_GetNameObject(home);
     check(PyModule_AddObject(home, b->method.ml_name, check(immortal(PyCFunction_NewEx(definition, nullptr, name)))));
     Py_XDECREF(name);
@@ -126,6 +143,7 @@ void init_generated(PyObject* module) {
   for (const Binding* b : tables.methods()) {
     auto* definition = const_cast<PyMethodDef*>(&b->method);
     PyObject* descriptor = check(immortal(PyDescr_NewMethod(&TensorType, definition)));
+    remember(bound_methods, b->method);
     check(PyDict_SetItemString(TensorType.tp_dict, b->method.ml_name, descriptor));
     Py_DECREF(descriptor);
   }

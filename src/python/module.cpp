@@ -13,6 +13,9 @@ void init_cuda_graphs(PyObject* module);
 void init_cuda_ipc(PyObject* module);
 void init_attention(PyObject* module);
 void init_stores(PyObject* module);
+void init_values(PyObject* module);
+void init_program(PyObject* module);
+void init_record(PyObject* module);
 void init_rnn(PyObject* module);
 }  // namespace facula::python
 
@@ -40,7 +43,8 @@ PyMODINIT_FUNC PyInit__C() {
                        init_storage,       init_dlpack,    init_memory,      init_dtype_functions, init_optim,
                        init_module_lookup, init_observe,   init_dispatch,    init_guard,           init_cuda,
                        init_cuda_compile,  init_cuda_host, init_cuda_memory, init_cuda_graphs,     init_cuda_ipc,
-                       init_attention,     init_rnn,       init_stores,      init_generated}) {
+                       init_attention,     init_rnn,       init_stores,      init_generated,       init_values,
+                       init_program,       init_record}) {
       init(module);
     }
 #ifdef Py_GIL_DISABLED

@@ -1,12 +1,23 @@
 // __torch_function__: classes that take over calls on their instances, and modes that see every call.
 // The rare path; the table of overrides and modes lives in facula/overrides.py.
+#include <algorithm>
+
 #include "python/args.h"
 #include "python/free_threading.h"
+#include "python/record.h"
 
 namespace facula::python {
 namespace {
 
 thread_local int disabled_depth = 0;
+thread_local bool modes_on = false;          // function modes
+thread_local bool recorder_listens = false;  // it is seen like them
+
+void show_calls() {
+  if (modes_on || recorder_listens) thread_state.modes |= kModePython;
+  else thread_state.modes &= ~kModePython;
+}
+
 PyObject* torch_function_name() {
   static std::atomic<PyObject*> name;
   return made_once(name, [] { return PyUnicode_InternFromString("__torch_function__"); });
@@ -49,8 +60,8 @@ PyObject* set_default_implementation(PyObject*, PyObject* function) {
 }
 PyObject* is_disabled(PyObject*, PyObject*) { return PyBool_FromLong(disabled_depth > 0); }
 PyObject* set_mode_active(PyObject*, PyObject* active) {
-  if (PyObject_IsTrue(active)) thread_state.modes |= kModePython;
-  else thread_state.modes &= ~kModePython;
+  modes_on = PyObject_IsTrue(active) == 1;
+  show_calls();
   Py_RETURN_NONE;
 }
 
@@ -68,6 +79,13 @@ PyMethodDef functions[] = {
     {}};
 
 }  // namespace
+
+bool function_modes_active() { return modes_on; }
+void set_recorder_sees_calls(bool on) {
+  recorder_listens = on;
+  show_calls();
+}
+bool class_overrides_off() { return disabled_depth > 0; }
 
 // Modes stay on where overrides of classes are off.
 void change_overrides_disabled(int change) { disabled_depth += change; }
@@ -96,6 +114,11 @@ bool has_override(PyObject* o) {
 
 PyObject* call_override(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                         PyObject* kwnames) {
+  if (is_recording() && !modes_on) {
+    const auto by_class = [](PyObject* o) { return !is_plain_tensor(o) && has_override(o) && !class_overrides_off(); };
+    const bool any = (self && by_class(self)) || std::any_of(args, args + nargs, by_class);
+    if (!any) return record_named(name, method, self, args, nargs, kwnames);
+  }
   Owned module(PyImport_ImportModule("facula.overrides"));
   if (!module) return nullptr;
   Owned positional(PyTuple_New(nargs + (self ? 1 : 0)));

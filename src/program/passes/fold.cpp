@@ -1,0 +1,151 @@
+// Folding. A node is folded when it has no effects and all that it reads are constants that nothing writes: neither
+// directly nor through another tensor on the same memory. What the program gives out is not folded: a caller could
+// write to it.
+#include <set>
+
+#include "autograd/node.h"
+#include "program/passes/passes.h"
+#include "program/run.h"
+
+namespace facula {
+namespace {
+
+class Folder {
+ public:
+  explicit Folder(Program& program) : program_(program), known_(program.values.size()) {}
+
+  void run() {
+    find_written();
+    for (const ProgramInput& input : program_.inputs) {
+      const bool constant = input.kind == ProgramInput::Kind::Constant && !written_.contains(input.value);
+      if (constant) known_[static_cast<size_t>(input.value)] = input.tensor;
+    }
+    std::vector<ProgramNode> kept;
+    for (ProgramNode& node : program_.nodes) {
+      if (can_fold(node)) fold(node);
+      else kept.push_back(std::move(node));
+    }
+    program_.nodes = std::move(kept);
+    keep_what_is_used();
+    renumber(program_);
+  }
+
+ private:
+  // Values whose memory some node writes: what is written, and what may share memory with it, back to its beginning.
+  void find_written() {
+    for (const Arg& output : program_.outputs) output.each_ref([&](int ref) { written_.insert(ref); });
+    for (auto node = program_.nodes.rbegin(); node != program_.nodes.rend(); ++node) {
+      bool result_written = false;
+      for (const auto& result : node->results) {
+        for (int value : result) result_written = result_written || written_.contains(value);
+      }
+      for (size_t i = 0; i < node->arguments.size(); ++i) {
+        const bool written = node->op->arguments[i].written;
+        if (written || result_written) node->arguments[i].each_ref([&](int ref) { written_.insert(ref); });
+      }
+    }
+  }
+
+  bool can_fold(const ProgramNode& node) const {
+    if (node.op->has_effects()) return false;
+    bool known = true, any = false;
+    for (const Arg& arg : node.arguments) {
+      known = known && !arg.constant.is_symbolic();
+      for (const Arg& item : arg.items) known = known && !item.constant.is_symbolic();
+      arg.each_ref([&](int ref) {
+        any = true;
+        known = known && !known_[static_cast<size_t>(ref)].is_none();
+      });
+    }
+    for (const auto& result : node.results) {
+      for (int value : result) known = known && !written_.contains(value);
+    }
+    return known && (any || is_small(node));
+  }
+  // What is made from nothing is not kept when it is large.
+  bool is_small(const ProgramNode& node) const {
+    constexpr int64_t kMost = 1 << 16;
+    for (const auto& result : node.results) {
+      for (int value : result) {
+        int64_t count = 1;
+        for (const Expr& size : program_.values[static_cast<size_t>(value)].meta.sizes)
+          count = size.is_integer() && size.integer() <= kMost && count <= kMost
+                      ? count * std::max<int64_t>(size.integer(), 0)
+                      : kMost + 1;
+        if (count > kMost) return false;
+      }
+    }
+    return true;
+  }
+
+  void fold(const ProgramNode& node) {
+    const GradMode off(false);
+    std::vector<Value> given;
+    std::vector<const Value*> places;
+    given.reserve(node.arguments.size());
+    for (const Arg& arg : node.arguments) {
+      given.push_back(value_of(arg));
+      places.push_back(&given.back());
+    }
+    std::vector<Value> made(node.op->results.size());
+    node.op->call(places.data(), made.data());
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (!node.op->results[i].list) {
+        known_[static_cast<size_t>(node.results[i][0])] = made[i];
+        continue;
+      }
+      const std::vector<Tensor>& parts = made[i].tensors();
+      for (size_t k = 0; k < node.results[i].size() && k < parts.size(); ++k)
+        known_[static_cast<size_t>(node.results[i][k])] = parts[k];
+    }
+  }
+
+  Value value_of(const Arg& arg) const {
+    if (arg.kind == Arg::Kind::Constant) return arg.constant;
+    if (arg.kind == Arg::Kind::Ref) return known_[static_cast<size_t>(arg.ref)];
+    std::vector<Tensor> tensors;
+    std::vector<int64_t> ints;
+    for (const Arg& item : arg.items) {
+      const Value v = value_of(item);
+      if (v.kind() == Value::Kind::Int) ints.push_back(v.to_int());
+      else tensors.push_back(v.tensor());
+    }
+    return ints.empty() ? Value(std::move(tensors)) : Value(std::move(ints));
+  }
+
+  // What was folded and is used by nodes that stay is a constant of the program from now on, or stands in its place.
+  void keep_what_is_used() {
+    std::set<int> inputs;
+    for (const ProgramInput& input : program_.inputs) inputs.insert(input.value);
+    for (ProgramNode& node : program_.nodes) {
+      for (Arg& arg : node.arguments) use(arg, inputs);
+    }
+  }
+  void use(Arg& arg, std::set<int>& inputs) {
+    for (Arg& item : arg.items) use(item, inputs);
+    if (arg.kind != Arg::Kind::Ref) return;
+    const Value& v = known_[static_cast<size_t>(arg.ref)];
+    if (v.is_none() || inputs.contains(arg.ref)) return;
+    if (!v.is_tensor()) {
+      arg = Arg(v);
+      return;
+    }
+    ProgramInput input;
+    input.kind = ProgramInput::Kind::Constant;
+    input.value = arg.ref;
+    input.path = "folded_" + program_.values[static_cast<size_t>(arg.ref)].name;
+    input.tensor = v.tensor();
+    program_.inputs.insert(program_.inputs.begin(), std::move(input));
+    inputs.insert(arg.ref);
+  }
+
+  Program& program_;
+  std::vector<Value> known_;
+  std::set<int> written_;
+};
+
+}  // namespace
+
+void fold_constants(Program& program) { Folder(program).run(); }
+
+}  // namespace facula

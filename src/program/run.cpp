@@ -1,0 +1,321 @@
+#include "program/run.h"
+
+#include <array>
+
+namespace facula {
+namespace {
+
+constexpr size_t kMostArguments = 32;
+constexpr size_t kMostResults = 8;
+
+/// An argument made before the call: a list with values in it, or an expression.
+struct Build {
+  uint32_t place;
+  const Arg* from;
+};
+
+struct Step {
+  const BoxedOp* op;
+  const ProgramNode* node;
+  uint32_t arguments, builds, drops;  // where its own begin in the plan's lists; the next step's begin is their end
+  int32_t result;                     // the first of results that lie side by side; -1: by the node's lists
+};
+
+}  // namespace
+
+struct Runner::Plan {
+  std::vector<Step> steps;
+  std::vector<int32_t> arguments;  // a place in the frame, or ~number of a constant
+  std::vector<Build> builds;
+  std::vector<uint32_t> drops;  // places that are let go after the step
+  std::vector<Value> constants;
+  size_t places = 0;
+  size_t user_inputs = 0;
+};
+
+namespace {
+
+/// Values of the program's symbols, and of its integers, during one run.
+class Bound {
+ public:
+  Bound(const Program& program) : program_(program), known_(program.symbols.size()) {}
+
+  std::optional<int64_t> find(const std::string& name) const {
+    for (size_t i = 0; i < known_.size(); ++i) {
+      if (program_.symbols[i].name == name) return known_[i];
+    }
+    return std::nullopt;
+  }
+  /// False when it is bound to another number already.
+  bool bind(const std::string& name, int64_t value) {
+    for (size_t i = 0; i < known_.size(); ++i) {
+      if (program_.symbols[i].name != name) continue;
+      if (known_[i] && *known_[i] != value) return false;
+      known_[i] = value;
+    }
+    return true;
+  }
+  int64_t evaluate(const Expr& e) const {
+    const auto value = e.evaluate([&](const std::string& name) { return find(name); });
+    FACULA_CHECK(value, ErrorKind::Runtime, "program: the size ", e.text(), " has no value in 64 bits");
+    return *value;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<std::optional<int64_t>> known_;
+};
+
+/// The value of an argument; `frame` holds what it names.
+Value made(const Arg& arg, const Value* frame, const Bound& bound) {
+  if (arg.kind == Arg::Kind::Ref) return frame[arg.ref];
+  if (arg.kind == Arg::Kind::Constant) {
+    if (arg.constant.kind() == Value::Kind::Symbolic) return bound.evaluate(arg.constant.expr());
+    if (arg.constant.kind() != Value::Kind::Symbolics) return arg.constant;
+    std::vector<int64_t> sizes;
+    for (const Expr& e : arg.constant.exprs()) sizes.push_back(bound.evaluate(e));
+    return sizes;
+  }
+  std::vector<Tensor> tensors;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  bool whole = true;
+  for (const Arg& item : arg.items) {
+    const Value v = made(item, frame, bound);
+    if (v.is_tensor() || v.is_none()) {
+      tensors.push_back(v.tensor());
+    } else {
+      whole = whole && v.kind() == Value::Kind::Int;
+      if (whole) ints.push_back(v.to_int());
+      floats.push_back(v.to_float());
+    }
+  }
+  FACULA_CHECK(tensors.empty() || floats.empty(), ErrorKind::Type, "program: a list holds tensors and numbers");
+  if (!floats.empty()) return whole ? Value(std::move(ints)) : Value(std::move(floats));
+  return tensors;
+}
+
+bool is_symbolic(const Arg& arg) { return arg.kind == Arg::Kind::List || arg.constant.is_symbolic(); }
+
+class Planner {
+ public:
+  Planner(const Program& program, Runner::Plan& plan) : program_(program), plan_(plan) {}
+  void run();
+
+ private:
+  uint32_t new_place() { return static_cast<uint32_t>(plan_.places++); }
+  int32_t place_of(const Arg& arg);
+  void add(const ProgramNode& node);
+  void find_last_uses();
+
+  const Program& program_;
+  Runner::Plan& plan_;
+  std::vector<std::vector<uint32_t>> dying_;  // by node
+};
+
+}  // namespace
+
+// The frame of a run: a place for every value, then for what is built.
+namespace {
+
+void Planner::find_last_uses() {
+  constexpr size_t kKept = SIZE_MAX;
+  std::vector<size_t> last(program_.values.size(), kKept);
+  for (size_t i = 0; i < program_.nodes.size(); ++i) {
+    const ProgramNode& node = program_.nodes[i];
+    for (const auto& result : node.results) {
+      for (int value : result) last[static_cast<size_t>(value)] = i;
+    }
+    for (const Arg& arg : node.arguments) arg.each_ref([&](int ref) { last[static_cast<size_t>(ref)] = i; });
+  }
+  for (const Arg& output : program_.outputs) output.each_ref([&](int ref) { last[static_cast<size_t>(ref)] = kKept; });
+  dying_.resize(program_.nodes.size());
+  for (size_t value = 0; value < last.size(); ++value) {
+    if (last[value] != kKept) dying_[last[value]].push_back(static_cast<uint32_t>(value));
+  }
+}
+
+int32_t Planner::place_of(const Arg& arg) {
+  if (arg.kind == Arg::Kind::Ref) return arg.ref;
+  if (is_symbolic(arg)) {
+    plan_.builds.push_back({new_place(), &arg});
+    return static_cast<int32_t>(plan_.builds.back().place);
+  }
+  plan_.constants.push_back(arg.constant);
+  return ~static_cast<int32_t>(plan_.constants.size() - 1);
+}
+
+void Planner::add(const ProgramNode& node) {
+  FACULA_CHECK(node.arguments.size() <= kMostArguments && node.results.size() <= kMostResults, ErrorKind::Value,
+               "program: an op with too many arguments, got ", node.op->signature());
+  Step step{node.op,
+            &node,
+            static_cast<uint32_t>(plan_.arguments.size()),
+            static_cast<uint32_t>(plan_.builds.size()),
+            static_cast<uint32_t>(plan_.drops.size()),
+            node.results.empty() || node.results[0].empty() ? -1 : node.results[0][0]};
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    const bool side_by_side = !node.op->results[i].list && node.results[i][0] == step.result + static_cast<int>(i);
+    if (!side_by_side) step.result = -1;
+  }
+  for (const Arg& arg : node.arguments) plan_.arguments.push_back(place_of(arg));
+  plan_.steps.push_back(step);
+}
+
+void Planner::run() {
+  plan_.places = program_.values.size();
+  for (const ProgramInput& input : program_.inputs) plan_.user_inputs += input.kind == ProgramInput::Kind::User;
+  find_last_uses();
+  for (size_t i = 0; i < program_.nodes.size(); ++i) {
+    const size_t first = plan_.builds.size();
+    add(program_.nodes[i]);
+    for (uint32_t value : dying_[i]) plan_.drops.push_back(value);
+    for (size_t k = first; k < plan_.builds.size(); ++k) plan_.drops.push_back(plan_.builds[k].place);
+  }
+  plan_.steps.push_back({nullptr, nullptr, static_cast<uint32_t>(plan_.arguments.size()),
+                         static_cast<uint32_t>(plan_.builds.size()), static_cast<uint32_t>(plan_.drops.size()), -1});
+}
+
+// Inputs
+
+std::string shape_text(const Tensor& t) {
+  TensorMeta meta = TensorMeta::of(t);
+  meta.requires_grad = false;
+  meta.strides.clear();
+  return meta.text();
+}
+
+[[noreturn, gnu::cold]] void refuse(const ProgramInput& input, const TensorMeta& wanted, const Value& got) {
+  TensorMeta shown = wanted;
+  shown.requires_grad = false;
+  shown.strides.clear();
+  throw_error(ErrorKind::Runtime, "program: input '", input.path, "': expected ", shown.text(), ", got ",
+              got.is_tensor() ? shape_text(got.tensor()) : name(got.kind()));
+}
+
+void check_tensor(const ProgramInput& input, const TensorMeta& wanted, const Value& got, Bound& bound) {
+  if (!got.is_tensor()) refuse(input, wanted, got);
+  const Tensor& t = got.tensor();
+  if (t.dtype() != wanted.dtype || t.dim() != static_cast<int64_t>(wanted.sizes.size())) refuse(input, wanted, got);
+  for (size_t d = 0; d < wanted.sizes.size(); ++d) {
+    const Expr& size = wanted.sizes[d];
+    const int64_t came = t.sizes()[d];
+    if (size.is_integer() ? size.integer() != came : size.op() == Expr::Op::Symbol && !bound.bind(size.name(), came))
+      refuse(input, wanted, got);
+  }
+}
+
+/// Sizes such as 2*s0, once the symbols are known, ranges and guards.
+void check_sizes(const Program& program, std::span<const Value> inputs, const Bound& bound) {
+  size_t at = 0;
+  for (const ProgramInput& input : program.inputs) {
+    if (input.kind != ProgramInput::Kind::User) continue;
+    const Value& got = inputs[at++];
+    const TensorMeta& wanted = program.values[static_cast<size_t>(input.value)].meta;
+    for (size_t d = 0; d < wanted.sizes.size(); ++d) {
+      const Expr& size = wanted.sizes[d];
+      const bool derived = !size.is_integer() && size.op() != Expr::Op::Symbol;
+      if (derived && bound.evaluate(size) != got.tensor().sizes()[d]) refuse(input, wanted, got);
+    }
+  }
+  for (const Symbol& s : program.symbols) {
+    const int64_t value = bound.find(s.name).value_or(s.sample);
+    FACULA_CHECK(value >= s.least && (!s.most || value <= *s.most), ErrorKind::Runtime, "program: the size ", s.name,
+                 " must be in [", s.least, ", ", s.most ? std::to_string(*s.most) : "any", "], got ", value);
+  }
+  for (const Guard& guard : program.guards) {
+    const bool holds = guard.holds([&](const std::string& name) { return bound.find(name); }).value_or(false);
+    FACULA_CHECK(holds, ErrorKind::Runtime, "program: recorded for sizes where ", guard.text(), " (", guard.source,
+                 "), got ", guard.left.text(), " = ", bound.evaluate(guard.left));
+  }
+}
+
+void bind_inputs(const Program& program, std::span<const Value> given, size_t wanted, Value* frame, Bound& bound) {
+  FACULA_CHECK(given.size() == wanted, ErrorKind::Type, "program: expected ", wanted, " inputs, got ", given.size());
+  size_t at = 0;
+  for (const ProgramInput& input : program.inputs) {
+    Value& place = frame[input.value];
+    if (input.kind != ProgramInput::Kind::User) {
+      place = input.tensor;
+      continue;
+    }
+    const Value& got = given[at++];
+    const ProgramValue& info = program.values[static_cast<size_t>(input.value)];
+    if (info.kind == Value::Kind::Tensor && input.constant.is_none()) {
+      check_tensor(input, info.meta, got, bound);
+    } else if (!input.constant.is_none()) {
+      FACULA_CHECK(got == input.constant, ErrorKind::Runtime, "program: input '", input.path,
+                   "': expected the constant that it was recorded with, got another one");
+    } else {
+      FACULA_CHECK(got.kind() == info.kind, ErrorKind::Type, "program: input '", input.path, "': expected ",
+                   name(info.kind), ", got ", name(got.kind()));
+    }
+    place = got;
+  }
+  if (!program.symbols.empty() || !program.guards.empty()) check_sizes(program, given, bound);
+}
+
+void put_results(const ProgramNode& node, Value* made, Value* frame) {
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    if (!node.op->results[i].list) {
+      frame[node.results[i][0]] = std::move(made[i]);
+      continue;
+    }
+    const std::vector<Tensor>& parts = made[i].tensors();
+    FACULA_CHECK(parts.size() == node.results[i].size(), ErrorKind::Runtime, "program: ", node.op->key(), " gave ",
+                 parts.size(), " tensors where ", node.results[i].size(), " were recorded");
+    for (size_t k = 0; k < parts.size(); ++k) frame[node.results[i][k]] = parts[k];
+  }
+}
+
+[[gnu::cold, noreturn]] void rethrow_at(const ProgramNode& node, const Error& error) {
+  std::string where = " [in the program's " + node.op->key();
+  if (!node.source.empty()) where += ", recorded at " + node.source;
+  throw Error(error.kind(), std::string(error.what()) + where + "]");
+}
+
+}  // namespace
+
+Runner::Runner(std::shared_ptr<const Program> program) : program_(std::move(program)) {
+  program_->verify();
+  auto plan = std::make_unique<Plan>();
+  Planner(*program_, *plan).run();
+  plan_ = std::move(plan);
+}
+Runner::~Runner() = default;
+
+std::vector<Value> Runner::operator()(std::span<const Value> inputs) const {
+  const Plan& plan = *plan_;
+  std::vector<Value> room(plan.places);
+  Value* const frame = room.data();
+  Bound bound(*program_);
+  bind_inputs(*program_, inputs, plan.user_inputs, frame, bound);
+  const Value* arguments[kMostArguments];
+  const Step* const last = &plan.steps.back();
+  for (const Step* step = plan.steps.data(); step != last; ++step) {
+    try {
+      for (uint32_t i = step->builds; i < step[1].builds; ++i) {
+        frame[plan.builds[i].place] = made(*plan.builds[i].from, frame, bound);
+      }
+      for (uint32_t i = step->arguments, k = 0; i < step[1].arguments; ++i, ++k) {
+        const int32_t place = plan.arguments[i];
+        arguments[k] = place >= 0 ? frame + place : &plan.constants[static_cast<size_t>(~place)];
+      }
+      if (__builtin_expect(step->result >= 0, 1)) {
+        step->op->call(arguments, frame + step->result);
+      } else {
+        std::array<Value, kMostResults> results;
+        step->op->call(arguments, results.data());
+        put_results(*step->node, results.data(), frame);
+      }
+    } catch (const Error& error) {
+      rethrow_at(*step->node, error);
+    }
+    for (uint32_t i = step->drops; i < step[1].drops; ++i) frame[plan.drops[i]].reset();
+  }
+  std::vector<Value> outputs;
+  for (const Arg& output : program_->outputs) outputs.push_back(made(output, frame, bound));
+  return outputs;
+}
+
+}  // namespace facula

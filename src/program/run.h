@@ -1,0 +1,31 @@
+// Runs a program: looks up nothing by name, lets every value go after its last use.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "program/program.h"
+
+namespace facula {
+
+class Runner {
+ public:
+  /// Verifies the program, which it keeps.
+  explicit Runner(std::shared_ptr<const Program> program);
+  ~Runner();
+  Runner(const Runner&) = delete;
+
+  /// `inputs`: those of the user, in order. Outputs as the program lists them: lists of tensors are Tensors.
+  /// A wrong dtype, rank or size is a RuntimeError that names the input, what was expected and what came. Any number
+  /// of threads may call it at once.
+  std::vector<Value> operator()(std::span<const Value> inputs) const;
+
+  const Program& program() const { return *program_; }
+  struct Plan;
+
+ private:
+  std::shared_ptr<const Program> program_;
+  std::unique_ptr<const Plan> plan_;
+};
+
+}  // namespace facula

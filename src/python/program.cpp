@@ -1,0 +1,253 @@
+// Programs and the boxed table in Python: what facula.export and facula._ops are made of.
+#include "program/passes/passes.h"
+#include "program/run.h"
+#include "python/args.h"
+#include "python/program_object.h"
+#include "python/values.h"
+
+namespace facula::python {
+
+PyTypeObject ProgramType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+namespace {
+
+PyProgram* self_of(PyObject* o) { return reinterpret_cast<PyProgram*>(o); }
+
+PyObject* text(const std::string& s) {
+  return check(PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())));
+}
+
+template <class List, class F>
+PyObject* listed(const List& list, F&& item_of) {
+  Owned made(check(PyList_New(static_cast<Py_ssize_t>(list.size()))));
+  Py_ssize_t i = 0;
+  for (const auto& item : list) PyList_SET_ITEM(made.get(), i++, check(item_of(item)));
+  return made.release();
+}
+
+// ---- the boxed table
+
+const BoxedOp& op_by_key(PyObject* key) {
+  const std::string_view name = utf8(key);
+  const BoxedOp* op = find_boxed(name);
+  FACULA_CHECK(op, ErrorKind::Attribute, "boxed: the schema has no op ", name);
+  return *op;
+}
+
+PyObject* describe(const BoxedOp& op) {
+  Owned arguments(listed(op.arguments, [](const BoxedArgument& a) {
+    return Py_BuildValue("(NNOOON)", text(a.name), text(a.type.text()), a.keyword_only ? Py_True : Py_False,
+                         a.required ? Py_True : Py_False, a.written ? Py_True : Py_False, wrap_value(a.default_value));
+  }));
+  Owned results(listed(op.results, [](const BoxedType& type) { return text(type.text()); }));
+  Owned names(listed(op.result_names, text));
+  constexpr const char* kForms[] = {"function", "inplace", "out", "composite"};
+  return Py_BuildValue("{sNsNsNsssNsNsNsNsNsO}", "key", text(op.key()), "name", text(op.name), "overload",
+                       text(op.overload), "form", kForms[static_cast<size_t>(op.form)], "aten", text(op.aten),
+                       "signature", text(op.signature()), "arguments", arguments.release(), "results",
+                       results.release(), "result_names", names.release(), "draws", op.draws ? Py_True : Py_False);
+}
+
+PyObject* boxed_keys(PyObject*, PyObject*) {
+  return guarded([] { return listed(all_boxed(), [](const BoxedOp* op) { return text(op->key()); }); });
+}
+PyObject* boxed_op(PyObject*, PyObject* key) {
+  return guarded([&] { return describe(op_by_key(key)); });
+}
+PyObject* boxed_by_aten(PyObject*, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    const BoxedOp* op = find_aten(utf8(name));
+    if (!op) Py_RETURN_NONE;
+    return text(op->key());
+  });
+}
+// _boxed_call(key, arguments): a tuple of results; arguments that are not given have their defaults
+PyObject* boxed_call(PyObject*, PyObject* args) {
+  PyObject *key = nullptr, *given = nullptr;
+  if (!PyArg_ParseTuple(args, "UO!", &key, &PyTuple_Type, &given)) return nullptr;
+  return guarded([&] {
+    const BoxedOp& op = op_by_key(key);
+    const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
+    FACULA_CHECK(count <= op.arguments.size(), ErrorKind::Type, op.key(), "(): expected at most ", op.arguments.size(),
+                 " arguments, got ", count);
+    std::vector<Value> values;
+    std::vector<const Value*> places;
+    values.reserve(op.arguments.size());
+    for (size_t i = 0; i < op.arguments.size(); ++i) {
+      const BoxedArgument& a = op.arguments[i];
+      FACULA_CHECK(i < count || !a.required, ErrorKind::Type, op.key(), "(): argument '", a.name, "' is missing");
+      PyObject* object = i < count ? PyTuple_GET_ITEM(given, static_cast<Py_ssize_t>(i)) : nullptr;
+      values.push_back(object ? to_value(object, a.type, op.name.c_str(), a.name.c_str()) : a.default_value);
+      FACULA_CHECK(!values.back().is_symbolic(), ErrorKind::Type, op.key(), "(): argument '", a.name,
+                   "' is an expression");
+      places.push_back(&values.back());
+    }
+    std::vector<Value> results(op.results.size());
+    op.call(places.data(), results.data());
+    Owned made(check(PyTuple_New(static_cast<Py_ssize_t>(results.size()))));
+    for (size_t i = 0; i < results.size(); ++i) {
+      PyTuple_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), check(wrap_value(results[i])));
+    }
+    return made.release();
+  });
+}
+
+// ---- programs
+
+void program_dealloc(PyObject* o) {
+  self_of(o)->~PyProgram();
+  PyObject_Free(o);
+}
+
+PyObject* program_text(PyObject* o, PyObject*) {
+  return guarded([&] { return text(self_of(o)->program->text()); });
+}
+PyObject* program_parse(PyObject*, PyObject* source) {
+  return guarded([&] {
+    FACULA_CHECK(PyUnicode_Check(source), ErrorKind::Type, "program: a str, got ", Py_TYPE(source)->tp_name);
+    return wrap_program(std::make_shared<Program>(Program::parse(utf8(source))));
+  });
+}
+PyObject* program_verify(PyObject* o, PyObject*) {
+  return guarded([&] {
+    self_of(o)->program->verify();
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* program_run(PyObject* o, PyObject* inputs) {
+  return guarded([&] {
+    Owned items(check(PySequence_Fast(inputs, "program: a sequence of inputs")));
+    std::vector<Value> values;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+      values.push_back(to_value(PySequence_Fast_GET_ITEM(items.get(), i)));
+    }
+    if (!self_of(o)->runner) self_of(o)->runner = std::make_shared<Runner>(self_of(o)->program);
+    const std::shared_ptr<const Runner> runner = self_of(o)->runner;
+    const std::vector<Value> outputs = (*runner)(values);
+    return listed(outputs, wrap_value);
+  });
+}
+PyObject* program_copy(PyObject* o, PyObject*) {
+  return guarded([&] { return wrap_program(std::make_shared<Program>(*self_of(o)->program)); });
+}
+
+// A pass changes the program; what was planned for it is planned anew.
+template <void (*Pass)(Program&)>
+PyObject* run_pass(PyObject* o, PyObject*) {
+  return guarded([&] {
+    Pass(*self_of(o)->program);
+    self_of(o)->runner.reset();
+    return Py_NewRef(o);
+  });
+}
+
+// What a program is, as tuples and lists
+
+PyObject* expr_item(const Expr& e) { return e.is_integer() ? wrap(e.integer()) : text(e.text()); }
+
+PyObject* describe_value(const ProgramValue& v) {
+  if (v.kind != Value::Kind::Tensor) return Py_BuildValue("(Nss)", text(v.name), name(v.kind), nullptr);
+  return Py_BuildValue("(Ns(NNNNO))", text(v.name), name(v.kind), wrap_dtype(v.meta.dtype),
+                       listed(v.meta.sizes, expr_item), listed(v.meta.strides, expr_item), wrap_device(v.meta.device),
+                       v.meta.requires_grad ? Py_True : Py_False);
+}
+PyObject* describe_input(const ProgramInput& i) {
+  return Py_BuildValue("(siNONN)", name(i.kind), i.value, text(i.path), i.persistent ? Py_True : Py_False,
+                       wrap(i.tensor), wrap_value(i.constant));
+}
+PyObject* describe_arg(const Arg& arg) {
+  if (arg.kind == Arg::Kind::Ref) return Py_BuildValue("(si)", "value", arg.ref);
+  if (arg.kind == Arg::Kind::List) return Py_BuildValue("(sN)", "list", listed(arg.items, describe_arg));
+  return Py_BuildValue("(sN)", arg.constant.is_symbolic() ? "expr" : "constant", wrap_value(arg.constant));
+}
+PyObject* describe_node(const ProgramNode& n) {
+  std::vector<bool> tensors;
+  for (const Arg& arg : n.arguments) {
+    tensors.push_back(arg.kind == Arg::Kind::Ref);
+  }
+  const auto flags = std::make_unique<bool[]>(tensors.size());
+  std::copy(tensors.begin(), tensors.end(), flags.get());
+  return Py_BuildValue("(NNNNNN)", text(n.op->key()), text(n.op->aten_name({flags.get(), tensors.size()})),
+                       listed(n.arguments, describe_arg),
+                       listed(n.results, [](const std::vector<int>& r) { return listed(r, PyLong_FromLong); }),
+                       text(n.module), text(n.source));
+}
+
+PyObject* get_values(PyObject* o, void*) {
+  return guarded([&] { return listed(self_of(o)->program->values, describe_value); });
+}
+PyObject* get_inputs(PyObject* o, void*) {
+  return guarded([&] { return listed(self_of(o)->program->inputs, describe_input); });
+}
+PyObject* get_nodes(PyObject* o, void*) {
+  return guarded([&] { return listed(self_of(o)->program->nodes, describe_node); });
+}
+PyObject* get_outputs(PyObject* o, void*) {
+  return guarded([&] { return listed(self_of(o)->program->outputs, describe_arg); });
+}
+PyObject* get_symbols(PyObject* o, void*) {
+  return guarded([&] {
+    return listed(self_of(o)->program->symbols, [](const Symbol& s) {
+      return Py_BuildValue("(NLNL)", text(s.name), static_cast<long long>(s.least),
+                           s.most ? wrap(*s.most) : Py_NewRef(Py_None), static_cast<long long>(s.sample));
+    });
+  });
+}
+PyObject* get_guards(PyObject* o, void*) {
+  return guarded([&] {
+    return listed(self_of(o)->program->guards,
+                  [](const Guard& g) { return Py_BuildValue("(NN)", text(g.text()), text(g.source)); });
+  });
+}
+
+PyMethodDef methods[] = {
+    {"text", program_text, METH_NOARGS, "The program in its text form."},
+    {"parse", program_parse, METH_O | METH_STATIC, "parse(text): the program that the text describes."},
+    {"verify", program_verify, METH_NOARGS, "Checks every node against the schema; a ValueError says what is wrong."},
+    {"run", program_run, METH_O, "run(inputs): the outputs, as a list."},
+    {"copy", program_copy, METH_NOARGS, "Another program with the same nodes and tensors."},
+    {"dead", run_pass<remove_dead>, METH_NOARGS, "Removes nodes whose results nobody uses and that have no effects."},
+    {"fold", run_pass<fold_constants>, METH_NOARGS, "Computes nodes that depend on constants only."},
+    {}};
+PyGetSetDef properties[] = {
+    {"values", get_values, nullptr, "(name, kind, (dtype, sizes, strides, device, requires_grad) or None) of each.",
+     nullptr},
+    {"inputs", get_inputs, nullptr, "(kind, value, path, persistent, tensor, constant) of each.", nullptr},
+    {"nodes", get_nodes, nullptr, "(op, aten name, arguments, results, module, source) of each.", nullptr},
+    {"outputs", get_outputs, nullptr, "An argument each.", nullptr},
+    {"symbols", get_symbols, nullptr, "(name, least, most, sample) of each.", nullptr},
+    {"guards", get_guards, nullptr, "(condition, source) of each.", nullptr},
+    {}};
+
+PyMethodDef functions[] = {
+    {"_boxed_keys", boxed_keys, METH_NOARGS, "The keys of all ops that programs can have."},
+    {"_boxed_op", boxed_op, METH_O, "What is known of an op, as a dict."},
+    {"_boxed_by_aten", boxed_by_aten, METH_O, "The key of the op that PyTorch calls so, or None."},
+    {"_boxed_call", boxed_call, METH_VARARGS, "_boxed_call(key, arguments): a tuple of results."},
+    {}};
+
+}  // namespace
+
+PyObject* wrap_program(std::shared_ptr<Program> program) {
+  auto* o = PyObject_New(PyProgram, &ProgramType);
+  if (!o) throw PythonError{};
+  new (&o->program) std::shared_ptr<Program>(std::move(program));
+  new (&o->runner) std::shared_ptr<const Runner>();
+  return reinterpret_cast<PyObject*>(o);
+}
+
+void init_program(PyObject* module) {
+  ProgramType.tp_name = "facula._C._Program";
+  ProgramType.tp_basicsize = sizeof(PyProgram);
+  ProgramType.tp_flags = Py_TPFLAGS_DEFAULT;
+  ProgramType.tp_doc = "Ops in the order in which they ran, as data.";
+  ProgramType.tp_dealloc = program_dealloc;
+  ProgramType.tp_methods = methods;
+  ProgramType.tp_getset = properties;
+  check(PyType_Ready(&ProgramType));
+  Py_INCREF(&ProgramType);
+  PyModule_AddObject(module, "_Program", reinterpret_cast<PyObject*>(&ProgramType));
+  check(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace facula::python
