@@ -85,4 +85,5 @@ def _text(op: Op) -> str:
         results = ", ".join(f"{kind} {name}".rstrip() for kind, name in zip(op.returns, names))
     own = f"{op.name}.{op.overload or 'default'}"
     aten = "" if op.aten == own else op.aten
-    return f'{{op_id::{op.id}, {str(op.draws).lower()}, "{results}", "{aten}", "{" ".join(op.writes)}"}}'
+    may_alias = op.kind in ("view", "composite")  # kernels write to memory of their own
+    return f'{{op_id::{op.id}, {str(op.draws).lower()}, {str(may_alias).lower()}, "{results}", "{aten}", "{" ".join(op.writes)}"}}'

@@ -108,7 +108,7 @@ FACTORY_KEYWORDS = (
 KEYS = {
     "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "names": "names",
     "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
-    "layout": "keeps_layout", "aten": "aten", "effects": "effects", "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
+    "layout": "keeps_layout", "aten": "aten", "effects": "writes", "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
 }  # fmt: skip
 CHECKS = ("tensor", "one_dtype", "runtime", "degree", "any_device")  # what an op refuses or lets pass against its kind's rule
 

@@ -7,10 +7,28 @@ names for the same function.
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 
 import facula
-from facula import library
+from facula import _C, library
+
+_missing = object()
+
+
+@functools.cache
+def _keys():
+    return frozenset(_C._boxed_keys())
+
+
+@functools.cache
+def _arguments(key):
+    """(name, position or None, default) of every argument of an op of the boxed table."""
+    positions = itertools.count()
+    return [
+        (name, None if keyword_only else next(positions), _missing if required else default)
+        for name, _, keyword_only, required, _, default in _C._boxed_op(key)["arguments"]
+    ]
 
 
 class OpOverload:
@@ -20,9 +38,39 @@ class OpOverload:
         self.overloadpacket, self._overloadname = packet, overload
         self.namespace = packet._namespace
         self.__name__ = f"{packet.__name__}.{overload}"
+        self._key = None  # of the boxed table
+        if self.namespace == "aten":
+            self._key = _C._boxed_by_aten(self.__name__)
+        elif self.namespace == "facula":
+            self._key = packet._key_of(overload)
 
     def __call__(self, *args, **kwargs):
-        return self.overloadpacket(*args, **kwargs)
+        if self._key is None or _C._has_torch_function_variadic(*args, *kwargs.values()):
+            return self.overloadpacket(*args, **kwargs)
+        return self._call_boxed(args, kwargs)
+
+    def _call_boxed(self, args, kwargs):
+        """The op of the table, which knows arguments by PyTorch's order and names."""
+        arguments = _arguments(self._key)
+        values = tuple(
+            kwargs[name] if name in kwargs else args[i] if i is not None and i < len(args) else default
+            for name, i, default in arguments
+        )
+        known = {name for name, _, _ in arguments}
+        positional = sum(i is not None for _, i, _ in arguments)
+        if any(v is _missing for v in values) or len(args) > positional or set(kwargs) - known:
+            return self.overloadpacket(*args, **kwargs)
+
+        def run():
+            results = _C._boxed_call(self._key, values)
+            return results[0] if len(results) == 1 else results
+
+        return _C._record_op(self._key, values, run, ()) if _C._recording() else run()
+
+    @property
+    def _schema(self):
+        """What arguments and results it has, as text."""
+        return f"{self.namespace}::{_C._boxed_op(self._key)['signature']}" if self._key else None
 
     def written(self, args, kwargs):
         """The argument that a call writes to: the first of an in-place form, or `out`; None for others."""
@@ -64,6 +112,13 @@ class OpOverloadPacket:
         found = self.__dict__[overload] = OpOverload(self, overload)
         return found
 
+    def _key_of(self, overload):
+        """The op of the boxed table; `out=` forms are called add.default_out here."""
+        for key in (f"{self.__name__}.{overload}", f"{self.__name__}.{overload.removesuffix('_out')}.out"):
+            if key in _keys():
+                return key
+        return None
+
     def overloads(self):
         """Only the default: Facula's ops are not overloaded."""
         return ["default"]
@@ -101,6 +156,8 @@ class OpNamespace(types.ModuleType):
         function = _own_function(op) if self.name in ("aten", "prims") else library.find(self.name, op)
         if function is None and self.name == "profiler":
             function = _RANGES.get(op)
+        if function is None and self.name == "facula":  # what PyTorch has no name for
+            function = _own_function(op)
         if function is None and self.name == "aten":
             function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:

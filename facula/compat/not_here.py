@@ -298,19 +298,10 @@ NAMES = {
             fail_on_recompile_limit_hit force_disable_caches job_id log_file_name recompile_limit
             reorderable_logging_functions skip_tensor_guards_with_matching_dict_tags verbose wrap_top_frame
             """,
-        "torch.export": """
-            AdditionalInputs Constraint CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature ExportedProgram
-            FlatArgsAdapter ModuleCallEntry ModuleCallSignature PassResult ShapesCollection UnflattenedModule
-            default_decompositions dims draft_export export load register_dataclass save
-            """,
+        "torch.export": "CustomDecompTable FlatArgsAdapter PassResult UnflattenedModule",
         "torch.export.custom_obj": "ScriptObjectMeta",
         "torch.export.decomp_utils": "CustomDecompTable",
-        "torch.export.dynamic_shapes": "AdditionalInputs Constraint Dim dims refine_dynamic_shapes_from_suggested_fixes",
-        "torch.export.exported_program": "ExportedProgram ModuleCallEntry ModuleCallSignature default_decompositions",
-        "torch.export.graph_signature": """
-            ConstantArgument CustomObjArgument ExportBackwardSignature ExportGraphSignature InputKind InputSpec OutputKind
-            OutputSpec SymBoolArgument SymFloatArgument SymIntArgument TensorArgument
-            """,
+        "torch.export.dynamic_shapes": "refine_dynamic_shapes_from_suggested_fixes",
         "torch.export.passes": "move_to_device_pass",
         "torch.export.pt2_archive": "PT2ArchiveReader PT2ArchiveWriter is_pt2_package",
         "torch.export.unflatten": "FlatArgsAdapter InterpreterModule InterpreterModuleDispatcher UnflattenedModule unflatten",

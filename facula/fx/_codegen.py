@@ -474,6 +474,14 @@ class _Shown:
         return cls(value(arg))
 
 
+def _positional_count(spec):
+    """How many positional arguments there are in the spec of (args, kwargs); None for another spec."""
+    if spec.type is not tuple or spec.num_children != 2:
+        return None
+    args, kwargs = spec.children_specs
+    return args.num_children if args.type is tuple and kwargs.type is dict else None
+
+
 class _PyTreeCodeGen(CodeGen):
     """Takes nested arguments apart, and puts nested results together."""
 
@@ -500,6 +508,10 @@ class _PyTreeCodeGen(CodeGen):
         if free_vars:
             without_types = [var.split(":")[0].split("=")[0].strip() for var in free_vars if var != "self"]
             flat = f"[{', '.join(given)}]"
+            positional = _positional_count(self.pytree_info.in_spec)
+            if positional is not None:  # the spec is of (args, kwargs)
+                keywords = ", ".join(f"{name!r}: {name}" for name in given[positional:])
+                flat = f"(({''.join(f'{name}, ' for name in given[:positional])}), {{{keywords}}})"
             text += f"\n    {', '.join(without_types)}, = fx_pytree.tree_flatten_spec({flat}, self._in_spec)"
         return text
 

@@ -228,6 +228,7 @@ class Table {
     op.id = entry.row->id;
     op.function = entry.row->function;
     op.draws = entry.text->draws;
+    op.may_alias = op.form != OpForm::Function || entry.text->may_alias;
     read_arguments(op, info.arguments);
     read_results(op, entry.text->results);
     if (op.form == OpForm::InPlace) op.arguments.front().written = true;

@@ -135,7 +135,7 @@ const BuiltinRow rows[] = {
      "Tensor", "_to_copy.default",
      box<Tensor(const Tensor&, std::optional<DType>, std::optional<Layout>, std::optional<Device>, std::optional<bool>,
                 bool, std::optional<MemoryFormat>)>(to_copy)},
-    {"detach", "", "Tensor self", "Tensor", "detach.default", box<Tensor(const Tensor&)>(detached)},
+    {"detach", "", "Tensor self", "Tensor", "detach.default detach_.default", box<Tensor(const Tensor&)>(detached)},
     {"lift_fresh_copy", "", "Tensor self", "Tensor", "lift_fresh_copy.default", box<Tensor(const Tensor&)>(copy_of)},
 };
 

@@ -236,6 +236,8 @@ void bind_inputs(const Program& program, std::span<const Value> given, size_t wa
   for (const ProgramInput& input : program.inputs) {
     Value& place = frame[input.value];
     if (input.kind != ProgramInput::Kind::User) {
+      FACULA_CHECK(input.tensor.defined(), ErrorKind::Runtime, "program: nothing is held for ", name(input.kind), " '",
+                   input.path, "'");
       place = input.tensor;
       continue;
     }

@@ -85,8 +85,8 @@ class Value {
   }
   bool is_symbolic() const { return kind_ >= Kind::Symbolic; }
 
-  // What is inside. Where the kind is another one that can stand for it (an Int for a Float, an empty list of any kind),
-  // it is converted; else a TypeError says what was expected and what came.
+  // What is inside. Where the kind is another one that can stand for it (an Int for a Float, an empty list of any
+  // kind), it is converted; else a TypeError says what was expected and what came.
   facula::TensorImpl* tensor_impl() const { return kind_ == Kind::Tensor ? bits_.tensor : not_a_tensor(); }
   /// Undefined for None.
   const Tensor& tensor() const {

@@ -48,7 +48,7 @@ PyObject* set_disabled(PyObject*, PyObject* change) {
 // Whether any of the arguments, or a mode, takes over calls.
 PyObject* any_override(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (overrides_disabled()) Py_RETURN_FALSE;
-  if (thread_state.modes & kModePython) Py_RETURN_TRUE;
+  if (modes_on) Py_RETURN_TRUE;
   for (Py_ssize_t i = 0; i < n; ++i) {
     if (!is_plain_tensor(args[i]) && has_override(args[i])) Py_RETURN_TRUE;
   }
@@ -134,6 +134,7 @@ PyObject* call_override(const char* name, bool method, PyObject* self, PyObject*
 }
 
 PyObject* call_override_with(const char* name, PyObject* args, PyObject* kwargs) {
+  if (is_recording() && !modes_on) return record_creation(name, args, kwargs);
   Owned module(PyImport_ImportModule("facula.overrides"));
   Owned empty(kwargs ? nullptr : PyDict_New());
   if (!module) return nullptr;

@@ -127,6 +127,46 @@ PyObject* program_run(PyObject* o, PyObject* inputs) {
     return listed(outputs, wrap_value);
   });
 }
+// set_sizes(value, sizes): integers, and texts of expressions
+PyObject* program_set_sizes(PyObject* o, PyObject* args) {
+  Py_ssize_t value = 0;
+  PyObject* sizes = nullptr;
+  if (!PyArg_ParseTuple(args, "nO!", &value, &PyList_Type, &sizes)) return nullptr;
+  return guarded([&] {
+    Program& program = *self_of(o)->program;
+    FACULA_CHECK(value >= 0 && static_cast<size_t>(value) < program.values.size(), ErrorKind::Index,
+                 "set_sizes: the program has ", program.values.size(), " values, got ", value);
+    std::vector<Expr> exprs;
+    for (Py_ssize_t d = 0; d < PyList_GET_SIZE(sizes); ++d) {
+      PyObject* size = PyList_GET_ITEM(sizes, d);
+      exprs.push_back(PyUnicode_Check(size) ? Expr::parse(utf8(size)) : Expr(to_int(size)));
+    }
+    program.values[static_cast<size_t>(value)].meta.sizes = std::move(exprs);
+    self_of(o)->runner.reset();
+    return Py_NewRef(Py_None);
+  });
+}
+// hold(path, tensor): what an input that is no user's is
+PyObject* program_hold(PyObject* o, PyObject* args) {
+  const char* path = nullptr;
+  PyObject* object = nullptr;
+  if (!PyArg_ParseTuple(args, "sO", &path, &object)) return nullptr;
+  return guarded([&] {
+    FACULA_CHECK(is_tensor(object), ErrorKind::Type, "hold: a Tensor, got ", Py_TYPE(object)->tp_name);
+    const Tensor& tensor = settled_tensor_of(object);
+    Program& program = *self_of(o)->program;
+    for (ProgramInput& input : program.inputs) {
+      if (input.kind == ProgramInput::Kind::User || input.path != path) continue;
+      const TensorMeta& wanted = program.values[static_cast<size_t>(input.value)].meta;
+      const TensorMeta came = TensorMeta::of(tensor);
+      FACULA_CHECK(came.dtype == wanted.dtype && came.sizes == wanted.sizes, ErrorKind::Value, "program: ", path,
+                   ": expected ", wanted.text(), ", got ", came.text());
+      input.tensor = tensor;
+    }
+    self_of(o)->runner.reset();
+    return Py_NewRef(Py_None);
+  });
+}
 PyObject* program_copy(PyObject* o, PyObject*) {
   return guarded([&] { return wrap_program(std::make_shared<Program>(*self_of(o)->program)); });
 }
@@ -205,6 +245,8 @@ PyMethodDef methods[] = {
     {"parse", program_parse, METH_O | METH_STATIC, "parse(text): the program that the text describes."},
     {"verify", program_verify, METH_NOARGS, "Checks every node against the schema; a ValueError says what is wrong."},
     {"run", program_run, METH_O, "run(inputs): the outputs, as a list."},
+    {"set_sizes", program_set_sizes, METH_VARARGS, "set_sizes(value, sizes): what is known of the sizes of a value."},
+    {"hold", program_hold, METH_VARARGS, "hold(path, tensor): gives a parameter, a buffer or a constant its tensor."},
     {"copy", program_copy, METH_NOARGS, "Another program with the same nodes and tensors."},
     {"dead", run_pass<remove_dead>, METH_NOARGS, "Removes nodes whose results nobody uses and that have no effects."},
     {"fold", run_pass<fold_constants>, METH_NOARGS, "Computes nodes that depend on constants only."},

@@ -103,7 +103,7 @@ Call read_call(const FunctionSpec& f, int chosen, PyObject** slots) {
     ++at;
     if (!slots[i]) {
       call.values.push_back(argument->default_value);
-    } else if (argument->type.list && !PySequence_Check(slots[i]) && !PyLong_Check(slots[i])) {
+    } else if (argument->type.list && Py_TYPE(slots[i]) == &PyBaseObject_Type) {
       call.values.push_back(IntList(arg_ints(slots[i], argument->type.list_size).values));  // spread over the call
     } else {
       call.values.push_back(to_value(slots[i], argument->type, f.name, spec.name));
@@ -206,6 +206,19 @@ bool is_recording() { return present && present->paused == 0; }
 
 void note_value_needed(const Tensor& tensor, const char* op) {
   if (is_recording() && present->recorder.knows(tensor)) refuse_value(op);
+}
+
+PyObject* record_creation(const char* name, PyObject* args, PyObject* kwargs) {
+  const Pause pause;
+  return call_override_with(name, args, kwargs);
+}
+
+Owned find_recorded_sizes(PyObject* tensor) {
+  if (!is_recording()) return Owned();
+  PyObject* handler = PyDict_GetItemString(present->handlers.get(), "sizes");
+  if (!handler) return Owned();
+  Owned sizes(check(PyObject_CallOneArg(handler, tensor)));
+  return sizes.get() == Py_None ? Owned() : std::move(sizes);
 }
 
 PyObject* record_call(const FunctionSpec& f, int chosen, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
@@ -414,6 +427,14 @@ PyObject* record_module(PyObject*, PyObject* path) {
     return before.release();
   });
 }
+// _record_value(tensor): the number of its value, -1 for a tensor that is not known
+PyObject* record_value(PyObject*, PyObject* tensor) {
+  return guarded([&] {
+    Recorder& recorder = active("_record_value").recorder;
+    const bool known = is_tensor(tensor) && recorder.knows(tensor_of(tensor));
+    return PyLong_FromLong(known ? recorder.value_of(tensor_of(tensor)) : -1);
+  });
+}
 PyObject* recording(PyObject*, PyObject*) { return PyBool_FromLong(is_recording()); }
 PyObject* record_source(PyObject*, PyObject*) {
   return guarded([&] {
@@ -435,6 +456,7 @@ PyMethodDef functions[] = {
      "_record_op(key, arguments, function, given): calls the function, and records that it is this op."},
     {"_record_unseen", record_unseen, METH_VARARGS, "_record_unseen(function, arguments): calls it, unrecorded."},
     {"_record_module", record_module, METH_O, "_record_module(path): which module runs; returns which ran."},
+    {"_record_value", record_value, METH_O, "The number of a tensor's value, -1 for one that is not known."},
     {"_record_source", record_source, METH_NOARGS, "Where the program is, file:line."},
     {"_recording", recording, METH_NOARGS, "Whether calls of this thread are recorded."},
     {}};

@@ -14,8 +14,18 @@ PyObject* record_call(const FunctionSpec& f, int chosen, PyObject* self, PyObjec
 /// A call of anything else that is seen by name: an operator, a property, a method written by hand.
 PyObject* record_named(const char* name, bool method, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                        PyObject* kwnames);
+/// `tensor(...)` and the like: what they make is a constant of the program.
+PyObject* record_creation(const char* name, PyObject* args, PyObject* kwargs);
 /// Python is about to get a value of a tensor: an error when the program made it or was given it.
 void note_value_needed(const Tensor& tensor, const char* op);
+inline void value_needed(const Tensor& tensor, const char* op) {
+  if (__builtin_expect(thread_state.modes & kModePython, 0)) note_value_needed(tensor, op);
+}
+/// The sizes of a tensor as a Size whose numbers may carry expressions; empty where nobody records, or none varies.
+Owned find_recorded_sizes(PyObject* tensor);
+inline Owned recorded_sizes(PyObject* tensor) {
+  return __builtin_expect(thread_state.modes & kModePython, 0) ? find_recorded_sizes(tensor) : Owned();
+}
 
 /// The generated function or method with the name that its op goes by in errors ("functional_relu"); null for none.
 using BoundFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);

@@ -17,6 +17,7 @@
 #include "python/bindings.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
+#include "python/record.h"
 
 namespace facula::python {
 
@@ -365,7 +366,12 @@ PyObject* result(PyObject* o, void* name) {
   return F(o, nullptr);
 }
 
-PyObject* get_shape(PyObject* o, void*) { return wrap_size(tensor_of(o).sizes()); }
+PyObject* get_shape(PyObject* o, void*) {
+  return guarded([&] {
+    Owned recorded = recorded_sizes(o);
+    return recorded ? recorded.release() : wrap_size(tensor_of(o).sizes());
+  });
+}
 PyObject* get_dtype(PyObject* o, void*) { return wrap_dtype(tensor_of(o).dtype()); }
 // A tensor that only wraps others has a device that its class gives out as its own.
 PyObject* get_device(PyObject* o, void*) {
@@ -606,13 +612,14 @@ PyGetSetDef properties[] = {
 // methods that are not ops
 
 PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None)
-    return wrap_size(tensor_of(self).sizes());
+  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None) return get_shape(self, nullptr);
   return guarded([&] {
     const Tensor& t = tensor_of(self);
     FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "size: dim is an int, got ", Py_TYPE(args[0])->tp_name);
     FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "size: a 0-d tensor has no dimension, got dim ", to_int(args[0]));
-    return PyLong_FromLongLong(t.size(wrap_dim(to_int(args[0]), t.dim(), "size")));
+    const int64_t dim = wrap_dim(to_int(args[0]), t.dim(), "size");
+    if (Owned recorded = recorded_sizes(self)) return check(PySequence_GetItem(recorded.get(), dim));
+    return PyLong_FromLongLong(t.size(dim));
   });
 }
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
@@ -625,7 +632,18 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
   });
 }
 PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).dim()); }
-PyObject* method_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).numel()); }
+PyObject* method_numel(PyObject* self, PyObject*) {
+  return guarded([&] {
+    Owned recorded = recorded_sizes(self);
+    if (!recorded) return PyLong_FromLongLong(tensor_of(self).numel());
+    Owned total(wrap(int64_t{1}));
+    for (Py_ssize_t d = 0; d < PySequence_Size(recorded.get()); ++d) {
+      Owned size(check(PySequence_GetItem(recorded.get(), d)));
+      total = Owned(check(PyNumber_Multiply(total.get(), size.get())));
+    }
+    return total.release();
+  });
+}
 PyObject* method_storage_offset(PyObject* self, PyObject*) {
   return PyLong_FromLongLong(settled_tensor_of(self).storage_offset());
 }
@@ -638,7 +656,10 @@ PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromLon
 PyObject* method_get_device(PyObject* self, PyObject*) { return PyLong_FromLong(tensor_of(self).device().index); }
 PyObject* method_is_view(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).impl()->base != nullptr); }
 PyObject* method_item(PyObject* self, PyObject*) {
-  return guarded([&] { return wrap(tensor_of(self).item()); });
+  return guarded([&] {
+    value_needed(tensor_of(self), "item()");
+    return wrap(tensor_of(self).item());
+  });
 }
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   PyObject* format = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? args[0] : nullptr;
@@ -867,6 +888,7 @@ PyObject* nb_invert(PyObject* a) {
 int nb_bool(PyObject* a) {
   try {
     const Tensor& t = tensor_of(a);
+    value_needed(t, "bool()");
     FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime, "bool: the truth of a Tensor with ",
                  t.numel() == 0 ? "no" : "more than one", " value is ambiguous, got shape ", t.sizes());
     return t.item().to_bool();
@@ -878,6 +900,7 @@ int nb_bool(PyObject* a) {
 
 // int(t), float(t), complex(t): a ValueError where item() itself raises RuntimeError, as users' handlers expect.
 Scalar real_item(const Tensor& t, const char* op) {
+  value_needed(t, op);
   FACULA_CHECK(t.numel() == 1, ErrorKind::Value, op,
                ": only one element tensors can be converted to Python scalars, got shape ", t.sizes());
   Scalar value = t.item();
@@ -899,6 +922,7 @@ PyObject* nb_float(PyObject* a) {
 PyObject* nb_index(PyObject* a) {
   return guarded([&]() -> PyObject* {
     const Tensor& t = tensor_of(a);
+    value_needed(t, "int()");
     FACULA_CHECK(is_bits(t.dtype()) && t.numel() == 1, ErrorKind::Type,
                  "index: only integer tensors of a single element can be converted to an index, got ", t.dtype(), " ",
                  t.sizes());

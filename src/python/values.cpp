@@ -178,7 +178,26 @@ static PyObject* set_symint_class(PyObject*, PyObject* type) {
   Py_RETURN_NONE;
 }
 
+static PyObject* simplify(PyObject*, PyObject* text) {
+  return guarded([&] { return wrap_text(Expr::parse(utf8(text)).text()); });
+}
+// _evaluate(text, values): None where a symbol has no value
+static PyObject* evaluate(PyObject*, PyObject* args) {
+  PyObject *text = nullptr, *values = nullptr;
+  if (!PyArg_ParseTuple(args, "UO!", &text, &PyDict_Type, &values)) return nullptr;
+  return guarded([&] {
+    const auto find = [&](const std::string& name) -> std::optional<int64_t> {
+      PyObject* found = PyDict_GetItemString(values, name.c_str());
+      return found ? std::optional<int64_t>(to_int(found)) : std::nullopt;
+    };
+    const auto value = Expr::parse(utf8(text)).evaluate(find);
+    return value ? wrap(*value) : Py_NewRef(Py_None);
+  });
+}
+
 static PyMethodDef functions[] = {
+    {"_simplify", simplify, METH_O, "The text of an expression over sizes, simplified."},
+    {"_evaluate", evaluate, METH_VARARGS, "_evaluate(text, values): the number that an expression is."},
     {"_set_symint_class", set_symint_class, METH_O, "Tells the core which class integers with an expression have."},
     {}};
 

@@ -37,7 +37,7 @@ class Folder {
     for (auto node = program_.nodes.rbegin(); node != program_.nodes.rend(); ++node) {
       bool result_written = false;
       for (const auto& result : node->results) {
-        for (int value : result) result_written = result_written || written_.contains(value);
+        for (int value : result) result_written = result_written || (node->op->may_alias && written_.contains(value));
       }
       for (size_t i = 0; i < node->arguments.size(); ++i) {
         const bool written = node->op->arguments[i].written;

@@ -1,0 +1,228 @@
+"""Programs of modules as data: recorded once, run without the module's Python.
+
+    program = facula.export.export(model, (x,), dynamic_shapes={"x": {0: facula.export.Dim("batch")}})
+    program.module()(x)
+
+`_record.py` says how a program is recorded, `src/program/program.h` what it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import facula
+from facula import _C
+from facula.export._record import Leaf, SizeDependence, Survey, plain_name, record
+from facula.export.dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, Sizes, dims
+from facula.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions
+from facula.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
+from facula.utils import _pytree
+
+__all__ = [
+    "AdditionalInputs", "Constraint", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
+    "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "draft_export",
+    "export", "load", "register_dataclass", "save",
+]  # fmt: skip
+
+
+def register_dataclass(cls, *, serialized_type_name=None):
+    """Lets a dataclass be an input or an output.
+
+    Args:
+        serialized_type_name: its name in files.
+    """
+    _pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
+
+
+def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
+    """Writes an ExportedProgram as PyTorch's archive, ".pt2".
+
+    Args:
+        ep: the program.
+        f: a path, or a writable binary file.
+        extra_files: must be None or empty.
+        opset_version: must be None.
+        pickle_protocol: of the examples, without meaning: they are written as `facula.save` does.
+    """
+    from facula.export import _pt2
+
+    if extra_files or opset_version:
+        raise NotImplementedError("save: extra_files and opset_version are not written")
+    if not isinstance(ep, ExportedProgram):
+        raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
+    _pt2.save(ep, f)
+
+
+def load(f, *, extra_files=None, expected_opset_version=None):
+    """Reads an ExportedProgram that PyTorch or Facula has written.
+
+    Args:
+        f: a path, or a readable binary file.
+        extra_files: must be None or empty.
+        expected_opset_version: must be None.
+    """
+    from facula.export import _pt2
+
+    if extra_files or expected_opset_version:
+        raise NotImplementedError("load: extra_files and expected_opset_version are not read")
+    return _pt2.load(f)
+
+
+def export(
+    mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(),
+    prefer_deferred_runtime_asserts_over_guards=False,
+):  # fmt: skip
+    """The program that a module runs for these arguments.
+
+    Args:
+        mod: a Module.
+        args, kwargs: examples of its arguments.
+        dynamic_shapes: which sizes may be others: by argument a dict from dimension to `Dim`, or a sequence of them.
+        strict: without meaning: the module is always recorded as it runs.
+        preserve_module_call_signature: paths of modules; must be empty.
+        prefer_deferred_runtime_asserts_over_guards: without meaning: conditions on sizes are always checked at every run.
+
+    Errors: RuntimeError where Python asks for values of tensors, and where a program depends on a size in a way that cannot
+    be recorded; both name the line.
+    """
+    if not isinstance(mod, facula.nn.Module):
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+    if not isinstance(args, tuple):
+        raise TypeError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+    if preserve_module_call_signature:
+        raise NotImplementedError("export: signatures of inner modules are not kept")
+    static: set[str] = set()
+    while True:
+        sizes = Sizes(mod, args, kwargs or {}, dynamic_shapes, frozenset(static))
+        try:
+            return _Export(mod, args, kwargs or {}, sizes).run()
+        except SizeDependence as error:  # what is marked automatic becomes a constant
+            found = set(error.symbols) & sizes.automatic
+            if not found:
+                raise
+            static |= found
+
+
+def draft_export(
+    mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module_call_signature=(), strict=False,
+    prefer_deferred_runtime_asserts_over_guards=False,
+):  # fmt: skip
+    """As export: what cannot be recorded is an error here too.
+
+    Args:
+        mod: as for export.
+        args, kwargs: as for export.
+        dynamic_shapes: as for export.
+        preserve_module_call_signature: as for export.
+        strict: as for export.
+        prefer_deferred_runtime_asserts_over_guards: as for export.
+    """
+    return export(
+        mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
+        preserve_module_call_signature=preserve_module_call_signature,
+    )  # fmt: skip
+
+
+class _Export:
+    """One export: the recordings and what is made of them."""
+
+    def __init__(self, mod, args, kwargs, sizes):
+        self.mod, self.args, self.kwargs, self.sizes = mod, args, kwargs, sizes
+        self.flat, self.in_spec = _pytree.tree_flatten((args, kwargs))
+        self.names = _leaf_names(mod, args, kwargs)
+
+    def run(self):
+        """The exported program."""
+        symbols = [(name, least, most, sample) for name, (least, most, sample) in self.sizes.symbols.items()]
+        if not symbols:
+            program, results = self.record(self.flat)
+        else:
+            survey = self.survey()
+            program, results = self.record(self.flat, symbols, survey.sizes_of)
+            if [n[0] for n in program.nodes] != [n[0] for n in survey.programs[0].nodes]:
+                raise SizeDependence("export: two recordings of the same call differ", list(self.sizes.symbols))
+            survey.check(program)
+        program.dead()
+        out_spec = _pytree.tree_structure(results)
+        forward = list(inspect.signature(self.mod.forward).parameters)
+        return ExportedProgram(program, self.in_spec, out_spec, (self.args, self.kwargs), forward)
+
+    def record(self, flat, symbols=(), sizes_of=None):
+        """A recording with these inputs."""
+        by_leaf = self.sizes.by_leaf if symbols else [None] * len(flat)
+        leaves = [Leaf(v, name, path, s) for v, (name, path), s in zip(flat, self.names, by_leaf)]
+        args, kwargs = _pytree.tree_unflatten(flat, self.in_spec)
+        return record(self.mod, lambda: self.mod(*args, **kwargs), leaves, symbols, sizes_of)
+
+    def survey(self):
+        """Recordings with other sizes."""
+        base = {name: sample for name, (_, _, sample) in self.sizes.symbols.items()}
+        first, _ = self.record(self.flat)
+        points, programs = [base], [first]
+        chosen = {}
+        for name in base:
+            point, program = self.other(base, [name], name)
+            points.append(point)
+            programs.append(program)
+            chosen[name] = point[name]
+        point, program = self.other(base, list(base), ", ".join(base), start=chosen)
+        points.append(point)
+        programs.append(program)
+        return Survey(points, programs)
+
+    def other(self, base, changed, shown, start=None):
+        """A recording where some symbols have other values, of those that the program runs with."""
+        last = None
+        for factor, offset in ((1, 1), (2, 0), (2, 1), (3, 0), (1, 2), (4, 0), (1, -1)):
+            point = dict(base)
+            for name in changed:
+                point[name] = (start or base)[name] * factor + offset
+            new = all(point[name] not in (base[name], (start or base)[name]) for name in changed)
+            if not new or not all(self._allows(name, point[name]) for name in changed):
+                continue
+            try:
+                inputs = [self._resized(v, s, point) for v, s in zip(self.flat, self.sizes.by_leaf)]
+                return point, self.record(inputs)[0]
+            except Exception as error:  # another size may do
+                last = last or error
+        sizes = ", ".join(f"{n} = {base[n]}" for n in changed)
+        raise SizeDependence(
+            f"export: the program runs with {sizes} only, where {shown} may be another size: "
+            f"{last or 'its range has no other number near'}", changed,
+        ) from last  # fmt: skip
+
+    def _allows(self, name, n):
+        least, most, _ = self.sizes.symbols[name]
+        return max(least, 1) <= n <= (n if most is None else most)
+
+    @staticmethod
+    def _resized(value, sizes, point):
+        """An example of other sizes, whose elements are those of the given one."""
+        if sizes is None:
+            return value
+        made = value.detach()
+        for d, size in enumerate(sizes):
+            n = _C._evaluate(str(size), point)
+            if n != made.shape[d]:
+                made = made.index_select(d, facula.arange(n, device=made.device) % max(made.shape[d], 1))
+        return made.requires_grad_(value.requires_grad) if value.requires_grad else made.clone()
+
+
+def _leaf_names(mod, args, kwargs):
+    """For every leaf its name in the graph, and its path: "x", "pair_0" and "pair[0]"."""
+    try:
+        bound = inspect.signature(mod.forward).bind(*args, **kwargs)
+        positional = list(bound.signature.parameters)
+    except TypeError:
+        positional = []
+    names = []
+    for key_path, _ in _pytree.tree_flatten_with_path((args, kwargs))[0]:
+        which, entry, *rest = key_path
+        if which.idx == 0:
+            path = positional[entry.idx] if entry.idx < len(positional) else f"args_{entry.idx}"
+        else:
+            path = entry.key
+        path += "".join(str(part) for part in rest)
+        name = plain_name(path.replace("['", "_").replace("']", "").replace("[", "_").replace("]", "").replace(".", "_"))
+        names.append((name, path))
+    return names

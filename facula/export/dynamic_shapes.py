@@ -1,0 +1,247 @@
+"""Which sizes of the inputs may vary."""
+
+from __future__ import annotations
+
+import enum
+
+import facula
+from facula.utils import _pytree
+
+__all__ = ["AdditionalInputs", "Constraint", "Dim", "dims", "ShapesCollection"]
+
+
+class _DimHintType(enum.Enum):
+    AUTO = enum.auto()
+    STATIC = enum.auto()
+    DYNAMIC = enum.auto()
+
+
+class _DimHint:
+    """Dim.AUTO, Dim.STATIC or Dim.DYNAMIC, perhaps with a range: Dim.DYNAMIC(min=2)."""
+
+    def __init__(self, type, min=None, max=None):
+        self.type, self.min, self.max = type, min, max
+
+    def __call__(self, min=None, max=None):
+        return _DimHint(self.type, min, max)
+
+    def __repr__(self):
+        return f"DimHint({self.type.name})"
+
+
+class Dim:
+    """A size that varies, by name; the same Dim in two places is the same size.
+
+    Args:
+        name: a Python identifier.
+        min, max: between which it stays, both included.
+    """
+
+    AUTO = _DimHint(_DimHintType.AUTO)
+    STATIC = _DimHint(_DimHintType.STATIC)
+    DYNAMIC = _DimHint(_DimHintType.DYNAMIC)
+
+    def __init__(self, name, *, min=None, max=None):
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ValueError(f"Dim: a name is an identifier, got {name!r}")
+        low, high = 0 if min is None else min, max
+        if high is not None and high <= low:
+            raise ValueError(f"Dim: cannot be created with inconsistent min={low}, max={high}")
+        self.__name__, self.min, self.max = name, low, high
+
+    def __add__(self, other):
+        return _Derived(self, 1, _whole("+", other))
+
+    def __sub__(self, other):
+        return _Derived(self, 1, -_whole("-", other))
+
+    def __mul__(self, other):
+        return _Derived(self, _factor(other), 0)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __repr__(self):
+        return f"Dim('{self.__name__}', min={self.min}, max={self.max})"
+
+
+def _whole(symbol, value):
+    if type(value) is not int:
+        raise NotImplementedError(f"Dim: only integers can stand beside {symbol}, got {value!r}")
+    return value
+
+
+def _factor(value):
+    if _whole("*", value) <= 0:
+        raise NotImplementedError(f"Dim: a factor must be positive, got {value}")
+    return value
+
+
+class _Derived:
+    """A size that depends on another: 2*batch + 1."""
+
+    def __init__(self, root, factor, offset):
+        self.root, self.factor, self.offset = root, factor, offset
+        self.__name__ = f"{factor}*{root.__name__}" * (factor != 1) or root.__name__
+        if offset:
+            self.__name__ += f" + {offset}" if offset > 0 else f" - {-offset}"
+
+    def __add__(self, other):
+        return _Derived(self.root, self.factor, self.offset + _whole("+", other))
+
+    def __sub__(self, other):
+        return self + -_whole("-", other)
+
+    def __mul__(self, other):
+        return _Derived(self.root, self.factor * _factor(other), self.offset * other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __repr__(self):
+        return self.__name__
+
+
+def dims(*names, min=None, max=None):
+    """A Dim for each name, with the same range."""
+    return tuple(Dim(name, min=min, max=max) for name in names)
+
+
+Constraint = _Derived
+
+
+class ShapesCollection:
+    """Says which sizes of which tensor vary, by the tensors themselves: ``shapes[x] = {0: Dim("b")}``."""
+
+    def __init__(self):
+        self._shapes = {}
+
+    def __setitem__(self, t, shape):
+        if not isinstance(t, facula.Tensor):
+            raise TypeError(f"ShapesCollection: a tensor, got {type(t).__name__}")
+        self._shapes[id(t)] = shape
+
+    def __getitem__(self, t):
+        return self._shapes.setdefault(id(t), {})
+
+    def __len__(self):
+        return len(self._shapes)
+
+    def dynamic_shapes(self, m, args, kwargs=None):
+        """The same as a structure like that of the arguments."""
+        return _pytree.tree_map(lambda leaf: self._shapes.get(id(leaf)), _bound(m, args, kwargs or {}))
+
+
+class AdditionalInputs:
+    """Further examples: sizes that differ between them vary."""
+
+    def __init__(self):
+        self._examples = []
+
+    def add(self, args, kwargs=None):
+        """One more example."""
+        self._examples.append((args, kwargs or {}))
+
+    def dynamic_shapes(self, m, args, kwargs=None):
+        """The sizes that differ between the examples as Dim.DYNAMIC."""
+        trees = [_bound(m, *example) for example in [(args, kwargs or {}), *self._examples]]
+
+        def compare(*leaves):
+            if not isinstance(leaves[0], facula.Tensor):
+                return None
+            return {d: Dim.DYNAMIC for d, n in enumerate(zip(*(t.shape for t in leaves))) if len(set(n)) > 1} or None
+
+        return _pytree.tree_map(compare, *trees)
+
+
+def _bound(function, args, kwargs):
+    """The arguments by the names that the function gives them."""
+    import inspect
+
+    forward = function.forward if isinstance(function, facula.nn.Module) else function
+    return dict(inspect.signature(forward).bind(*args, **kwargs).arguments)
+
+
+class Sizes:
+    """The symbols of a call's inputs.
+
+    Args:
+        module, args, kwargs: the call.
+        shapes: `dynamic_shapes` as `export` takes it.
+        static: names of symbols that were found to be constant.
+    """
+
+    def __init__(self, module, args, kwargs, shapes, static=frozenset()):
+        self.symbols: dict[str, tuple] = {}  # name -> (least, most, sample)
+        self.automatic: set[str] = set()  # may become static
+        self.static = static
+        self.by_leaf: list = []  # for every leaf None, or a size or the text of an expression for each dimension
+        if isinstance(shapes, (ShapesCollection, AdditionalInputs)):
+            shapes = shapes.dynamic_shapes(module, args, kwargs)
+        bound = _bound(module, args, kwargs)
+        leaves = _pytree.tree_leaves((args, kwargs))
+        if shapes is None:
+            self.by_leaf = [None] * len(leaves)
+            return
+        if isinstance(shapes, (tuple, list)):
+            shapes = dict(zip(bound, shapes, strict=True))
+        unknown = set(shapes) - set(bound)
+        if unknown and set(bound) == {"args"} | set(bound) & {"kwargs"}:
+            shapes = {"args": shapes}
+        elif unknown:
+            raise ValueError(f"dynamic_shapes: names an input that there is not, got {sorted(unknown)}; inputs: {list(bound)}")
+        self._by_id = {}
+        for name, value in bound.items():
+            self._walk(value, shapes.get(name), name)
+        self.by_leaf = [self._by_id.get(id(leaf)) if isinstance(leaf, facula.Tensor) else None for leaf in leaves]
+
+    def _walk(self, value, shape, path):
+        if shape is None:
+            return
+        if isinstance(value, facula.Tensor):
+            self._by_id[id(value)] = [self._size(value, d, self._spec(shape, d, path), path) for d in range(value.dim())]
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                self._walk(item, shape.get(key), f"{path}[{key!r}]")
+        elif isinstance(value, (list, tuple)):
+            for i, (item, part) in enumerate(zip(value, shape, strict=True)):
+                self._walk(item, part, f"{path}[{i}]")
+
+    @staticmethod
+    def _spec(shape, d, path):
+        if isinstance(shape, dict):
+            return shape.get(d)
+        if isinstance(shape, (tuple, list)):
+            return shape[d] if d < len(shape) else None
+        raise TypeError(f"dynamic_shapes: of the tensor {path} a dict or a sequence, got {type(shape).__name__}")
+
+    def _size(self, tensor, d, spec, path):
+        n = tensor.shape[d]
+        if spec is None or (isinstance(spec, _DimHint) and spec.type == _DimHintType.STATIC):
+            return n
+        if isinstance(spec, int):
+            if spec != n:
+                raise ValueError(f"dynamic_shapes: dimension {d} of {path} is {n}, and stated to be {spec}")
+            return n
+        if isinstance(spec, _DimHint):
+            name = f"{''.join(c if c.isalnum() else '_' for c in path)}_{d}"
+            if name in self.static:
+                return n
+            if spec.type == _DimHintType.AUTO:
+                self.automatic.add(name)
+            return self._note(name, spec.min or 0, spec.max, n, path, d)
+        if isinstance(spec, _Derived):
+            root, rest = divmod(n - spec.offset, spec.factor)
+            if rest:
+                raise ValueError(f"dynamic_shapes: dimension {d} of {path} is {n}, which is not {spec}")
+            self._note(spec.root.__name__, spec.root.min, spec.root.max, root, path, d)
+            return f"{spec.factor}*{spec.root.__name__} + {spec.offset}"
+        if isinstance(spec, Dim):
+            return self._note(spec.__name__, spec.min, spec.max, n, path, d)
+        raise TypeError(f"dynamic_shapes: a Dim, an int or None for dimension {d} of {path}, got {type(spec).__name__}")
+
+    def _note(self, name, least, most, sample, path, d):
+        if not least <= sample <= (sample if most is None else most):
+            raise ValueError(f"dynamic_shapes: dimension {d} of {path} is {sample}, outside of [{least}, {most}]")
+        known = self.symbols.setdefault(name, (least, most, sample))
+        if known[2] != sample:
+            raise ValueError(f"dynamic_shapes: {name} is {known[2]} in one input and {sample} in dimension {d} of {path}")
+        return name

@@ -1,0 +1,259 @@
+"""A program that was exported from a module: what it computes, what it holds, and how it is called."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import facula
+from facula.export import graph_signature as signatures
+from facula.export._graph import Builder
+from facula.utils import _pytree
+
+__all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
+
+_KINDS = {
+    "user": signatures.InputKind.USER_INPUT, "parameter": signatures.InputKind.PARAMETER,
+    "buffer": signatures.InputKind.BUFFER, "constant": signatures.InputKind.CONSTANT_TENSOR,
+}  # fmt: skip
+
+
+@dataclasses.dataclass
+class ModuleCallSignature:
+    """How a module is called."""
+
+    inputs: list
+    outputs: list
+    in_spec: object
+    out_spec: object
+    forward_arg_names: list | None = None
+
+
+@dataclasses.dataclass
+class ModuleCallEntry:
+    """A module, by its path, and how it is called."""
+
+    fqn: str
+    signature: ModuleCallSignature | None = None
+
+
+@dataclasses.dataclass
+class _CallSpec:
+    in_spec: object
+    out_spec: object
+
+
+@dataclasses.dataclass
+class _Range:
+    """Between which a size stays; `upper` None: there is no bound."""
+
+    lower: int
+    upper: int | None
+
+    def __str__(self):
+        return f"VR[{self.lower}, {'int_oo' if self.upper is None else self.upper}]"
+
+    __repr__ = __str__
+
+
+class ExportedProgram:
+    """What `export` makes: a program with its parameters.
+
+    Args:
+        program: a `_C._Program`.
+        in_spec, out_spec: how arguments and results are nested.
+        example_inputs: (args, kwargs) that it was recorded with.
+        names: of forward's arguments.
+    """
+
+    def __init__(self, program, in_spec, out_spec, example_inputs, names=()):
+        program.verify()
+        self._program, self._example_inputs = program, example_inputs
+        self._call_spec, self._names = _CallSpec(in_spec, out_spec), list(names)
+        self._state_dict, self._constants = {}, {}
+        for kind, _, path, persistent, tensor, _ in program.inputs:
+            if kind == "parameter" or (kind == "buffer" and persistent):
+                self._state_dict[path] = tensor
+            elif kind != "user":
+                self._constants[path] = tensor
+        self._graph_module = None
+
+    # ---- what it is
+
+    @property
+    def program(self):
+        """The program itself."""
+        return self._program
+
+    @property
+    def graph_module(self):
+        """The program as a GraphModule whose inputs begin with parameters, buffers and constants."""
+        if self._graph_module is None:
+            builder = Builder(self._program, lifted=True)
+            outputs = builder.run()
+            builder.graph.output(tuple(outputs))
+            self._graph_module = facula.fx.GraphModule({}, builder.graph, "GraphModule")
+        return self._graph_module
+
+    @property
+    def graph(self):
+        """The graph of `graph_module`."""
+        return self.graph_module.graph
+
+    @property
+    def graph_signature(self):
+        """What its inputs and outputs are."""
+        values = self._program.values
+        inputs = []
+        for kind, number, path, persistent, _, constant in self._program.inputs:
+            name, value_kind, _ = values[number]
+            if value_kind == "Tensor":
+                arg = signatures.TensorArgument(name)
+            else:
+                arg = signatures.ConstantArgument(name, constant)
+            target = None if kind == "user" else path
+            inputs.append(signatures.InputSpec(_KINDS[kind], arg, target, persistent if kind == "buffer" else None))
+        outputs = []
+        for kind, value in self._program.outputs:
+            if kind == "value":
+                arg = signatures.TensorArgument(values[value][0])
+            elif kind == "expr":
+                arg = signatures.SymIntArgument(value)
+            else:
+                arg = signatures.ConstantArgument("", value)
+            outputs.append(signatures.OutputSpec(signatures.OutputKind.USER_OUTPUT, arg, None))
+        return signatures.ExportGraphSignature(inputs, outputs)
+
+    @property
+    def state_dict(self):
+        """Parameters and buffers by path."""
+        return self._state_dict
+
+    @property
+    def constants(self):
+        """Tensors that are no state: those met on the way, and buffers that are not persistent."""
+        return self._constants
+
+    @property
+    def tensor_constants(self):
+        """As `constants`."""
+        return self._constants
+
+    @property
+    def range_constraints(self):
+        """Between which every size that varies stays."""
+        return {name: _Range(least, most) for name, least, most, _ in self._program.symbols}
+
+    @property
+    def example_inputs(self):
+        """(args, kwargs) that it was recorded with."""
+        return self._example_inputs
+
+    @example_inputs.setter
+    def example_inputs(self, value):
+        self._example_inputs = value
+
+    @property
+    def call_spec(self):
+        """How arguments and results are nested: in_spec and out_spec."""
+        return self._call_spec
+
+    @property
+    def module_call_graph(self):
+        """How the module is called."""
+        signature = ModuleCallSignature([], [], self._call_spec.in_spec, self._call_spec.out_spec, self._names)
+        return [ModuleCallEntry("", signature)]
+
+    @property
+    def dialect(self):
+        """"TRAINING": public ops, with writes and views as they were."""
+        return "TRAINING"
+
+    @property
+    def verifiers(self):
+        """Empty: a program is verified by itself."""
+        return []
+
+    def parameters(self):
+        """Its parameters."""
+        for _, parameter in self.named_parameters():
+            yield parameter
+
+    def named_parameters(self):
+        """(path, parameter) of each."""
+        for kind, _, path, _, tensor, _ in self._program.inputs:
+            if kind == "parameter":
+                yield path, tensor
+
+    def buffers(self):
+        """Its buffers."""
+        for _, buffer in self.named_buffers():
+            yield buffer
+
+    def named_buffers(self):
+        """(path, buffer) of each."""
+        for kind, _, path, _, tensor, _ in self._program.inputs:
+            if kind == "buffer":
+                yield path, tensor
+
+    # ---- running
+
+    def _flat_inputs(self, args, kwargs):
+        leaves, spec = _pytree.tree_flatten((args, kwargs))
+        if spec != self._call_spec.in_spec:
+            kwargs = {name: kwargs[name] for name in self._kwargs_order() if name in kwargs}
+            leaves, spec = _pytree.tree_flatten((args, kwargs))
+        if spec != self._call_spec.in_spec:
+            raise ValueError(f"ExportedProgram: called otherwise than exported: expected {self._call_spec.in_spec}, got {spec}")
+        return leaves
+
+    def _kwargs_order(self):
+        return self._call_spec.in_spec.children_specs[1].context or []
+
+    def _run(self, *args, **kwargs):
+        """Runs the program by the interpreter."""
+        outputs = self._program.run(self._flat_inputs(args, kwargs))
+        return _pytree.tree_unflatten(outputs, self._call_spec.out_spec)
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
+
+    def module(self, check_guards=True):
+        """A GraphModule that is called as the module was, with the parameters under their paths.
+
+        Args:
+            check_guards: whether sizes and dtypes of the inputs are checked at every call.
+        """
+        from facula.export._unlifted import unlift
+
+        return unlift(self, check_guards)
+
+    def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
+        """The program without what nobody uses, and with constants computed.
+
+        Args:
+            decomp_table: must be None or empty: ops are not opened up into others.
+            decompose_custom_triton_ops: without meaning.
+        """
+        if decomp_table:
+            raise NotImplementedError("run_decompositions: ops are not opened up yet; give {} for the program as it is")
+        program = self._program.copy().dead().fold()
+        return ExportedProgram(program, self._call_spec.in_spec, self._call_spec.out_spec, self._example_inputs, self._names)
+
+    def __deepcopy__(self, memo):
+        return ExportedProgram(
+            self._program.copy(), self._call_spec.in_spec, self._call_spec.out_spec, copy.deepcopy(self._example_inputs, memo),
+            self._names,
+        )  # fmt: skip
+
+    def __str__(self):
+        code = self.graph_module.code.strip("\n").replace("\n", "\n    ")
+        signature = f"Graph signature: {self.graph_signature}\nRange constraints: {self.range_constraints}\n"
+        return f"ExportedProgram:\n    {code}\n{signature}"
+
+
+def default_decompositions():
+    """Empty: ops are not opened up into others yet."""
+    return {}
+
+

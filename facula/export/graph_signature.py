@@ -1,0 +1,233 @@
+"""What the inputs and outputs of an exported program are."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+__all__ = [
+    "ConstantArgument", "CustomObjArgument", "ExportBackwardSignature", "ExportGraphSignature", "InputKind", "InputSpec",
+    "OutputKind", "OutputSpec", "SymBoolArgument", "SymFloatArgument", "SymIntArgument", "TensorArgument",
+]  # fmt: skip
+
+
+@dataclasses.dataclass
+class TensorArgument:
+    """A tensor, by the name that it has in the graph."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class SymIntArgument:
+    """An integer that varies, by its name in the graph."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class SymFloatArgument:
+    """A number that varies, by its name in the graph."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class SymBoolArgument:
+    """A truth value that varies, by its name in the graph."""
+
+    name: str
+
+
+@dataclasses.dataclass
+class CustomObjArgument:
+    """An object of a class that an extension registers; Facula's programs have none."""
+
+    name: str
+    class_fqn: str
+    fake_val: object = None
+
+
+@dataclasses.dataclass
+class ConstantArgument:
+    """A value that is the same in every run."""
+
+    name: str
+    value: object
+
+
+class InputKind(enum.Enum):
+    """What an input is."""
+
+    USER_INPUT = enum.auto()
+    PARAMETER = enum.auto()
+    BUFFER = enum.auto()
+    CONSTANT_TENSOR = enum.auto()
+    CUSTOM_OBJ = enum.auto()
+    TOKEN = enum.auto()
+
+
+class OutputKind(enum.Enum):
+    """What an output is."""
+
+    USER_OUTPUT = enum.auto()
+    LOSS_OUTPUT = enum.auto()
+    BUFFER_MUTATION = enum.auto()
+    PARAMETER_MUTATION = enum.auto()
+    GRADIENT_TO_PARAMETER = enum.auto()
+    GRADIENT_TO_USER_INPUT = enum.auto()
+    USER_INPUT_MUTATION = enum.auto()
+    TOKEN = enum.auto()
+
+
+@dataclasses.dataclass
+class InputSpec:
+    """An input.
+
+    Args:
+        kind: what it is.
+        arg: its name in the graph, with its type.
+        target: the path of a parameter, a buffer or a constant.
+        persistent: of a buffer: whether it is part of the state_dict.
+    """
+
+    kind: InputKind
+    arg: object
+    target: str | None
+    persistent: bool | None = None
+
+    def __post_init__(self):
+        if self.kind == InputKind.BUFFER and self.persistent is None:
+            raise AssertionError("Failed to specify persistent flag on BUFFER.")
+
+
+@dataclasses.dataclass
+class OutputSpec:
+    """An output.
+
+    Args:
+        kind: what it is.
+        arg: its name in the graph, with its type, or a constant.
+        target: what a mutation goes into.
+    """
+
+    kind: OutputKind
+    arg: object
+    target: str | None
+
+
+@dataclasses.dataclass
+class ExportBackwardSignature:
+    """Of a graph with gradients: which outputs belong to which inputs."""
+
+    gradients_to_parameters: dict
+    gradients_to_user_inputs: dict
+    loss_output: str
+
+
+def _name(arg):
+    return arg.value if isinstance(arg, ConstantArgument) else arg.name
+
+
+@dataclasses.dataclass
+class ExportGraphSignature:
+    """The inputs and outputs of a graph, in order."""
+
+    input_specs: list
+    output_specs: list
+
+    def _targets(self, *kinds):
+        return {s.arg.name: s.target for s in self.input_specs if s.kind in kinds}
+
+    @property
+    def parameters(self):
+        """Paths of the parameters."""
+        return tuple(self.inputs_to_parameters.values())
+
+    @property
+    def buffers(self):
+        """Paths of the buffers."""
+        return tuple(self.inputs_to_buffers.values())
+
+    @property
+    def non_persistent_buffers(self):
+        """Paths of the buffers that the state_dict does not hold."""
+        return tuple(s.target for s in self.input_specs if s.kind == InputKind.BUFFER and s.persistent is False)
+
+    @property
+    def lifted_tensor_constants(self):
+        """Names of tensors that were met on the way."""
+        return tuple(self.inputs_to_lifted_tensor_constants.values())
+
+    @property
+    def lifted_custom_objs(self):
+        """Empty: programs hold no objects."""
+        return ()
+
+    @property
+    def user_inputs(self):
+        """Names, or constant values, of the caller's inputs."""
+        return tuple(_name(s.arg) for s in self.input_specs if s.kind == InputKind.USER_INPUT)
+
+    @property
+    def user_outputs(self):
+        """Names, or constant values, of what the caller gets."""
+        return tuple(_name(s.arg) for s in self.output_specs if s.kind == OutputKind.USER_OUTPUT)
+
+    @property
+    def inputs_to_parameters(self):
+        """Name in the graph to path."""
+        return self._targets(InputKind.PARAMETER)
+
+    @property
+    def inputs_to_buffers(self):
+        """Name in the graph to path."""
+        return self._targets(InputKind.BUFFER)
+
+    @property
+    def inputs_to_lifted_tensor_constants(self):
+        """Name in the graph to name of the constant."""
+        return self._targets(InputKind.CONSTANT_TENSOR)
+
+    @property
+    def inputs_to_lifted_custom_objs(self):
+        """Empty."""
+        return {}
+
+    def _mutated(self, kind):
+        return {s.arg.name: s.target for s in self.output_specs if s.kind == kind}
+
+    @property
+    def buffers_to_mutate(self):
+        """Output to path of a buffer; empty while mutation stands in the graph as it is."""
+        return self._mutated(OutputKind.BUFFER_MUTATION)
+
+    @property
+    def parameters_to_mutate(self):
+        """Output to path of a parameter."""
+        return self._mutated(OutputKind.PARAMETER_MUTATION)
+
+    @property
+    def user_inputs_to_mutate(self):
+        """Output to name of an input."""
+        return self._mutated(OutputKind.USER_INPUT_MUTATION)
+
+    @property
+    def backward_signature(self):
+        """None: there are no gradients in the graph."""
+        return None
+
+    @property
+    def assertion_dep_token(self):
+        """None."""
+        return None
+
+    @property
+    def input_tokens(self):
+        """Empty."""
+        return ()
+
+    @property
+    def output_tokens(self):
+        """Empty."""
+        return ()
