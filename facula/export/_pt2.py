@@ -38,6 +38,7 @@ _STRIDED = 7
 #: arguments that PyTorch's operators call otherwise
 _RENAMED = {
     "linear": {"self": "input"}, "linalg_householder_product": {"self": "input"}, "linalg_matrix_rank": {"self": "input"},
+    "_einsum": {"operands": "tensors"},
     "ormqr": {"tau": "input2", "other": "input3"}, "linalg_eigh": {"A": "self"}, "linalg_eigvalsh": {"A": "self"},
 }  # fmt: skip
 _SYMBOLS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"}
