@@ -219,6 +219,25 @@ def test_output_to_files(tmp_path):
     assert sorted((run / "attempt_0" / "filtered_stdout.log").read_text().split()) == ["0", "1", "out", "out"]
 
 
+def test_output_goes_where_a_package_says(tmp_path):
+    info = tmp_path / "others-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[torchrun.logs_specs]\nloud = others_logs:Loud\n")
+    (tmp_path / "others_logs.py").write_text("""
+from facula.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
+class Loud(DefaultLogsSpecs):
+    def __init__(self, log_dir, redirects, *rest):
+        super().__init__(log_dir, Std.ALL, *rest)
+""")
+    more = {"PYTHONPATH": os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])}
+    done = launch(tmp_path, "print('here')", "--standalone", "--log-dir=logs", "--logs-specs=loud", **more)
+    (run,) = (tmp_path / "logs").iterdir()
+    assert done.stdout == "" and (run / "attempt_0" / "0" / "stdout.log").read_text() == "here\n"
+    done = launch(tmp_path, "print('here')", "--standalone", "--logs-specs=silent", code=1, **more)
+    assert "--logs-specs: expected the name of an entry point" in done.stderr and "'loud'" in done.stderr and "got 'silent'" in done.stderr
+
+
 def is_alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:
@@ -315,7 +334,8 @@ assert world == "2"
         assert job.returncode == 0, output
 
 
-def test_a_machine_is_lost(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_machine_is_lost(tmp_path, number):
     program = """
 import os, time
 open("world" + os.environ["WORLD_SIZE"], "w").close()
@@ -331,7 +351,7 @@ while os.environ["WORLD_SIZE"] == "2":
         jobs.append(start(folder, program, *options))
     wait_until(lambda: all((tmp_path / str(number) / "world2").exists() for number in range(2)))
     guest = next(job for job in jobs if job is not host_of(jobs, port))
-    guest.kill()
+    guest.send_signal(number)
     other = next(job for job in jobs if job is not guest)
     assert "begin a new round" in other.communicate(timeout=60)[0] and other.returncode == 0
     guest.communicate()

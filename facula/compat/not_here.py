@@ -343,8 +343,7 @@ NAMES = {
     "processes": {
         "torch._C._distributed_rpc": "",
         "torch.distributed": """
-            BuiltinCommHookType GroupName Logger ProcessGroupGloo Reducer _rank_not_in_group record_comm
-            shrink_group
+            BuiltinCommHookType GroupName Logger ProcessGroupGloo Reducer record_comm shrink_group
             """,
         "torch.distributed._tensor.experimental": "",
         "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """

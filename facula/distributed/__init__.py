@@ -42,6 +42,7 @@ from ._group import (
     ProcessGroup,
     ReduceOp,
     _make_nccl_premul_sum,
+    _rank_not_in_group,
     destroy_process_group,
     get_backend,
     get_backend_config,

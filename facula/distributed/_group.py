@@ -91,6 +91,8 @@ class Backend(str):
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
     backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
+    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL}
+    backend_capability = {GLOO: ["cpu", "cuda"], NCCL: ["cuda"], MPI: ["cpu", "cuda"], FAKE: ["cpu", "cuda"]}
 
     def __new__(cls, name):
         if not isinstance(name, str):
@@ -296,6 +298,11 @@ def destroy_process_group(group=None):
         ended._native.drop()
     else:
         raise ValueError("destroy_process_group: the group was destroyed already, got it again")
+
+
+def _rank_not_in_group(group):
+    """Whether this process is not a member."""
+    return group is GroupMember.NON_GROUP_MEMBER
 
 
 def get_rank(group=None):

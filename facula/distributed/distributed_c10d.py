@@ -9,7 +9,7 @@ import facula
 from facula import distributed
 
 from ._collectives import _coalescing_manager  # noqa: F401
-from ._group import GroupMember, _group_named, default_pg_timeout, member  # noqa: F401
+from ._group import _group_named, _rank_not_in_group, default_pg_timeout, member  # noqa: F401
 
 globals().update(
     {
@@ -45,11 +45,6 @@ def _get_process_group_name(pg):
 def _resolve_process_group(group_name):
     """The group of that name. ValueError where there is none."""
     return _group_named(group_name)
-
-
-def _rank_not_in_group(group):
-    """Whether this process is not a member."""
-    return group is GroupMember.NON_GROUP_MEMBER
 
 
 def _get_group_size(group):

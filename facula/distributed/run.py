@@ -10,6 +10,7 @@ PyTorch programs run unchanged.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import os
 import sys
 import uuid
@@ -142,8 +143,6 @@ def config_from_args(args) -> tuple[LaunchConfig, Callable | str, list[str]]:
         raise ValueError(f"--nnodes: expected 0 < MIN <= MAX, got {args.nnodes!r}")
     if args.numa_binding:
         raise NotImplementedError(f"--numa-binding is not supported, got {args.numa_binding!r}")
-    if args.logs_specs:
-        raise NotImplementedError(f"--logs-specs is not supported, got {args.logs_specs!r}")
     stdout, stderr = _texts(args.duplicate_stdout_filters), _texts(args.duplicate_stderr_filters)
     backend, endpoint, settings = _meeting(args, least, greatest)
     config = LaunchConfig(
@@ -153,10 +152,20 @@ def config_from_args(args) -> tuple[LaunchConfig, Callable | str, list[str]]:
         log_line_prefix_template=os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"), local_addr=args.local_addr,
         signals_to_handle=args.signals_to_handle, duplicate_stdout_filters=stdout, duplicate_stderr_filters=stderr,
         virtual_local_rank=args.virtual_local_rank, shutdown_timeout=args.shutdown_timeout,
-        logs_specs=DefaultLogsSpecs(args.log_dir, Std.from_str(args.redirects), Std.from_str(args.tee),
-                                    _ranks(args.local_ranks_filter), stdout, stderr),
+        logs_specs=_logs_specs(args.logs_specs)(args.log_dir, Std.from_str(args.redirects), Std.from_str(args.tee),
+                                                _ranks(args.local_ranks_filter), stdout, stderr),
     )  # fmt: skip
     return config, *_command(args)
+
+
+def _logs_specs(name: str | None):
+    """The class that decides where output goes: the default, or what a package offers under a name."""
+    if name is None:
+        return DefaultLogsSpecs
+    offered = importlib.metadata.entry_points(group="torchrun.logs_specs")
+    if name not in offered.names:
+        raise ValueError(f"--logs-specs: expected the name of an entry point {sorted(offered.names)}, got {name!r}")
+    return offered[name].load()
 
 
 def _texts(text: str) -> list[str] | None:
