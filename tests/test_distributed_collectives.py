@@ -277,6 +277,7 @@ if RANK % 2 == 0:
     assert dist.get_process_group_ranks(even) == [0, 2] and dist.get_global_rank(even, 1) == 2 and dist.get_group_rank(even, 2) == 1
 else:
     assert even is dist.GroupMember.NON_GROUP_MEMBER and dist.get_rank(even) == -1 and dist.all_reduce(x, group=even) is None
+    assert dist._rank_not_in_group(even) and not dist._rank_not_in_group(None)
 if RANK in (1, 2):
     assert dist.get_rank(odd) == [2, 1].index(RANK)
     out = [facula.zeros(1) for _ in range(2)]

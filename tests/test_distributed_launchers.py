@@ -201,3 +201,8 @@ def test_a_name_that_is_not_known_yet(told):
 
     told(KUBERNETES_SERVICE_HOST="10.0.0.1")
     assert seconds() >= 2
+
+
+def test_what_packages_ask_a_backend():
+    assert dist.Backend.default_device_backend_map == {"cpu": "gloo", "cuda": "nccl"}
+    assert dist.Backend.backend_capability["gloo"] == ["cpu", "cuda"] and dist.Backend.backend_capability["nccl"] == ["cuda"]
