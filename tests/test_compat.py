@@ -152,7 +152,7 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         import torch.fx
         from torch.fx import GraphModule, wrap
         from torch.package import PackageExporter
-        from torch.distributed.pipelining import SplitPoint
+        from torch.package import PackageImporter
         from torch.distributed.tensor import DTensor
         import torch._dynamo
         torch._inductor.config.max_autotune = True
@@ -164,9 +164,9 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         @torch._dynamo.allow_in_graph
         def g():
             return 6
-        again = torch.distributed.pipelining.SplitPoint
-        print(f(), g(), isinstance(3, SplitPoint), torch._dynamo.is_compiling(), SplitPoint is again)
-        for use in (SplitPoint, Mine, lambda: torch.package.PackageImporter(f)):
+        again = torch.package.PackageImporter
+        print(f(), g(), isinstance(3, PackageImporter), torch._dynamo.is_compiling(), PackageImporter is again)
+        for use in (PackageImporter, Mine, lambda: torch.package.PackageExporter(f)):
             try:
                 use()
             except NotImplementedError as error:
@@ -183,9 +183,9 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         "False",
         "False",
         "True",
-        "torch.distributed.pipelining.SplitPoint",
-        "torch.package.PackageExporter",
         "torch.package.PackageImporter",
+        "torch.package.PackageExporter",
+        "torch.package.PackageExporter",
         "absent",
     ]
 

@@ -5,7 +5,7 @@ from distributed_ranks import needs_mpi, run_ranks
 
 import facula
 from facula import nn
-from facula.distributed.pipelining import _orders, _split_backward
+from facula.distributed.pipelining import SplitPoint, _orders, _split_backward, pipe_split, pipeline
 
 PIPELINE = """
 import copy
@@ -79,6 +79,125 @@ if RANK == SIZE - 1:
     raised(lambda: schedule.step(), "needs a target")
 print("ok")
 """
+
+
+CUT = """
+import copy
+from facula import nn
+import facula.nn.functional as F
+from facula.distributed.pipelining import Schedule1F1B, SplitPoint, build_stage, pipeline
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+facula.manual_seed(0)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.layers = nn.Linear(4, 5), nn.ModuleList([nn.Linear(5, 5) for _ in range(3)])
+    def forward(self, x):
+        start = h = self.first(x)
+        for layer in self.layers:
+            h = layer(h).tanh()
+        return h + start  # goes through all parts
+
+one = Net()
+pipe = pipeline(copy.deepcopy(one), (facula.ones(2, 4),), split_spec={"layers.0": SplitPoint.END, "layers.2": SplitPoint.BEGINNING})
+stage = pipe.build_stage(RANK, "cpu")
+names = [name for name, _ in stage.submod.named_parameters()]
+schedule = Schedule1F1B(stage, 3, loss_fn=F.mse_loss)
+x, y = facula.randn(6, 4), facula.randn(6, 5)
+out = [one(part) for part in x.chunk(3)]
+(sum(F.mse_loss(o, part) for o, part in zip(out, y.chunk(3))) / 3).backward()
+result = schedule.step(*([x] if RANK == 0 else []), **({"target": y} if RANK == SIZE - 1 else {}))
+if RANK == SIZE - 1:
+    assert facula.allclose(result, facula.cat(out), atol=1e-6)
+whole = dict(one.named_parameters())
+assert names and all(facula.allclose(p.grad, whole[name].grad, atol=1e-6) for name, p in stage.submod.named_parameters())
+print("ok")
+"""
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.layers = nn.Linear(4, 4), nn.ModuleList([nn.Linear(4, 4) for _ in range(4)])
+        self.scale = nn.Parameter(facula.full((4,), 2.0))
+        self.register_buffer("shift", facula.ones(4))
+
+    def forward(self, x, flag=True, y=None):
+        start = x = self.first(x)
+        for layer in self.layers:
+            x = facula.relu(layer(x)) + self.shift
+        return x * self.scale + start if flag else x
+
+
+def test_a_model_is_cut_where_it_is_said():
+    net, x = Net(), facula.randn(2, 4)
+    spec = {"layers.1": SplitPoint.BEGINNING, "layers.2": SplitPoint.END}
+    for flag in ((), (True,), (False,)):
+        pipe = pipeline(net, (x, *flag), split_spec=spec)
+        assert pipe.num_stages == pipe.info().num_stages == 3 and facula.equal(pipe(x), net(x, *flag))
+    pipe = pipeline(net, (x,), {"flag": True}, split_spec=spec)
+    names = [[name for name, _ in pipe.get_stage_module(i).named_parameters()] for i in range(3)]
+    assert names[0] == ["first.weight", "first.bias", "layers.0.weight", "layers.0.bias"]
+    assert set(names[2]) == {"scale", "layers.3.weight", "layers.3.bias"}
+    assert [n.name for n in pipe.get_stage_module(1).graph.nodes if n.op == "placeholder"] == ["first", "add"]
+    with pytest.raises(ValueError, match="there are 3 stages, got 3"):
+        pipe.get_stage_module(3)
+
+
+def test_a_model_says_itself_where_it_is_cut():
+    class Said(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.a(x)
+            pipe_split()
+            return self.b(x)
+
+    net, x = Said(), facula.randn(2, 4)
+    pipe = pipeline(net, (x,))
+    assert pipe.num_stages == 2 and facula.equal(pipe(x), net(x)) and pipeline(nn.Linear(4, 4), (x,)).num_stages == 1
+
+    def policy(gm):
+        relu = next(node for node in gm.graph.nodes if node.name == "relu")
+        with gm.graph.inserting_after(relu):
+            gm.graph.call_function(pipe_split, ())
+        return gm
+
+    pipe = pipeline(Net(), (x,), split_policy=policy)
+    assert pipe.num_stages == 2
+
+
+def test_what_cannot_be_cut():
+    x = facula.randn(2, 4)
+    with pytest.raises(AttributeError, match="has no module 'none'"):
+        pipeline(Net(), (x,), split_spec={"none": SplitPoint.END})
+    with pytest.raises(TypeError, match="is a SplitPoint, got 1"):
+        pipeline(Net(), (x,), split_spec={"first": 1})
+    with pytest.raises(ValueError, match="Cannot specify both"):
+        pipeline(Net(), (x,), split_spec={}, split_policy=lambda gm: gm)
+    with pytest.raises(NotImplementedError, match="tensors are given by position"):
+        pipeline(Net(), (x,), {"y": x})
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.a(x)
+            pipe_split()
+            return x @ self.a.weight
+
+    with pytest.raises(NotImplementedError, match=r"a parameter belongs to one stage, got 'a.weight' in stages \[0, 1\]"):
+        pipeline(Tied(), (x,))
+
+
+@needs_mpi
+def test_processes_run_the_parts_of_a_model_that_was_cut():
+    assert run_ranks(CUT, 3) == ["ok\n"] * 3
 
 
 SEVERAL = """

@@ -17,7 +17,6 @@ REASONS = {
     "processes": ("this part of distributed is not there yet", None),
     "launcher": ("Facula's launcher is made of other parts", "distributed.run, or launcher.api.elastic_launch"),
     "recorder": ("PyTorch's own program reads the files", "FACULA_FLIGHT_RECORDER and PyTorch's fr_trace"),
-    "stages": ("models are not cut into stages by tracing (issue 12)", "PipelineStage around parts that you make yourself"),
     "cuda": ("this part of CUDA is not there yet", None),
     "devices": ("this kind of device is not supported", "the CPU; ask is_available() first"),
     "vendor": ("the op of one vendor's library, which PyTorch calls by itself", "the op without the library's name"),
@@ -336,9 +335,6 @@ NAMES = {
         "torch.onnx._internal": "",
         "torch.onnx._internal.exporter": "",
         "torch.onnx.utils": "",
-    },
-    "stages": {
-        "torch.distributed.pipelining": "Pipe SplitPoint build_stage pipe_split pipeline",
     },
     "processes": {
         "torch._C._distributed_rpc": "",

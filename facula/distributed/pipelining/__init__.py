@@ -1,5 +1,6 @@
 """A model's parts in several processes, one behind the other, through which small batches pass at the same time."""
 
+from ._cut import Pipe, SplitPoint, annotate_split_spec, build_stage, pipe_split, pipeline
 from .microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks
 from .schedules import (
     Schedule1F1B,
@@ -13,7 +14,12 @@ from .schedules import (
 from .stage import PipelineStage
 
 __all__ = [
+    "Pipe",
     "PipelineStage",
+    "SplitPoint",
+    "build_stage",
+    "pipe_split",
+    "pipeline",
     "Schedule1F1B",
     "ScheduleDualPipeV",
     "ScheduleGPipe",
