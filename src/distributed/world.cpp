@@ -213,7 +213,7 @@ void World::join_devices(Group& group, const std::vector<int>& ranks, int number
 
 void World::connect(const std::shared_ptr<Group>& group, Device device, double timeout) {
   check_process();
-  Pause pause(spins(), 2000);
+  Pause pause(spins(), longest_nap());
   for (const Deadline deadline = Deadline::after(timeout);;) {
     {
       const std::scoped_lock lock(mutex_);
@@ -308,7 +308,7 @@ bool World::wait_for_device(Operation& op, double timeout) {
     return set && std::strcmp(set, "1") == 0;
   }();
   if (timeout >= 0 || blocking) {
-    Pause pause(spins(), 2000);
+    Pause pause(spins(), longest_nap());
     for (const Deadline deadline = Deadline::after(timeout); !is_done(op);) {
       if (timeout >= 0 && deadline.passed()) return false;
       if (pause.next()) Interruptible::check();
@@ -391,7 +391,7 @@ bool World::wait(Operation& op, double timeout) {
   check_process();
   const Driving driving(drivers_);
   const Deadline deadline = Deadline::after(timeout);
-  Pause pause(spins(), 2000);
+  Pause pause(spins(), longest_nap());
   for (int naps = 0;;) {
     const size_t before = op.next;
     poll();
@@ -421,6 +421,11 @@ void World::when_done(const std::shared_ptr<Operation>& op, std::function<void()
 
 /// Microseconds that a wait looks without a pause.
 int World::spins() const { return engine_->ranks_per_processor() > 1 ? 20 : 1000; }
+
+/// Microseconds. A rank that naps on keeps all others waiting, and many that look often keep processors from working.
+int World::longest_nap() const {
+  return static_cast<int>(std::clamp(60 * engine_->ranks_per_processor(), 250.0, 2000.0));
+}
 
 /// Drives whatever is under way; whether something is.
 bool World::poll() {

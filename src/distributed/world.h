@@ -7,8 +7,8 @@
 // ranks, and the program's memory is not in the engine's hands yet. Then the elements move.
 //
 // Who waits for an operation drives the engine itself; a thread of the world drives it while nobody waits. Waits look
-// for 1 ms (where ranks share processors for 20 us, and then yield), and then sleep longer and longer. What cannot be
-// done before its deadline is an error; memory that a transfer may still touch is kept for ever then.
+// for 1 ms (where ranks share processors for 20 us, and then yield), and then sleep longer and longer, up to 250 us.
+// What cannot be done before its deadline is an error; memory that a transfer may still touch is kept for ever then.
 //
 // Tensors of a device have an engine of their own (NCCL), in groups that want it. Their ranks agree as others do, on
 // the host, by the first engine; then the transfers are queued behind what the calling stream has to do, and the
@@ -112,6 +112,7 @@ class World : public std::enable_shared_from_this<World> {
     std::shared_ptr<Operation> op;
   };
   int spins() const;
+  int longest_nap() const;
   bool poll();
   bool advance(Group& group, Operation& op);
   bool agree(Group& group, Operation& op);
