@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
@@ -620,3 +621,24 @@ def test_ranges_of_profiles_can_be_in_graphs():
     with torch.profiler.profile() as profile:
         fx.GraphModule(nn.Module(), graph)(torch.ones(2))
     assert "part of it" in [event.name for event in profile.events()]
+
+
+def test_other_threads_run_their_modules():
+    inside, done, results = threading.Event(), threading.Event(), []
+
+    def other():
+        inside.wait(20)
+        results.append(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0))(torch.ones(1, 2)).shape)
+        done.set()
+
+    class Slow(nn.Module):
+        def forward(self, x):
+            inside.set()
+            assert done.wait(20)
+            return x + 1
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    gm = fx.symbolic_trace(Slow())
+    thread.join()
+    assert results == [(1, 2)] and [n.name for n in gm.graph.nodes] == ["x", "add", "output"]

@@ -8,6 +8,7 @@ import copy
 import functools
 import inspect
 import math
+import threading
 import types
 
 import facula
@@ -625,13 +626,18 @@ class Tracer(TracerBase):
     def _patch(self, patcher, scope):
         """Modules, functions of Facula and wrapped functions, for as long as the program is traced."""
         proxies, wrappers = {}, _library_wrappers()
+        thread = threading.get_ident()  # others go on with their modules
 
         @functools.wraps(_orig_module_getattr)
         def module_getattr(mod, attr):
+            if threading.get_ident() != thread:
+                return _orig_module_getattr(mod, attr)
             return self.getattr(attr, _orig_module_getattr(mod, attr), proxies)
 
         @functools.wraps(_orig_module_call)
         def module_call(mod, *args, **kwargs):
+            if threading.get_ident() != thread:
+                return _orig_module_call(mod, *args, **kwargs)
             forward = lambda *a, **k: _orig_module_call(mod, *a, **k)
             home = getattr(getattr(mod, "forward", mod), "__globals__", {})
             if home and not home.get("__name__", "").startswith("facula."):
