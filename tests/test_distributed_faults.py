@@ -240,6 +240,67 @@ def test_messages_that_nobody_sends():
     assert re.search(r"missing  rank 1 .* alive, last finished #1 \(all_reduce\), now at <string>", run_ranks(code, 2, arguments=["2"])[0])
 
 
+CROSSED = INIT + """
+pair = dist.new_group([0, 1])
+def of_pair(**options):
+    return dist.all_reduce(facula.ones(5), group=pair, **options)
+def of_all(**options):
+    return dist.all_reduce(facula.ones(7), **options)
+calls = {0: [of_pair, of_all], 1: [of_all, of_pair], 2: [of_all]}[RANK]
+"""
+
+
+def test_groups_in_another_order():
+    """No deadline is needed to see that ranks wait for each other, and who waits for them is told as well."""
+    code = CROSSED + """
+start = time.monotonic()
+text = raised(lambda: [call() for call in calls], "DistBackendError")
+assert time.monotonic() - start < 60
+print(text)
+"""
+    outputs = run_ranks(code, 3, arguments=["600"])
+    for text in outputs[:2]:
+        assert re.search(r"cannot end: the ranks do not agree on the order of their calls|gave up: ", text), text
+        assert re.search(r"\n  rank 0: all_reduce #1 of group \[0, 1\] \(float32\[5\], SUM\) at <string>:\d+, waits for rank 1", text), text
+        assert re.search(r"\n  rank 1: all_reduce #3 of group WORLD \(float32\[7\], SUM\) at <string>:\d+, waits for rank 0", text), text
+    assert re.search("waits for rank 0|gave up", outputs[2]), outputs[2]
+
+
+def test_groups_in_another_order_that_is_allowed():
+    """Work that was started, and other threads that may call what is missing."""
+    code = CROSSED + """
+for work in [call(async_op=True) for call in calls]:
+    work.wait()
+import threading
+def later():
+    time.sleep(4)
+    calls[-1]()
+first = calls[0]
+thread = threading.Thread(target=later if RANK == 1 else lambda: None)
+thread.start()
+if RANK == 1:
+    of_all()
+else:
+    [call() for call in calls]
+thread.join()
+print("ok")
+"""
+    assert run_ranks(code, 3, arguments=["120"]) == ["ok\n"] * 3
+
+
+def test_groups_in_another_order_where_threads_may_call():
+    """The report at the deadline says what is known."""
+    code = CROSSED.replace("dist.new_group([0, 1])", "dist.new_group([0, 1], timeout=timedelta(seconds=5))") + """
+import threading
+threading.Thread(target=time.sleep, args=(15,), daemon=True).start()
+dist.barrier()
+dist.group.WORLD._timeout = timedelta(seconds=5)
+print(raised(lambda: [call() for call in calls], "DistBackendError", "gave up"))
+"""
+    outputs = run_ranks(code, 3, arguments=["60"])
+    assert any("unless another of their threads calls what is missing, ranks wait for each other:" in text for text in outputs), outputs
+
+
 def test_meeting():
     """Wrong world sizes, numbers that two have, and ranks that do not come."""
     code = "size = 2 + RANK\nprint(raised(lambda: dist.init_process_group(rank=RANK, world_size=size, timeout=timedelta(seconds=60)), 'init_process_group: '))"

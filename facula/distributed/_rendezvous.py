@@ -163,9 +163,11 @@ def _meet(store, size, rank, timeout):
 def _holder_is_gone(error):
     """What a store by TCP says of its connection, as an error of init_process_group."""
     text = str(error)
+    holder = "the launcher" if _served_by_launcher() else "rank 0"
+    if "or one that is ending" in text:
+        return DistNetworkError(f"init_process_group: {holder}, which holds the store, is gone, or was never there: {text}")
     if not text.startswith("store: "):  # there was none
         return DistNetworkError(f"init_process_group: {text}")
-    holder = "the launcher" if _served_by_launcher() else "rank 0"
     state = "does not answer" if "may hang" in text else "is gone"
     return DistNetworkError(f"init_process_group: {holder}, which holds the store, {state}: {text}")
 

@@ -86,7 +86,8 @@ namespace {
 
 // Dimensions of a channels-last tensor from the innermost outwards.
 const std::vector<int>* channels_last_order(size_t ndim, MemoryFormat format) {
-  static const std::vector<int> order4{1, 3, 2, 0}, order5{1, 4, 3, 2, 0};
+  // never destroyed: threads may still compute while the process ends
+  static const auto &order4 = *new std::vector<int>{1, 3, 2, 0}, &order5 = *new std::vector<int>{1, 4, 3, 2, 0};
   if (format == MemoryFormat::ChannelsLast && ndim == 4) return &order4;
   if (format == MemoryFormat::ChannelsLast3d && ndim == 5) return &order5;
   return nullptr;

@@ -13,6 +13,7 @@ namespace facula::distributed {
 namespace {
 
 constexpr const char* kLog = "log";
+constexpr const char* kWaits = "waits";  // what a rank that waits has said, by rank
 constexpr const char* kHeard = "heard";  // how many others know that the holder of the store leaves, or have left
 constexpr const char* kGone = " is gone: its process ended, or its connection broke";
 constexpr double kBeat = 5;        // seconds that a rank waits for news before it asks again, which shows that it lives
@@ -136,7 +137,7 @@ Control::Control(World& world, std::shared_ptr<Store> store)
 Control::~Control() { leave(); }
 
 void announce(Store& store, int rank) {
-  store.set(key_of("who", rank), host_name() + " pid " + std::to_string(getpid()));
+  store.multi_set({key_of("who", rank), key_of(kWaits, rank)}, {host_name() + " pid " + std::to_string(getpid()), ""});
   constexpr int64_t kSilence = 1 << 30;  // its own thread gives signs of life later
   store.call({StoreOp::Will, {kLog}, {std::to_string(rank)}, kSilence}, 10);
 }
@@ -262,6 +263,7 @@ void Control::read_log() {
 
 void Control::heard(const std::string& word, const std::string& rest) {
   if (word == "query") return answer(rest);
+  if (word == "stuck") return look_for_deadlock();
   const int rank = std::atoi(rest.c_str());
   if (rank == world_.rank()) return;
   if (word == "lost") return lost(rank, store_->get(key_of("who", rank)));
@@ -322,6 +324,54 @@ void Control::late(const std::shared_ptr<Group>& group, const std::shared_ptr<Op
     if (final) world->give_up(group, op, text);
     else std::fprintf(stderr, "facula.distributed: %s\n", text.c_str());
   }).detach();
+}
+
+void Control::look_for_deadlock() {
+  auto world = world_.weak_from_this().lock();
+  if (!world || looks_.fetch_add(1) > 0) return;
+  std::thread([world, this] {
+    int asked;
+    do {
+      asked = looks_;
+      try {
+        const auto store = other_->clone();
+        store->set_grace(kShort);
+        look_for_deadlock(*store);
+      } catch (const std::exception&) {  // the store is gone: that is heard elsewhere
+      }
+    } while (looks_.fetch_sub(asked) != asked);
+  }).detach();
+}
+
+void Control::look_for_deadlock(Store& store) {
+  Waiting mine = world_.waiting();
+  if (mine.awaited.empty()) return;
+  store.set(key_of(kWaits, world_.rank()), encode(mine));
+  std::map<int, Waiting> said;
+  said.emplace(world_.rank(), std::move(mine));
+  for (size_t before = 0; said.size() != before;) {
+    before = said.size();
+    std::set<int> more;
+    for (const auto& [rank, waiting] : said)
+      for (const auto& op : waiting.awaited)
+        for (int r : op.ranks)
+          if (!said.count(r)) more.insert(r);
+    Texts keys;
+    for (int r : more) keys.push_back(key_of(kWaits, r));
+    const Texts found = store.multi_get(keys);
+    size_t i = 0;
+    for (int r : more) said.emplace(r, decode_waiting(found[i++]));
+  }
+  const Deadlock deadlock = find_deadlock(said, world_.rank());
+  {
+    std::scoped_lock lock(mutex_);
+    doubt_ = deadlock;
+  }
+  if (deadlock.text.empty() || !deadlock.certain) return;
+  world_.give_up(
+      deadlock.group, deadlock.sequence,
+      " cannot end: the ranks do not agree on the order of their calls, and wait for each other:" + deadlock.text);
+  tell(store, "stuck " + std::to_string(world_.rank()));
 }
 
 std::string Control::title_of_report(const Group& group, const Operation& op, bool final) {
@@ -386,6 +436,9 @@ std::string Control::report(Store& store, const Group& group, const Operation& o
   if (!message) text += ": " + std::to_string(here) + " of " + std::to_string(asked.size()) + " ranks arrived.";
   text += missing;
   for (const auto& [site, ranks] : arrived) text += "\n  arrived  ranks" + ranks + (site.empty() ? "" : " at " + site);
+  std::scoped_lock lock(mutex_);
+  if (!message && !doubt_.text.empty() && doubt_.group == group.key() && doubt_.sequence == op.sequence)
+    text += "\n  unless another of their threads calls what is missing, ranks wait for each other:" + doubt_.text;
   return text;
 }
 

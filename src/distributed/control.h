@@ -1,7 +1,7 @@
 // What the ranks tell each other beside their data, through the store: a log that every rank reads on a thread of its
 // own. The server writes into it when the connection of a rank ends ("lost"), or says nothing for 12 s ("silent");
-// ranks write that they leave in order ("left"), and ask what the others do ("query"), which each answers under a
-// key.
+// ranks write that they leave in order ("left"), ask what the others do ("query"), which each answers under a key, and
+// say that they have found that ranks wait for each other ("stuck"; deadlock.h).
 #pragma once
 
 #include <map>
@@ -20,6 +20,8 @@ class Control {
   ~Control();
   /// An operation waits for long (a warning), or for too long (its end): asks the others why.
   void late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final);
+  /// Whether ranks wait for each other; their operations end then.
+  void look_for_deadlock();
   /// Tells the others, and ends the thread.
   void leave();
   /// Whether the thread has ended: else it needs this object, and the world.
@@ -33,6 +35,7 @@ class Control {
   void left(int rank, const std::string& line, const std::string& why);
   void answer(const std::string& query);
   static std::string title_of_report(const Group& group, const Operation& op, bool final);
+  void look_for_deadlock(Store& store);
   std::string report(Store& store, const Group& group, const Operation& op, bool final);
 
   World& world_;
@@ -40,11 +43,13 @@ class Control {
   std::mutex mutex_;
   std::set<int> silent_, left_;
   std::map<int, std::string> lost_;
+  Deadlock doubt_;  // one that other threads may end
   int64_t lines_ = 0;
   size_t read_ = 0;
   int queries_ = 0;
   std::string store_host_ = "the launcher", store_process_;  // for people, and for the system
   std::atomic<bool> leaving_{false}, ended_{false}, store_gone_{false}, heard_{false};
+  std::atomic<int> looks_{0};  // asked for and not done
   std::thread thread_;
 };
 

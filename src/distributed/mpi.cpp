@@ -42,7 +42,7 @@ struct Living {
   Comm comm = Comm::Null;
   bool entering = false, broken = false;
 };
-Living living;
+Living& living = *new Living;  // never destroyed: a thread that MPI keeps may write it while the process ends
 
 /// What others must know of this process to join it.
 struct Card {

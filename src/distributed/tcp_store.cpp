@@ -13,7 +13,7 @@ constexpr const char* kWorkers = "init/";  // how many processes have come; PyTo
 
 std::shared_ptr<StoreServer> serve(const TcpStoreOptions& options) {
   static std::mutex mutex;
-  static std::map<int, std::weak_ptr<StoreServer>> servers;
+  static auto& servers = *new std::map<int, std::weak_ptr<StoreServer>>;
   std::scoped_lock lock(mutex);
   if (options.multi_tenant && options.port != 0) {
     if (auto running = servers[options.port].lock()) return running;

@@ -59,6 +59,13 @@ std::string Group::title(const Operation& op) const {
   return s.str();
 }
 
+std::string Group::key() const {
+  std::string text = std::to_string(number);
+  if (number == 0) return text;  // all
+  for (int r : ranks) text += "," + std::to_string(r);
+  return text;
+}
+
 World::World(std::unique_ptr<Engine> engine, std::shared_ptr<Store> store, int rank, int size, bool threaded, bool nccl)
     : engine_(std::move(engine)),
       threaded_(threaded),
@@ -351,6 +358,42 @@ struct World::Driving {
   ~Driving() { --drivers; }
 };
 
+/// A wait that is known to others once it is long: they, too, may wait for us.
+class World::LongWait {
+ public:
+  LongWait(World& world, const Operation& op) : world_(world), op_(op) {}
+  ~LongWait() {
+    if (number_ == 0) return;
+    const std::scoped_lock lock(world_.mutex_);
+    world_.long_waits_.erase(number_);
+  }
+  LongWait(const LongWait&) = delete;
+  /// Now and then: looks whether all wait for each other.
+  void look() {
+    if (pause_ == 0) return again(kFirst * std::max(1.0, world_.size_ / kRanks));
+    if (!next_.passed() || !world_.has_several_groups()) return;
+    if (number_ == 0) {
+      const std::scoped_lock lock(world_.mutex_);
+      number_ = ++world_.last_wait_;
+      world_.long_waits_[number_] = &op_;
+    }
+    world_.control_->look_for_deadlock();
+    again(std::min(2 * pause_, std::max(pause_, kLongest)));
+  }
+
+ private:
+  static constexpr double kFirst = 0.3, kRanks = 16, kLongest = 5;
+  void again(double seconds) {
+    pause_ = seconds;
+    next_ = Deadline::after(seconds);
+  }
+  World& world_;
+  const Operation& op_;
+  uint64_t number_ = 0;
+  double pause_ = 0;
+  Deadline next_;
+};
+
 std::shared_ptr<Operation> World::run(const std::shared_ptr<Group>& group, Call call) {
   const Driving driving(drivers_);  // before it is submitted, so that the engine's thread sleeps on
   auto op = submit(group, std::move(call));
@@ -392,13 +435,16 @@ bool World::wait(Operation& op, double timeout) {
   const Driving driving(drivers_);
   const Deadline deadline = Deadline::after(timeout);
   Pause pause(spins(), longest_nap());
+  LongWait long_wait(*this, op);
   for (int naps = 0;;) {
     const size_t before = op.next;
     poll();
     if (op.is_settled()) break;
     if (op.next != before) pause.reset();  // the others are here
     if (timeout >= 0 && deadline.passed()) return false;
-    if (pause.next() && ++naps % 16 == 0) Interruptible::check();
+    if (!pause.next() || ++naps % 16 != 0) continue;
+    Interruptible::check();
+    if (control_ && timeout < 0) long_wait.look();
   }
   if (op.route == Route::Device && !(op.done() && op.error)) return wait_for_device(op, timeout);
   if (op.error) {
@@ -657,6 +703,67 @@ bool World::needs_one_who_left(Group& group, Operation& op) {
 void World::give_up(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, const std::string& why) {
   std::scoped_lock lock(mutex_);
   break_off(*group, *op, why);
+}
+
+// ---- who waits for whom
+
+bool World::has_several_groups() {
+  const std::scoped_lock lock(mutex_);
+  return std::count_if(groups_.begin(), groups_.end(), [](const auto& g) { return g->size() > 1; }) > 1;
+}
+
+std::vector<uint64_t> World::long_waits() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, op] : long_waits_) numbers.push_back(number);
+  return numbers;
+}
+
+/// Messages and devices are not looked into: what they call when they are done may be anything. The lock is held.
+bool World::may_go_on_by_message() const {
+  for (const auto* list : {&messages_, &on_device_}) {
+    for (const Message& m : *list) {
+      const auto awaited = [&](const auto& wait) { return wait.second == m.op.get(); };
+      if (!m.op->callbacks.empty() || std::any_of(long_waits_.begin(), long_waits_.end(), awaited)) return true;
+    }
+  }
+  return false;
+}
+
+Waiting World::waiting() {
+  // Between two looks at the same waits nobody of them has called anything; other threads are counted in between.
+  const std::vector<uint64_t> waits = long_waits();
+  const int threads = program_threads ? program_threads() : 0;
+  Waiting said;
+  if (waits.empty() || waits != long_waits()) return said;
+  const std::scoped_lock lock(mutex_);
+  if (may_go_on_by_message() || waits.size() != long_waits_.size()) return said;
+  size_t found = 0;
+  for (const auto& group : groups_) {
+    if (group->size() == 1) continue;
+    said.issued[group->key()] = group->issued;
+    for (const auto& op : group->queue) {
+      const bool waits_for = std::any_of(long_waits_.begin(), long_waits_.end(),
+                                         [&](const auto& wait) { return wait.second == op.get(); });
+      if (op->done() || (!waits_for && op->callbacks.empty())) continue;
+      found += waits_for;
+      const auto place = waits_for ? said.awaited.begin() : said.awaited.end();  // what the program waits for first
+      said.awaited.insert(place, {group->key(), group->title(*op), group->ranks, op->sequence});
+    }
+  }
+  if (found != waits.size()) said.awaited.clear();  // one is done
+  said.certain = static_cast<size_t>(threads) == waits.size();
+  return said;
+}
+
+void World::give_up(const std::string& key, uint64_t sequence, const std::string& why) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& group : groups_) {
+    if (group->key() != key) continue;
+    for (const auto& op : group->queue) {
+      if (op->sequence == sequence && !op->done()) return break_off(*group, *op, group->title(*op) + why);
+    }
+  }
 }
 
 void World::fail_all(const std::string& why) {

@@ -23,6 +23,7 @@
 #include <mutex>
 #include <thread>
 
+#include "distributed/deadlock.h"
 #include "distributed/operation.h"
 #include "distributed/recorder.h"
 #include "distributed/store.h"
@@ -44,6 +45,8 @@ struct Group {
   CallSite gave_up;    // what it gave up first
   int size() const { return static_cast<int>(ranks.size()); }
   std::string title(const Operation& op) const;
+  /// The same on all its ranks, and that of no other group.
+  std::string key() const;
 };
 
 class Control;
@@ -97,6 +100,11 @@ class World : public std::enable_shared_from_this<World> {
   /// The process leaves in order: others are told, threads end.
   void leave();
 
+  /// What the program waits for, for long; nothing awaited where it may go on otherwise.
+  Waiting waiting();
+  /// Ends an operation of this rank, as give_up(), if it is not done.
+  void give_up(const std::string& group, uint64_t sequence, const std::string& why);
+
   /// One line for each group: what this rank does there.
   std::string state();
   /// The last operations.
@@ -107,6 +115,7 @@ class World : public std::enable_shared_from_this<World> {
  private:
   friend class Control;
   struct Driving;
+  class LongWait;
   struct Message {
     std::shared_ptr<Group> group;
     std::shared_ptr<Operation> op;
@@ -140,6 +149,9 @@ class World : public std::enable_shared_from_this<World> {
   void break_off(Group& group, Operation& op, std::string why, Trouble trouble = Trouble::Backend);
   void watch_clock(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op);
   void check_process() const;
+  std::vector<uint64_t> long_waits();
+  bool has_several_groups();
+  bool may_go_on_by_message() const;
   void run();
 
   std::unique_ptr<Engine> engine_, device_engine_;
@@ -163,6 +175,8 @@ class World : public std::enable_shared_from_this<World> {
   std::map<int, Farewell> left_;
   Recorder recorder_;
   std::map<std::string, int> local_groups_;
+  std::map<uint64_t, const Operation*> long_waits_;  // by the number of the wait
+  uint64_t last_wait_ = 0;
   std::unique_ptr<Control> control_;
   std::thread thread_;
 };

@@ -89,6 +89,20 @@ std::string lines_of_program() {
   return result.get();
 }
 
+/// Threads that run Python code, or may; 0 when the interpreter lock does not come.
+int threads_that_run_python() {
+  auto count = std::make_shared<std::promise<int>>();
+  auto result = count->get_future();
+  std::thread([count] {
+    WithLock lock;
+    int threads = -1;  // this one
+    for (PyThreadState* t = PyInterpreterState_ThreadHead(PyInterpreterState_Get()); t; t = PyThreadState_Next(t))
+      ++threads;
+    count->set_value(threads);
+  }).detach();
+  return result.wait_for(std::chrono::milliseconds(400)) == std::future_status::ready ? result.get() : 0;
+}
+
 // ---- arguments
 
 const char* lasting(const char* name) {
@@ -126,6 +140,7 @@ PyObject* make_world(PyObject*, PyObject* args) {
     double timeout;
     take(args, "sOiidp", &engine, &store, &rank, &size, &timeout, &nccl);
     program_stack = lines_of_program;
+    program_threads = threads_that_run_python;
     const auto given = store == Py_None ? nullptr : store_of(store);
     const bool mpi = std::string_view(engine) == "mpi";
     return hold<WorldRef>(unlocked([&] {

@@ -492,6 +492,73 @@ void test_a_rank_that_does_not_come() {
   });
 }
 
+// ---- who waits for whom
+
+Waiting waits_for(const std::string& group, std::vector<int> ranks, uint64_t sequence,
+                  std::map<std::string, uint64_t> issued, bool certain = true) {
+  Waiting waiting{.certain = certain, .awaited = {}, .issued = std::move(issued)};
+  waiting.awaited.push_back({group, group + "#" + std::to_string(sequence), std::move(ranks), sequence});
+  return waiting;
+}
+
+void test_deadlocks_are_found() {
+  std::map<int, Waiting> said;
+  said[0] = waits_for("a", {0, 1}, 5, {{"a", 5}, {"b", 2}});
+  said[1] = waits_for("b", {0, 1, 2}, 3, {{"a", 4}, {"b", 3}});
+  said[2] = waits_for("b", {0, 1, 2}, 3, {{"b", 3}});
+  EXPECT(find_deadlock(said, 0).text == "\n  rank 0: a#5, waits for rank 1\n  rank 1: b#3, waits for rank 0");
+  EXPECT(find_deadlock(said, 0).certain && find_deadlock(said, 0).group == "a" && find_deadlock(said, 0).sequence == 5);
+  EXPECT(has(find_deadlock(said, 2).text, "\n  rank 2: b#3, waits for rank 0\n  rank 0: a#5, waits for rank 1\n"));
+
+  auto other = said;
+  other[1].certain = false;  // another thread may call a#5
+  EXPECT(!find_deadlock(other, 0).certain && has(find_deadlock(other, 0).text, "rank 1: b#3"));
+  other = said;
+  other[1].awaited.push_back({"c", "c#1", {1, 3}, 1});  // after which a callback may
+  EXPECT(find_deadlock(other, 0).text.empty());
+  other = said;
+  other[1].issued["a"] = 5;  // started before, and not waited for
+  for (int rank : {0, 1, 2}) EXPECT(find_deadlock(other, rank).text.empty());
+  other = said;
+  other[0].issued["b"] = 3;
+  for (int rank : {0, 1, 2}) EXPECT(find_deadlock(other, rank).text.empty());
+  other = said;
+  other[1] = {};  // runs
+  for (int rank : {0, 1, 2}) EXPECT(find_deadlock(other, rank).text.empty());
+}
+
+void test_what_waiting_ranks_say() {
+  const Waiting waiting = waits_for("a", {0, 1}, 5, {{"a", 5}, {"b", 2}});
+  EXPECT(encode(decode_waiting(encode(waiting))) == encode(waiting));
+  EXPECT(decode_waiting("").awaited.empty());
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string bytes = changed_somewhere(encode(waiting), random);
+    refused += !error_of([&] { EXPECT(!encode(decode_waiting(bytes)).empty()); }).empty();
+  }
+  EXPECT(refused > 1000);
+}
+
+void test_ranks_that_wait_for_each_other() {
+  program_threads = [] { return 1; };
+  as_ranks(2, [](World& world) {
+    const auto pair = world.make_group({0, 1}, "pair", false, 60, {});
+    const auto other = world.rank() == 0 ? pair : world.everybody();
+    // work that is not waited for holds nobody up
+    const auto first = world.submit(other, all_reduce(filled(3, 1)));
+    const auto second = world.submit(world.rank() == 0 ? world.everybody() : pair, all_reduce(filled(3, 1)));
+    if (world.rank() == 0) std::this_thread::sleep_for(800ms);
+    world.wait(*first);
+    world.wait(*second);
+    const std::string error = error_of([&] { world.run(other, all_reduce(filled(3, 1))); });
+    EXPECT(has(error, "cannot end: the ranks do not agree on the order of their calls"));
+    EXPECT(has(error, "\n  rank 0: all_reduce #2 of group pair (float32[3], SUM), waits for rank 1"));
+    EXPECT(has(error, "\n  rank 1: all_reduce #3 of group WORLD (float32[3], SUM), waits for rank 0"));
+  });
+  program_threads = nullptr;
+}
+
 /// An engine that waits for the others for ever when a group is made; beside it everything goes on, also the end.
 class StuckEngine final : public ThreadEngine {
  public:
@@ -726,6 +793,9 @@ int main() {
   test_threads_of_ranks_work_in_groups();
   test_ranks_that_call_different_things();
   test_a_rank_that_does_not_come();
+  test_deadlocks_are_found();
+  test_what_waiting_ranks_say();
+  test_ranks_that_wait_for_each_other();
   test_a_group_that_the_engine_does_not_make();
   test_a_rank_that_is_lost();
   test_a_rank_that_leaves();
