@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import emit_autograd, emit_backend, emit_boxed, emit_cuda, emit_docs, emit_ops, emit_python, emit_stubs
+from . import emit_autograd, emit_backend, emit_boxed, emit_cuda, emit_cxx, emit_docs, emit_ops, emit_python, emit_stubs
 from .schema import SchemaError, load
 
 EMITTERS = (emit_ops, emit_autograd, emit_boxed, emit_python, emit_stubs)
@@ -42,6 +42,7 @@ def main() -> int:
         emitter.emit(ops, options.out, writer)
     emit_backend.emit(options.source, options.out, writer)
     emit_cuda.emit(ops, options.source, options.out, writer)
+    emit_cxx.emit(ops, options.out / "compat/torch/detail", writer)
     for stale in set(options.out.rglob("*.cpp")) | set(options.out.rglob("*.h")):
         if stale not in writer.files:
             stale.unlink()

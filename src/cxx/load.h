@@ -1,0 +1,9 @@
+// Makes the library ready: which kernels there are. The Python module and every program in C++ begin with it.
+#pragma once
+
+namespace facula {
+
+/// Registers the devices, once for the process.
+bool load();
+
+}  // namespace facula
