@@ -78,9 +78,6 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
                            double p = 2, double eps = 1e-6, bool swap = false, int64_t reduction = Reduction::Mean);
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps,
                         int64_t reduction);
-Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Scalar& p = 1, const Scalar& margin = 1,
-                         const optional<Tensor>& weight = nullopt, int64_t reduction = Reduction::Mean);
-Tensor multilabel_margin_loss(const Tensor& self, const Tensor& target, int64_t reduction = Reduction::Mean);
 
 /// A tensor on memory of somebody else's, which has to outlive it, or is given back by `deleter`.
 Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& options = {});

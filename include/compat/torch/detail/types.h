@@ -453,7 +453,6 @@ size_t device_count();
 inline bool cudnn_is_available() { return is_available(); }
 void manual_seed(uint64_t seed);
 void manual_seed_all(uint64_t seed);
-void synchronize(int64_t device_index = -1);
 }  // namespace cuda
 
 namespace Reduction {
