@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import facula
 from facula import distributed as dist
@@ -21,6 +21,14 @@ __all__ = [
     "set_optimizer_state_dict",
     "set_state_dict",
 ]
+
+# what annotations of PyTorch's programs name
+FQNS_T = set[str]
+PrimitiveType = DTensor | facula.Tensor | int | float | str
+ValueType = PrimitiveType | list[PrimitiveType] | tuple[PrimitiveType, ...] | dict[str, Any]
+DictValueType = dict[str, ValueType]
+ListDictValueType = list[DictValueType]
+OptimizerStateType = dict[str, DictValueType | ListDictValueType]
 
 _WRAPPERS = ("_fsdp_wrapped_module.", "_orig_mod.", "_checkpoint_wrapped_module.")
 
