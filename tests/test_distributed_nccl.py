@@ -601,3 +601,47 @@ print("ok")
 @pytest.mark.parametrize("mode", ["async", "lazy"])
 def test_graphs(mode):
     assert ranks_end(GRAPHS, 2, FACULA_EMULATED_MODE=mode) == ["ok\n"] * 2
+
+
+BATCHES = """
+start()
+d = facula.device("cuda")
+left, right = (RANK - 1) % SIZE, (RANK + 1) % SIZE
+def exchange(rounds, n=5):
+    sent = [facula.full((n + i,), RANK * 100.0 + i, device=d) for i in range(rounds)]
+    gotten = [facula.zeros(n + i, device=d) for i in range(rounds)]
+    ops = []
+    for a, b in zip(sent, gotten):
+        ops += [dist.P2POp(dist.isend, a, right), dist.P2POp(dist.irecv, b, left)]
+    for work in dist.batch_isend_irecv(ops):
+        work.wait()
+    for i, t in enumerate(gotten):
+        close(t, [left * 100.0 + i] * (n + i))
+def messages():
+    return [line.rpartition("group=")[2] for line in requests() if line.startswith(("ncclSend", "ncclRecv"))]
+exchange(1)  # connects: each message by itself
+assert messages() == ["0", "0"], messages()
+for rounds in (1, 3, 20):
+    before = len(messages())
+    exchange(rounds)
+    assert messages()[before:] == ["1"] * (2 * rounds), messages()
+# one with messages by themselves before and behind it
+x, y = facula.full((3,), float(RANK), device=d), facula.zeros(3, device=d)
+works = [dist.isend(x, right)]
+works += dist.batch_isend_irecv([dist.P2POp(dist.irecv, y, left), dist.P2POp(dist.isend, x + 1, right)])
+z = facula.zeros(3, device=d)
+works.append(dist.irecv(z, left))
+for w in works:
+    w.wait()
+close(y, [float(left)] * 3)
+close(z, [left + 1.0] * 3)
+exchange(2)
+dist.barrier()
+dist.destroy_process_group()
+print("ok")
+"""
+
+
+@pytest.mark.parametrize("jitter", ["0", "2000"])
+def test_batches_of_messages(jitter):  # streams that run one after another cannot exchange anything
+    assert ranks_end(BATCHES, 3, FACULA_EMULATED_JITTER=jitter) == ["ok\n"] * 3

@@ -474,8 +474,12 @@ def batch_isend_irecv(p2p_op_list):
         raise ValueError(f"batch_isend_irecv: expected a list of P2POp, got {p2p_op_list!r}")
     if any(op.group is not p2p_op_list[0].group for op in p2p_op_list):
         raise ValueError("batch_isend_irecv: all operations of a batch need one group, got several")
-    member("batch_isend_irecv", p2p_op_list[0].group)
-    works = [op.op(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
+    native = member("batch_isend_irecv", p2p_op_list[0].group)._native
+    native.begin_batch()
+    try:
+        works = [op.op(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
+    finally:
+        native.end_batch()
     return [work for work in works if work is not None]
 
 

@@ -40,6 +40,13 @@ struct Splits {
   std::vector<int64_t> in_bytes, in_offsets, out_bytes, out_offsets;
 };
 
+/// Messages that an engine for devices starts with one launch: those that were issued until it is closed.
+struct Batch {
+  size_t size = 0;
+  bool closed = false, separate = false, launched = false;  // separate: each by itself, for not all are connected
+  std::vector<std::pair<void*, void*>> waiting;             // the engine's
+};
+
 /// One non-blocking call. `in == out` is in place. Reductions count elements of `dtype`, the others bytes; where all
 /// ranks have a part, those of one part.
 struct Transfer {
@@ -55,6 +62,7 @@ struct Transfer {
   double factor = 1;  // of PremulSum
   Device device = kCPU;
   const cuda::Event* after = nullptr;  // what the device does before it
+  std::shared_ptr<Batch> batch{};
 };
 
 /// What a Recv got.

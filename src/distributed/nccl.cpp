@@ -69,10 +69,12 @@ class NcclEngine final : public Engine {
     auto* p = reinterpret_cast<Pending*>(request);
     Channel& c = *channel_of(p);
     if (c.dead) fail(Trouble::Backend, "the communicator was given up");
-    if (c.queue.front() != p || !advance(c, *p)) return false;
+    const bool done = p->transfer.batch && !p->transfer.batch->separate ? advance_together(c, *p)
+                                                                        : c.queue.front() == p && advance(c, *p);
+    if (!done) return false;
     received.bytes = -1;  // not known
     received.source = p->transfer.root;
-    c.queue.pop_front();
+    c.queue.erase(std::find(c.queue.begin(), c.queue.end(), p));
     delete p;
     request = 0;
     return true;
@@ -233,6 +235,48 @@ class NcclEngine final : public Engine {
       if (launch(c, p.transfer) == ncclSuccess) return true;
     }
     return settled(c.comm, "the collective");
+  }
+
+  /// Messages of a batch wait for each other, and are launched as one group of calls.
+  bool advance_together(Channel& c, Pending& p) {
+    Batch& batch = *p.transfer.batch;
+    if (!batch.launched) {
+      const std::pair<void*, void*> me{&c, &p};
+      if (std::find(batch.waiting.begin(), batch.waiting.end(), me) == batch.waiting.end()) batch.waiting.push_back(me);
+      if (!batch.closed || batch.waiting.size() < batch.size || !may_launch(batch)) return false;
+      launch_together(batch);
+    }
+    return settled(c.comm, "the messages of a batch");
+  }
+  /// Whether nothing else is before a batch in its channels.
+  static bool may_launch(const Batch& batch) {
+    return std::all_of(batch.waiting.begin(), batch.waiting.end(), [&](const auto& member) {
+      const Channel& c = *static_cast<Channel*>(member.first);
+      for (const Pending* before : c.queue) {
+        if (before == member.second) return settled(c.comm, "the messages before a batch");
+        if (before->transfer.batch.get() != &batch) return false;
+      }
+      return false;
+    });
+  }
+  void launch_together(Batch& batch) {
+    batch.launched = true;
+    check(nccl().ncclGroupStart(), "ncclGroupStart");
+    std::exception_ptr wrong;
+    for (const auto& [where, what] : batch.waiting) {
+      const Channel& c = *static_cast<Channel*>(where);
+      const Transfer& t = static_cast<Pending*>(what)->transfer;
+      cuda::DeviceGuard guard(c.device);
+      try {
+        if (t.after) t.after->block(c.stream);
+        launch(c, t);
+      } catch (const Error&) {
+        if (!wrong) wrong = std::current_exception();
+      }
+    }
+    const ncclResult_t ended = nccl().ncclGroupEnd();
+    if (wrong) std::rethrow_exception(wrong);
+    check(ended, "ncclGroupEnd");
   }
 
   ncclResult_t launch(const Channel& c, const Transfer& t) {

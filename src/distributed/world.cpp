@@ -401,6 +401,25 @@ std::shared_ptr<Operation> World::run(const std::shared_ptr<Group>& group, Call 
   return op;
 }
 
+void World::begin_batch(Group& group) {
+  const std::scoped_lock lock(mutex_);
+  group.batch = std::make_shared<Batch>();
+}
+void World::end_batch(Group& group) {
+  const std::scoped_lock lock(mutex_);
+  if (group.batch) group.batch->closed = true;
+  group.batch = nullptr;
+}
+/// The lock is held.
+void World::join_batch(Group& group, Operation& op) {
+  if (!group.batch || op.route != Route::Device) return;
+  ++group.batch->size;
+  for (Transfer& t : op.plan) {
+    t.batch = group.batch;
+    if (!device_engine_->is_connected(group.device_id, t)) group.batch->separate = true;
+  }
+}
+
 std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Call call) {
   check_process();
   auto op = std::make_shared<Operation>(std::move(call), group->rank, group->size(), group->nccl);
@@ -417,6 +436,7 @@ std::shared_ptr<Operation> World::submit(const std::shared_ptr<Group>& group, Ca
   ++submitted_;
   if (is_point_to_point(op->call.kind)) {
     op->sequence = ++group->messages;
+    join_batch(*group, *op);
     messages_.push_back({group, op});
   } else {
     op->sequence = ++group->issued;

@@ -40,9 +40,10 @@ struct Group {
   int rank = 0;            // of this process, in the group
   uint64_t issued = 0, finished = 0, messages = 0;
   std::deque<std::shared_ptr<Operation>> queue;
-  std::string last;    // what was finished last
-  std::string broken;  // why it cannot be used
-  CallSite gave_up;    // what it gave up first
+  std::string last;              // what was finished last
+  std::string broken;            // why it cannot be used
+  CallSite gave_up;              // what it gave up first
+  std::shared_ptr<Batch> batch;  // of messages that are being submitted
   int size() const { return static_cast<int>(ranks.size()); }
   std::string title(const Operation& op) const;
   /// The same on all its ranks, and that of no other group.
@@ -78,6 +79,9 @@ class World : public std::enable_shared_from_this<World> {
   void drop_group(const std::shared_ptr<Group>& group);
 
   std::shared_ptr<Operation> submit(const std::shared_ptr<Group>& group, Call call);
+  /// What is submitted to the group from the first call to the second is started together, where that makes a difference.
+  void begin_batch(Group& group);
+  void end_batch(Group& group);
   /// Submits it and waits.
   std::shared_ptr<Operation> run(const std::shared_ptr<Group>& group, Call call);
   /// Waits until it is done and throws its error; false when `timeout` seconds are over (negative: its own deadline).
@@ -135,6 +139,7 @@ class World : public std::enable_shared_from_this<World> {
   bool needs_one_who_left(Group& group, Operation& op);
   void disagree(Group& group, Operation& op);
   bool move_on(Group& group, Operation& op);
+  void join_batch(Group& group, Operation& op);
   void leave_to_device(Group& group, Operation& op);
   bool look(Group& group, Operation& op);
   void end_on_device(Group& group, const std::string& why);

@@ -308,6 +308,21 @@ PyObject* group_drop(PyObject* self, PyObject*) {
   });
 }
 
+PyObject* group_begin_batch(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const GroupRef& ref = held<GroupRef>(self);
+    unlocked([&] { ref.world->begin_batch(*ref.group); });
+    return none();
+  });
+}
+PyObject* group_end_batch(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const GroupRef& ref = held<GroupRef>(self);
+    unlocked([&] { ref.world->end_batch(*ref.group); });
+    return none();
+  });
+}
+
 PyObject* group_connect(PyObject* self, PyObject* args) {
   return guarded([&] {
     int device;
@@ -325,6 +340,8 @@ PyMethodDef group_methods[] = {
     {"ranks", group_ranks, METH_NOARGS, "Ranks of the world, by rank of the group."},
     {"sequence", group_sequence, METH_NOARGS, "How many collectives were called."},
     {"drop", group_drop, METH_NOARGS, "Ends the group."},
+    {"begin_batch", group_begin_batch, METH_NOARGS, "Messages from here to end_batch() are started together."},
+    {"end_batch", group_end_batch, METH_NOARGS, "See begin_batch()."},
     {"connect", group_connect, METH_VARARGS, "(device, seconds): connects the CUDA devices of all its ranks."},
     {}};
 
