@@ -141,6 +141,8 @@ def test_text_is_read_as_it_is_written():
         "[1, {max(s0, 2)}, {s0 // 4}, {s1 % 3}], 1e+300\n"
     )
     assert program(constants).text() == constants
+    inputs = 'input user "n" %n: int\ninput user "m" %m: bool[2]\ninput user "b" %b: bool is true\nreturn %m\n'
+    assert program(inputs).text() == inputs
 
 
 def test_running():

@@ -81,15 +81,16 @@ class Builder:
                     kwargs[name] = self._argument(given)
             elif required or i <= last:
                 args.append(self._argument(given))
-        name = self.values[results[0][0]][0] if results and results[0] else None
+        single = len(results) == 1 and not info["results"][0].endswith("[]")
+        name = self.values[results[0][0]][0] if single else f"{info['name']}_results"
         node = self.graph.call_function(target_of(key, aten), tuple(args), kwargs, name=name)
         node.meta.update(stack_trace=source, module=module)
         flat = [number for result in results for number in result]
-        if len(results) == 1 and not info["results"][0].endswith("[]"):
+        if single:
             self._note(flat[0], node)
             return
         for i, number in enumerate(flat):
-            item = self.graph.call_function(operator.getitem, (node, i))
+            item = self.graph.call_function(operator.getitem, (node, i), name=self.values[number][0])
             self._note(number, item)
 
     def _argument(self, given):

@@ -221,11 +221,12 @@ class _Writer:
                 self.sym_ints[names[0]["name"]] = {"as_int": 0}
             else:
                 outputs.append({"as_tensors": names} if kind.endswith("[]") else {"as_tensor": names[0]})
+        single = len(outputs) == 1 and "as_tensor" in outputs[0]
         file, _, line = source.rpartition(":")
         metadata = {"stack_trace": f'  File "{os.path.basename(file)}", line {line}, in forward\n'} if file else {}
         self.nodes.append({
             "target": target, "inputs": inputs, "outputs": outputs, "metadata": metadata, "is_hop_single_tensor_return": None,
-            "name": self.values[results[0][0]][0] if results and results[0] else info["name"],
+            "name": outputs[0]["as_tensor"]["name"] if single else self.fresh(info["name"]),
         })  # fmt: skip
 
     def argument(self, given, kind, optional=False):
@@ -298,12 +299,17 @@ class _Writer:
         name = _SYMBOLS[type(tree.op)]
         return self.number_node(f"_operator.{name}", name, ["a", "b"], [operand(tree.left), operand(tree.right)], text)
 
-    def number_node(self, target, base, names, inputs, text):
+    def fresh(self, base):
+        """A name that nothing else has."""
         name, i = base, 0
         while name in self.names:
             i += 1
             name = f"{base}_{i}"
         self.names.add(name)
+        return name
+
+    def number_node(self, target, base, names, inputs, text):
+        name = self.fresh(base)
         self.sym_ints[name] = self.size(text)
         self.nodes.append({
             "target": target, "inputs": [{"name": n, "arg": a, "kind": 1} for n, a in zip(names, inputs)],

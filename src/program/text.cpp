@@ -298,7 +298,8 @@ class LineReader {
     for (auto kind :
          {Value::Kind::Int, Value::Kind::Float, Value::Kind::Bool, Value::Kind::String, Value::Kind::None}) {
       const size_t before = at_;
-      if (take(name(kind)) && (at_ == text_.size() || !std::isalnum(static_cast<unsigned char>(text_[at_]))))
+      if (take(name(kind)) &&
+          (at_ == text_.size() || (text_[at_] != '[' && !std::isalnum(static_cast<unsigned char>(text_[at_])))))
         return program_.add_named(std::move(own), kind, {});
       at_ = before;
     }
