@@ -130,7 +130,8 @@ void put_back(std::tuple<T...>& t, variable_list list) {
 
 }  // namespace detail
 
-/// class F : public Function<F> with static forward(AutogradContext*, ...) and backward(AutogradContext*, variable_list)
+/// class F : public Function<F>, with two static functions: forward(AutogradContext*, ...) and
+/// backward(AutogradContext*, variable_list).
 template <class T>
 struct Function {
   template <class F = T, class... Args>
