@@ -268,6 +268,9 @@ class Scope:
         whole_objects: also restore instances of classes, as `classes.py` allows (weights_only=False).
     """
 
+    #: what a stream gives its argument without a tuple around it: enums of TorchScript
+    bare = ()
+
     def __init__(self, whole_objects):
         _Tables.fill()
         self.whole_objects = whole_objects
@@ -323,10 +326,6 @@ class Scope:
         if builder is _utils._rebuild_from_type_v2:
             return self._rebuild_from_type(args)
         return builder(*args)
-
-    def takes_bare_value(self, function):
-        """Whether a stream gives this function its argument without a tuple around; members of TorchScript's enums are."""
-        return False
 
     @staticmethod
     def _enum_member(cls, args):

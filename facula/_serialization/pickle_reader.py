@@ -217,7 +217,7 @@ class PickleReader:
 
     def _reduce(self):
         args, function = self._stack.pop(), self._stack.pop()
-        given = (args,) if self._scope.takes_bare_value(function) else _arguments(args)
+        given = (args,) if isinstance(function, self._scope.bare) else _arguments(args)
         self._push(self._nesting.around(self._scope.call(function, given), args))
 
     def _new_object(self):

@@ -102,6 +102,10 @@ class ScriptClass:
             vars(owner)[name] = value
 
 
+class ScriptEnum(ScriptClass):
+    """An enum of the archive."""
+
+
 class Library:
     """Functions and classes of an archive, parsed when first named."""
 
@@ -120,7 +124,8 @@ class Library:
         folder, _, name = path.rpartition(".")
         node = self._definitions(folder).get(name)
         if isinstance(node, ast.ClassDef):
-            found = ScriptClass(path, node, self)
+            enum_class = any(isinstance(b, ast.Name) and b.id == "Enum" for b in node.bases)
+            found = (ScriptEnum if enum_class else ScriptClass)(path, node, self)
         elif isinstance(node, ast.FunctionDef):
             found = Function(path, node, self)
         else:
@@ -181,6 +186,8 @@ def _typed(value, *rest):
 class Scope(allowed.Scope):
     """Names in the pickles of an archive: its own classes, tensors, and the marks of typed lists."""
 
+    bare = (ScriptEnum,)
+
     def __init__(self, library):
         super().__init__(False)
         self._library = library
@@ -200,9 +207,6 @@ class Scope(allowed.Scope):
     def call(self, function, args):
         plain = isinstance(function, ScriptClass) and function.kind in ("NamedTuple", "Enum")
         return function(*args) if plain else super().call(function, args)
-
-    def takes_bare_value(self, function):
-        return isinstance(function, ScriptClass) and function.kind == "Enum"
 
     def build(self, obj, state, nesting):
         if not hasattr(obj, "_script_class"):
