@@ -1,0 +1,15 @@
+"""Models as files of ONNX: `export(model, args, "model.onnx")`.
+
+The model is recorded as `facula.export` records it, every op is translated to those of ONNX (`_ops`, a file per topic), and the
+file is written here, without another package. `onnx` (to look at the result) and `onnxruntime` (to run it) are used where a
+program asks for it.
+"""
+
+from . import errors
+from ._constants import OperatorExportTypes, TensorProtoDataType, TrainingMode
+from ._export import export, is_in_onnx_export
+from ._program import ONNXProgram
+from ._registered import register_custom_op_symbolic, unregister_custom_op_symbolic
+from .errors import OnnxExporterError
+
+producer_name = "facula"

@@ -1,0 +1,287 @@
+"""torch.onnx.export: the model is exported (`facula.export`), its ops translated, the graph written."""
+
+import contextlib
+import inspect
+import os
+import warnings
+from pathlib import Path
+
+from ._constants import OperatorExportTypes, TrainingMode
+from ._program import ONNXProgram
+from ._translate import Translator
+from .errors import OnnxExporterError, OnnxExporterWarning
+
+DEFAULT_OPSET, OLDEST, NEWEST = 18, 17, 21
+
+_exporting = False
+
+
+def is_in_onnx_export():
+    """Whether a model is being exported to ONNX now."""
+    return _exporting
+
+
+@contextlib.contextmanager
+def _export_mode(model, training):
+    """The mode in which the model is exported; afterwards it is as it was."""
+    global _exporting
+    before = [(m, m.training) for m in model.modules()] if hasattr(model, "modules") else []
+    if training is not None and training is not TrainingMode.PRESERVE and before:
+        model.train(training is TrainingMode.TRAINING)
+    _exporting = True
+    try:
+        yield
+    finally:
+        _exporting = False
+        for module, mode in before:
+            module.training = mode
+
+
+def _opset(asked):
+    if asked is None:
+        return DEFAULT_OPSET
+    if not isinstance(asked, int) or asked < 7:
+        raise ValueError(f"onnx.export: opset_version is a number of an opset, got {asked!r}")
+    nearest = min(max(asked, OLDEST), NEWEST)
+    if nearest != asked:
+        warnings.warn(
+            f"onnx.export: opsets {OLDEST} to {NEWEST} are written, got opset_version={asked}; the model has opset {nearest}",
+            OnnxExporterWarning,
+            stacklevel=4,
+        )
+    return nearest
+
+
+def _parameters(model, args, kwargs):
+    """Names of the arguments of forward that are given, in order."""
+    forward = getattr(model, "forward", model)
+    try:
+        bound = inspect.signature(forward).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"onnx.export: the model does not take these arguments: {error}") from None
+    names = []
+    for name, value in bound.arguments.items():
+        kind = inspect.signature(forward).parameters[name].kind
+        names += [f"{name}_{i}" for i in range(len(value))] if kind is inspect.Parameter.VAR_POSITIONAL else [name]
+    return names
+
+
+def _axes(axes, named):
+    """`{0: "batch"}`, or `[0]` with names made up, as dimensions of export."""
+    from facula.export import Dim
+
+    items = axes.items() if isinstance(axes, dict) else ((axis, None) for axis in axes)
+    result = {}
+    for axis, name in items:
+        if not isinstance(axis, int):
+            raise TypeError(f"onnx.export: dynamic_axes has numbers of axes, got {axis!r}")
+        result[axis] = named.setdefault(name, Dim(name)) if name and str(name).isidentifier() else Dim.DYNAMIC
+    return result
+
+
+def _dynamic_shapes(model, args, kwargs, dynamic_axes, input_names, output_names):
+    """`dynamic_axes` of the older exporter, which goes by names, as `dynamic_shapes`."""
+    parameters = _parameters(model, args, kwargs)
+    names = dict(zip(input_names or (), parameters))
+    unknown = [n for n in dynamic_axes if n not in names and n not in parameters and n not in (output_names or ())]
+    if unknown:
+        warnings.warn(
+            f"onnx.export: dynamic_axes names {', '.join(unknown)}, which is no input or output",
+            OnnxExporterWarning,
+            stacklevel=4,
+        )
+    named, shapes = {}, dict.fromkeys(parameters)
+    for name, axes in dynamic_axes.items():
+        parameter = names.get(name, name)
+        if parameter in shapes:
+            shapes[parameter] = _axes(axes, named)
+    return shapes
+
+
+def _dimension_names(program, dynamic_shapes):
+    """What sizes that vary are called in the program -> what the caller calls them."""
+    names = {}
+
+    def note(sizes, spec):
+        items = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
+        for axis, dim in items:
+            word = dim if isinstance(dim, str) else getattr(dim, "__name__", None)
+            if word and type(sizes[axis]) is not int:
+                names.setdefault(str(sizes[axis]), word)
+
+    inputs = [n for n in program.graph.nodes if n.op == "placeholder"]
+    by_name = {n.name: n for n in inputs}
+    user = [by_name[name] for name in program.graph_signature.user_inputs if name in by_name]
+    specs = _leaves(dynamic_shapes)
+    for node, spec in zip(user, specs):
+        if spec and hasattr(node.meta.get("val"), "shape"):
+            note(node.meta["val"].shape, spec)
+    return names
+
+
+def _leaves(spec):
+    """The parts of `dynamic_shapes` that belong to one tensor, in order."""
+    if spec is None:
+        return [None]
+    if isinstance(spec, dict) and not all(isinstance(key, int) for key in spec):
+        return [leaf for value in spec.values() for leaf in _leaves(value)]
+    if isinstance(spec, (list, tuple)) and any(isinstance(v, (dict, list, tuple)) or v is None for v in spec):
+        return [leaf for value in spec for leaf in _leaves(value)]
+    return [spec]
+
+
+def _refuse(operator_export_type, export_modules_as_functions):
+    if operator_export_type is not OperatorExportTypes.ONNX:
+        raise NotImplementedError(f"onnx.export: only ONNX's own ops are written, got {operator_export_type}")
+    if export_modules_as_functions:
+        raise NotImplementedError("onnx.export: modules are not written as functions, got export_modules_as_functions")
+
+
+def _exported(model, args, kwargs, dynamic_shapes):
+    from facula import export as capture
+    from facula import nn
+
+    if isinstance(model, capture.ExportedProgram):
+        return model
+    if not isinstance(model, nn.Module):
+        if not callable(model):
+            raise TypeError(f"onnx.export: model must be a Module or an ExportedProgram, got {type(model).__name__}")
+        model = _Callable(model)
+    return capture.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+def _Callable(function):
+    from facula import nn
+
+    class Callable(nn.Module):
+        def forward(self, *args, **kwargs):
+            return function(*args, **kwargs)
+
+    return Callable()
+
+
+def _compared(program, model, args, kwargs):
+    """Raises unless onnxruntime computes what the model computes."""
+    from facula import Tensor, no_grad, testing
+    from facula.utils import _pytree as pytree
+
+    with no_grad():
+        expected = [r for r in pytree.tree_leaves(model(*args, **kwargs)) if isinstance(r, Tensor)]
+    for i, (got, wanted) in enumerate(zip(program(*args, **kwargs), expected)):
+        testing.assert_close(got, wanted.detach(), rtol=1e-3, atol=1e-4, msg=lambda m, i=i: f"onnx.export: output {i}: {m}")
+
+
+def export(
+    model,
+    args=(),
+    f=None,
+    *,
+    kwargs=None,
+    verbose=None,
+    input_names=None,
+    output_names=None,
+    opset_version=None,
+    dynamo=True,
+    external_data=True,
+    dynamic_shapes=None,
+    custom_translation_table=None,
+    report=False,
+    optimize=True,
+    verify=False,
+    profile=False,
+    dump_exported_program=False,
+    artifacts_dir=".",
+    export_params=True,
+    keep_initializers_as_inputs=False,
+    dynamic_axes=None,
+    training=TrainingMode.EVAL,
+    operator_export_type=OperatorExportTypes.ONNX,
+    do_constant_folding=True,
+    custom_opsets=None,
+    export_modules_as_functions=False,
+    autograd_inlining=True,
+):
+    """Exports a model to ONNX.
+
+    Args:
+        model: a Module, a function of tensors, or an ExportedProgram.
+        args: its arguments, a tuple; a dict at its end holds arguments by name. They tell shapes and dtypes.
+        f: where to write: a path, or a file opened for bytes. None: nothing is written.
+        kwargs: arguments by name.
+        verbose: prints what was exported.
+        input_names, output_names: names in the file; by default those of the program.
+        opset_version: 17 to 21; default 18. Of others the nearest is written, with a warning.
+        dynamo: True returns an `ONNXProgram` and exports the model in the mode in which it is; False is the interface of the
+            older exporter, which puts the model into the mode `training` and returns None. What is written is the same.
+        external_data: models above 2 GB have their weights in a file beside, `<f>.data`.
+        dynamic_shapes: sizes that vary, as for `export.export`; their names are in the file.
+        dynamic_axes: the same by names of inputs: `{"x": {0: "batch"}}` or `{"x": [0]}`.
+        custom_translation_table: `{op: function(graph, *arguments)}`, translations of own ops, or others of known ones.
+            `graph.Relu(x)` makes a node.
+        report: writes `onnx_export_report.md` into `artifacts_dir`; `dump_exported_program` writes the program there.
+        verify: runs the model by onnxruntime and compares the results.
+        profile: accepted; the time is in the report.
+        export_params: False: without weights. `keep_initializers_as_inputs`: weights are inputs too, with these values as
+            defaults.
+        optimize, do_constant_folding, autograd_inlining: accepted; what depends on constants alone is always computed.
+        custom_opsets: `{domain: version}` of own domains.
+
+    Returns:
+        An `ONNXProgram`; None if `dynamo` is False.
+
+    Raises:
+        UnsupportedOperatorError: an op has no translation; the message names it and the line of the program.
+
+    Example:
+        >>> import facula
+        >>> model = facula.nn.Linear(4, 2)
+        >>> program = facula.onnx.export(model, (facula.ones(1, 4),), input_names=["x"], output_names=["y"])
+        >>> program.input_names, program.output_names
+        (['x'], ['y'])
+    """
+    _refuse(operator_export_type, export_modules_as_functions)
+    args, kwargs = _arguments(args, kwargs)
+    opset = _opset(opset_version)
+    with _export_mode(model, None if dynamo else training):
+        if dynamic_axes and dynamic_shapes is None and not hasattr(model, "graph_signature"):
+            dynamic_shapes = _dynamic_shapes(model, args, kwargs, dynamic_axes, input_names, output_names)
+        program = _exported(model, args, kwargs, dynamic_shapes)
+        names = _dimension_names(program, dynamic_shapes)
+        custom = dict(custom_translation_table or {})
+        graph = Translator(program, opset, input_names, output_names, names, custom).run()
+        result = ONNXProgram(graph, program, custom_opsets)
+        if verify:
+            _compared(result, program.module() if hasattr(model, "graph_signature") else model, args, kwargs)
+    if f is not None:
+        large = external_data and not hasattr(f, "write") and result.size() > 2**31 - 2**20
+        result.save(
+            f, include_initializers=export_params, keep_initializers_as_inputs=keep_initializers_as_inputs, external_data=large
+        )
+    _told(result, verbose, report or profile, dump_exported_program, artifacts_dir)
+    return result if dynamo else None
+
+
+def _arguments(args, kwargs):
+    args = tuple(args) if isinstance(args, (list, tuple)) else (args,)
+    kwargs = dict(kwargs or {})
+    if args and isinstance(args[-1], dict) and not kwargs:
+        args, kwargs = args[:-1], args[-1]
+    return args, kwargs
+
+
+def _told(program, verbose, report, dump, folder):
+    if verbose:
+        print(program)
+    folder = Path(os.fspath(folder))
+    if report:
+        ops = sorted({node[0] for node in program.graph.nodes})
+        lines = ["# Export to ONNX", "", str(program), "", f"Ops: {', '.join(ops)}", "", "```"]
+        lines += [str(program.exported_program), "```"]
+        (folder / "onnx_export_report.md").write_text("\n".join(lines) + "\n")
+    if dump:
+        from facula.export import save
+
+        save(program.exported_program, folder / "onnx_export_program.pt2")
+
+
+__all__ = ["OnnxExporterError", "export", "is_in_onnx_export"]

@@ -1,0 +1,36 @@
+"""Which function translates an ATen op. Keys are `name` or `name.overload`; the one with the overload goes first."""
+
+TABLE = {}
+
+
+def op(*names):
+    """`@op("add sub.Tensor")`: the function takes the graph and the op's arguments, and returns the op's results."""
+
+    def note(function):
+        for name in " ".join(names).split():
+            if name in TABLE:
+                raise AssertionError(f"two translations of {name}")
+            TABLE[name] = function
+        return function
+
+    return note
+
+
+def lifted(function):
+    """For ops along a dimension: a tensor without dimensions goes through as a line of one element."""
+
+    def translate(g, self, *args, **kwargs):
+        if self.rank:
+            return function(g, self, *args, **kwargs)
+        result = function(g, g.reshape(self, [1]), *args, **kwargs)
+        return tuple(g.reshape(r, []) for r in result) if isinstance(result, tuple) else g.reshape(result, [])
+
+    return translate
+
+
+def find(name, overload):
+    """The translation of an op; one that writes (`add_`) is that of the op without the underscore."""
+    keys = [f"{name}.{overload}", name]
+    if name.endswith("_") and not name.startswith("__"):
+        keys += [f"{name[:-1]}.{overload}", name[:-1]]
+    return next((TABLE[key] for key in keys if key in TABLE), None)

@@ -1,0 +1,251 @@
+"""Reductions, norms of vectors, statistics."""
+
+import builtins
+import math
+
+from .._graph import Value
+from ._table import op
+from .elementwise import floating
+
+
+def summed(g, value, dims=None, keepdim=False):
+    return g.reduce("Sum", value, dims, keepdim)
+
+
+def _dims(dim):
+    return None if dim is None or dim == [] or dim == () else dim
+
+
+@op("sum")
+def sum(g, self, dim=None, keepdim=False, dtype=None):
+    return summed(g, g.cast(self, g.dtype), _dims(dim), keepdim)
+
+
+@op("nansum")
+def nansum(g, self, dim=None, keepdim=False, dtype=None):
+    self = g.where(g.IsNaN(self), 0.0, self) if self.is_floating() else self
+    return sum(g, self, dim, keepdim)
+
+
+@op("mean")
+def mean(g, self, dim=None, keepdim=False, dtype=None):
+    return g.reduce("Mean", floating(g, self), _dims(dim), keepdim)
+
+
+@op("nanmean")
+def nanmean(g, self, dim=None, keepdim=False, dtype=None):
+    there = g.Not(g.IsNaN(self))
+    return nansum(g, self, dim, keepdim) / summed(g, g.cast(there, self.dtype), _dims(dim), keepdim)
+
+
+@op("prod")
+def prod(g, self, dim=None, keepdim=False, dtype=None):
+    return g.reduce("Prod", g.cast(self, g.dtype), _dims(dim), keepdim)
+
+
+def extreme(g, kind, self, dim=None, keepdim=False):
+    if self.dtype != "bool":
+        return g.reduce(kind, self, _dims(dim), keepdim)
+    return g.cast(g.reduce(kind, g.cast(self, "int32"), _dims(dim), keepdim), "bool")
+
+
+@op("amax")
+def amax(g, self, dim=(), keepdim=False):
+    return extreme(g, "Max", self, dim, keepdim)
+
+
+@op("amin")
+def amin(g, self, dim=(), keepdim=False):
+    return extreme(g, "Min", self, dim, keepdim)
+
+
+@op("aminmax")
+def aminmax(g, self, dim=None, keepdim=False):
+    return extreme(g, "Min", self, dim, keepdim), extreme(g, "Max", self, dim, keepdim)
+
+
+def _arg(g, onnx, self, dim, keepdim):
+    self = g.cast(self, "int32") if self.dtype == "bool" else self
+    if not self.rank:
+        return g.constant(0)
+    if dim is not None:
+        return getattr(g, onnx)(self, axis=dim, keepdims=int(keepdim))
+    flat = getattr(g, onnx)(g.reshape(self, [-1]), axis=0, keepdims=0)
+    return g.reshape(flat, [1] * self.rank) if keepdim else flat
+
+
+@op("argmax")
+def argmax(g, self, dim=None, keepdim=False):
+    return _arg(g, "ArgMax", self, dim, keepdim)
+
+
+@op("argmin")
+def argmin(g, self, dim=None, keepdim=False):
+    return _arg(g, "ArgMin", self, dim, keepdim)
+
+
+@op("max")
+def max(g, self, dim=None, keepdim=False):
+    values = extreme(g, "Max", self, dim, keepdim)
+    return values if dim is None else (values, argmax(g, self, dim, keepdim))
+
+
+@op("min")
+def min(g, self, dim=None, keepdim=False):
+    values = extreme(g, "Min", self, dim, keepdim)
+    return values if dim is None else (values, argmin(g, self, dim, keepdim))
+
+
+@op("any")
+def any(g, self, dim=None, keepdim=False):
+    return g.cast(extreme(g, "Max", g.cast(g.cast(self, "bool"), "int32"), dim, keepdim), "bool")
+
+
+@op("all")
+def all(g, self, dim=None, keepdim=False):
+    return g.cast(extreme(g, "Min", g.cast(g.cast(self, "bool"), "int32"), dim, keepdim), "bool")
+
+
+@op("count_nonzero")
+def count_nonzero(g, self, dim=None):
+    return summed(g, g.cast(g.cast(self, "bool"), "int64"), _dims(dim))
+
+
+def count(g, value, dims):
+    """How many elements are reduced, as a number or a tensor of the value's dtype."""
+    dims = range(value.rank) if dims is None else [dims] if isinstance(dims, int) else dims
+    sizes = [g.size(value, d) for d in dims]
+    if builtins.all(isinstance(s, int) for s in sizes):
+        return float(math.prod(sizes))
+    total = sizes[0] if isinstance(sizes[0], Value) else g.constant([sizes[0]])
+    for size in sizes[1:]:
+        total = total * size
+    return g.cast(g.scalar(total), value.dtype)
+
+
+def variance(g, self, dim, correction, keepdim):
+    self, dims = floating(g, self), _dims(dim)
+    middle = g.reduce("Mean", self, dims, True)
+    away = self - middle
+    number = count(g, self, dims)
+    if isinstance(number, float):
+        below = number - correction if number > correction else 0.0
+    else:
+        below = g.Max(number - float(correction), 0.0)
+    return summed(g, away * away, dims, keepdim) / below, (middle if keepdim else g.reduce("Mean", self, dims, False))
+
+
+def _correction(unbiased, correction):
+    return float((1 if unbiased else 0) if correction is None else correction)
+
+
+def _statistics():
+    for name in ("var", "std", "var_mean", "std_mean"):
+        op(name)(lambda g, self, *args, name=name, **kwargs: _statistic(g, name, self, *args, **kwargs))
+
+
+def _statistic(g, name, self, dim=None, unbiased=True, keepdim=False, correction=None):
+    if isinstance(dim, bool):  # var(self, unbiased)
+        dim, unbiased = None, dim
+    if correction is None and not isinstance(unbiased, bool):
+        unbiased, correction = True, unbiased
+    spread, middle = variance(g, self, dim, _correction(unbiased, correction), keepdim)
+    spread = g.Sqrt(spread) if name.startswith("std") else spread
+    return (spread, middle) if name.endswith("mean") else spread
+
+
+_statistics()
+
+
+@op("linalg_vector_norm")
+def linalg_vector_norm(g, x, ord=2, dim=None, keepdim=False, dtype=None):
+    x, dims = floating(g, x), _dims(dim)
+    if ord == 2:
+        return g.reduce("L2", x, dims, keepdim)
+    size = g.Abs(x)
+    if ord == 1:
+        return summed(g, size, dims, keepdim)
+    if ord in (math.inf, -math.inf):
+        return g.reduce("Max" if ord > 0 else "Min", size, dims, keepdim)
+    if ord == 0:
+        return summed(g, g.cast(g.cast(x, "bool"), x.dtype), dims, keepdim)
+    return summed(g, g.Pow(size, float(ord)), dims, keepdim) ** (1 / float(ord))
+
+
+@op("norm")
+def norm(g, self, p=2, dim=None, keepdim=False, dtype=None):
+    if isinstance(p, str):
+        if p != "fro":
+            raise NotImplementedError(f"onnx.export: norm of kind {p!r} has no translation to ONNX")
+        p = 2
+    return linalg_vector_norm(g, self, 2 if p is None else p, dim, keepdim)
+
+
+@op("linalg_norm")
+def linalg_norm(g, self, ord=None, dim=None, keepdim=False, dtype=None):
+    if ord is None or dim is None or isinstance(dim, int) or len(dim) == 1:
+        if not isinstance(ord, str) and (ord is None or self.rank == 1 or dim is not None):
+            return linalg_vector_norm(g, self, 2 if ord is None else ord, dim, keepdim)
+    return linalg_matrix_norm(g, self, "fro" if ord is None else ord, (-2, -1) if dim is None else dim, keepdim)
+
+
+@op("linalg_matrix_norm")
+def linalg_matrix_norm(g, self, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):
+    self = floating(g, self)
+    if ord == "fro":
+        return g.reduce("L2", self, dim, keepdim)
+    rows, columns = (d % self.rank for d in dim)
+    if ord in (1, -1, math.inf, -math.inf):
+        along, across = (rows, columns) if ord in (1, -1) else (columns, rows)
+        sums = summed(g, g.Abs(self), along, True)
+        result = g.reduce("Max" if ord > 0 else "Min", sums, across, True)
+        return result if keepdim else g.squeeze(result, *sorted((rows, columns)))
+    raise NotImplementedError(f"onnx.export: matrix norm of kind {ord!r} has no translation to ONNX")
+
+
+@op("dist")
+def dist(g, self, other, p=2):
+    return linalg_vector_norm(g, self - other, p)
+
+
+@op("renorm")
+def renorm(g, self, p, dim, maxnorm):
+    others = [d for d in range(self.rank) if d != dim % self.rank]
+    sizes = linalg_vector_norm(g, self, p, others, True)
+    return self * g.where(g.Greater(sizes, float(maxnorm)), float(maxnorm) / (sizes + 1e-7), g.constant(1.0, self.dtype))
+
+
+@op("logsumexp special_logsumexp")
+def logsumexp(g, self, dim, keepdim=False):
+    self = floating(g, self)
+    highest = g.reduce("Max", self, dim, True)
+    highest = g.where(g.Equal(g.Abs(highest), math.inf), 0.0, highest)
+    result = g.Log(summed(g, g.Exp(self - highest), dim, True)) + highest
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    return result if keepdim or not self.rank else g.squeeze(result, *dims)
+
+
+@op("trace")
+def trace(g, self):
+    from .shape import diagonal
+
+    return summed(g, g.cast(diagonal(g, self), g.dtype))
+
+
+@op("isin")
+def isin(g, elements, test_elements, assume_unique=False, invert=False):
+    from .elementwise import compare
+
+    elements, tests = g.tensor(elements), g.tensor(test_elements)
+    found = compare(g, "Equal", g.unsqueeze(elements, elements.rank), g.reshape(tests, [-1]))
+    result = any(g, found, elements.rank)
+    return g.Not(result) if invert else result
+
+
+@op("allclose")
+def allclose(g, self, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+    from .elementwise import isclose
+
+    return all(g, isclose(g, self, other, rtol, atol, equal_nan))
+
+

@@ -1,0 +1,157 @@
+"""What export gives: the graph, to be written to a file, or run by onnxruntime."""
+
+import os
+from pathlib import Path
+
+from . import _protobuf as pb
+from ._graph import numpy_dtype
+from .errors import OnnxExporterError
+
+_LARGEST_FILE = 2**31 - 1 - 2**20  # protobuf's limit, less room for the graph
+
+
+def _bytes(value):
+    """The elements of a constant, little-endian, in the order of their indices."""
+    if value.array is not None:
+        return memoryview(value.array.reshape(-1).view("u1")) if value.array.size else b""
+    tensor = value.exact.detach().cpu().contiguous()
+    if not tensor.numel():
+        return b""
+    if numpy_dtype(value.dtype) is None:  # NumPy has no such dtype: bits of the same width
+        module = __import__(type(tensor).__module__.split(".")[0])
+        tensor = tensor.view({1: module.int8, 2: module.int16}[tensor.element_size()])
+    return memoryview(tensor.reshape(-1).numpy().view("u1"))
+
+
+class ONNXProgram:
+    """A model as ONNX's graph.
+
+    `save(path)` writes it, `model_proto` is it as a message of the `onnx` package, and a call runs it by `onnxruntime`,
+    with the arguments that the model takes.
+    """
+
+    def __init__(self, graph, exported_program, custom_opsets=None):
+        self.graph, self.exported_program = graph, exported_program
+        self._opsets = {"": graph.opset, **{d: (custom_opsets or {}).get(d, v) for d, v in graph.domains.items()}}
+        self._session = None
+
+    def __repr__(self):
+        inputs = ", ".join(map(repr, self.graph.inputs))
+        return f"ONNXProgram(opset {self.graph.opset}, {len(self.graph.nodes)} nodes, inputs: {inputs})"
+
+    @property
+    def input_names(self):
+        return [v.name for v in self.graph.inputs]
+
+    @property
+    def output_names(self):
+        return [v.name for v in self.graph.outputs]
+
+    def _message(self, *, initializers=True, as_inputs=False, external=None):
+        """The model as pieces of bytes; `external` is `(name of the other file, list that takes what belongs into it)`."""
+        g, offset, tensors = self.graph, 0, []
+        for value in g.initializers.values() if initializers else ():
+            raw = _bytes(value)
+            if external and len(raw) >= 1024:
+                external[1].append((offset, raw))
+                tensors.append(pb.tensor(value.name, value.dtype, value.shape, (external[0], offset, len(raw))))
+                offset = -(-(offset + len(raw)) // 4096) * 4096
+            else:
+                tensors.append(pb.tensor(value.name, value.dtype, value.shape, raw))
+        inputs = [*g.inputs, *(g.initializers.values() if as_inputs or not initializers else ())]
+        info = lambda values: [pb.value_info(v.name, v.dtype, v.shape) for v in values]
+        graph = pb.graph("main_graph", self._nodes(), tensors, info(inputs), info(g.outputs), info(g.values))
+        from facula import __version__
+
+        return pb.model(graph, self._opsets, "facula", __version__)
+
+    def size(self):
+        """Bytes of the weights."""
+        return sum(len(_bytes(value)) for value in self.graph.initializers.values())
+
+    def _nodes(self):
+        for i, (op, inputs, outputs, attributes, domain, line) in enumerate(self.graph.nodes):
+            metadata = {"pkg.facula.stack_trace": line} if line else None
+            yield pb.node(op, inputs, outputs, attributes, f"{op}_{i}", domain, metadata)
+
+    def serialize(self):
+        """The whole model as bytes; models above 2 GB are written by `save` with their weights in a file beside it."""
+        message = self._message()
+        if pb.length(message) > _LARGEST_FILE:
+            raise OnnxExporterError(f"onnx.export: a model in one piece has at most 2 GB, got {pb.length(message)} bytes")
+        return b"".join(message)
+
+    @property
+    def model_proto(self):
+        """The model as `onnx.ModelProto`; needs the package `onnx`."""
+        import onnx
+
+        return onnx.load_model_from_string(self.serialize())
+
+    model = model_proto
+
+    def save(self, destination, *, include_initializers=True, keep_initializers_as_inputs=False, external_data=None):
+        """Writes the model; weights go to `<destination>.data` if `external_data`, or if the model has more than 2 GB."""
+        if hasattr(destination, "write"):
+            destination.write(self.serialize())
+            return
+        path = Path(os.fspath(destination))
+        form = {"initializers": include_initializers, "as_inputs": keep_initializers_as_inputs}
+        message = self._message(**form)
+        if external_data or pb.length(message) > _LARGEST_FILE:
+            beside = []
+            message = self._message(**form, external=(path.name + ".data", beside))
+            with open(path.with_name(path.name + ".data"), "wb") as file:
+                for offset, raw in beside:
+                    file.write(b"\0" * (offset - file.tell()))
+                    file.write(raw)
+        with open(path, "wb") as file:
+            file.writelines(message)
+
+    # running
+
+    def initialize_inference_session(self, initializer=None, **options):
+        """Makes onnxruntime's session; a call does so when it is needed."""
+        try:
+            import onnxruntime
+        except ImportError:
+            raise OnnxExporterError("ONNXProgram: running a model needs the package onnxruntime") from None
+        self._session = (initializer or onnxruntime.InferenceSession)(self.serialize(), **options)
+
+    def release(self):
+        """Lets go of the session."""
+        self._session = None
+
+    def __call__(self, *args, **kwargs):
+        from facula import Tensor, from_numpy
+        from facula.utils import _pytree as pytree
+
+        if self._session is None:
+            self.initialize_inference_session(providers=["CPUExecutionProvider"])
+        given = [a for a in pytree.tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
+        names = [i.name for i in self._session.get_inputs()]
+        if len(given) != len(names):
+            raise OnnxExporterError(f"ONNXProgram: the model takes {len(names)} tensors ({', '.join(names)}), got {len(given)}")
+        feed = {name: a.detach().cpu().numpy() for name, a in zip(names, given)}
+        return [from_numpy(r.copy()) for r in self._session.run(None, feed)]
+
+    def apply_weights(self, state_dict):
+        """Puts other weights in the place of those that the model was exported with; names are those of `state_dict()`."""
+        for name, tensor in state_dict.items():
+            value = self.graph.initializers.get(name)
+            if value is None:
+                raise OnnxExporterError(f"ONNXProgram.apply_weights: the model has no {name}")
+            if tuple(tensor.shape) != tuple(value.shape):
+                raise OnnxExporterError(
+                    f"ONNXProgram.apply_weights: {name} has the shape {list(value.shape)}, got {list(tensor.shape)}"
+                )
+            value.exact = tensor
+        self._session = None
+
+    def rename_axes(self, names):
+        """Gives sizes that vary other names: `{"s0": "batch"}`."""
+        for value in (*self.graph.inputs, *self.graph.outputs, *self.graph.values):
+            value.shape = tuple(names.get(s, s) for s in value.shape) if value.shape is not None else None
+
+    def optimize(self):
+        """The graph has no dead nodes, and what depends on constants alone is computed: there is nothing left to do."""

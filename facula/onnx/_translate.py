@@ -1,0 +1,328 @@
+"""An exported program as a graph of ONNX.
+
+Walks the nodes of `program.graph` and calls the translation of each op (`_ops`). Writes: ONNX has none, so a node that writes
+gives its tensor a new value, and with it all tensors that it is a view of (`_inverse`); other views of them are made anew when
+they are read next. What is computed from constants alone is computed here, by the op itself.
+"""
+
+import operator
+
+from . import _ops, _registered
+from ._graph import Graph, Value, numpy_dtype
+from .errors import UnsupportedOperatorError
+
+_IGNORED = frozenset(
+    """_assert_async _assert_scalar _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size
+    _functional_assert_scalar _functional_assert_async _functional_sym_constrain_range
+    _functional_sym_constrain_range_for_size record_stream""".split()
+)
+_DRAWS = frozenset(
+    "rand randn randint randperm normal bernoulli multinomial dropout empty rand_like randn_like empty_like".split()
+)
+_SIZES = {
+    operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", operator.floordiv: "Div", operator.mod: "Mod",
+    operator.neg: "Neg", operator.truediv: "Div",
+}  # fmt: skip
+
+
+def describe(value, names):
+    """dtype and sizes of the tensor that a node's `meta["val"]` tells of; sizes that vary by their names."""
+    size = lambda s: s if type(s) is int else names.get(str(s), str(s))
+    return str(value.dtype).rsplit(".", 1)[-1], tuple(size(s) for s in value.shape)
+
+
+def is_tensor(value):
+    return hasattr(value, "dtype") and hasattr(value, "shape")
+
+
+class Translator:
+    def __init__(self, program, opset, input_names=(), output_names=(), dimension_names=None, custom=None):
+        self.program, self.names, self.custom = program, dimension_names or {}, custom or {}
+        self.g = Graph(opset)
+        self.input_names, self.output_names = list(input_names or ()), list(output_names or ())
+        self.values = {}  # fx node -> Value, list of them, or what Python has
+        self.views = {}  # fx node -> (fx node that it shows, op, arguments)
+        self.versions, self.seen = {}, {}
+
+    def run(self):
+        graph = self.program.graph
+        for node in graph.nodes:
+            getattr(self, node.op)(node)
+        self._prune()
+        return self.g
+
+    # inputs and outputs
+
+    def placeholder(self, node):
+        spec = next(s for s in self.program.graph_signature.input_specs if getattr(s.arg, "name", None) == node.name)
+        value = node.meta.get("val")
+        if not is_tensor(value):
+            self.values[node] = value
+            if spec.kind.name == "USER_INPUT" and self.input_names:
+                self.input_names.pop(0)
+            return
+        dtype, shape = describe(value, self.names)
+        if spec.kind.name == "USER_INPUT":
+            name = self.input_names.pop(0) if self.input_names else node.name
+            made = Value(self.g, self.g.fresh(name), dtype, shape)
+            self.g.inputs.append(made)
+        else:
+            state = self.program.state_dict if spec.target in self.program.state_dict else self.program.constants
+            made = self.g.initializer(spec.target, state[spec.target], dtype, shape)
+        self.values[node] = made
+
+    def get_attr(self, node):
+        found = self.program.graph_module
+        for part in node.target.split("."):
+            found = getattr(found, part)
+        if is_tensor(found):
+            found = self.g.initializer(node.target, found, *describe(found, self.names))
+        self.values[node] = found
+
+    def output(self, node):
+        specs = list(getattr(self.program.graph_signature, "output_specs", ()))
+        results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        kinds = [s.kind.name for s in specs] if len(specs) == len(results) else ["USER_OUTPUT"] * len(results)
+        for result, kind in zip(results, kinds):
+            if kind == "USER_OUTPUT" and result is not None:
+                self._output(self._read(result) if hasattr(result, "op") else self.g.constant(result))
+
+    def _output(self, value):
+        g = self.g
+        value = value if isinstance(value, Value) else g.constant(value)
+        name = self.output_names.pop(0) if self.output_names else None
+        if value.name in g.initializers or value in g.inputs or value in g.outputs:
+            value = g.Identity(value)
+        if name and name != value.name:
+            self._rename(value, name if name not in g.names else g.fresh(name))
+        g.outputs.append(value)
+
+    def _rename(self, value, name):
+        for node in self.g.nodes:
+            for names in node[1:3]:
+                names[:] = [name if n == value.name else n for n in names]
+        self.g.names.discard(value.name)
+        self.g.names.add(name)
+        value.name = name
+
+    # values, views and writes
+
+    def _read(self, node):
+        """The value of a node now; a view whose base was written is made anew."""
+        if node in self.views:
+            root = self._root(node)
+            if self.seen.get(node, 0) != self.versions.get(root, 0):
+                of, name, overload, args, kwargs = self.views[node]
+                self._read(of)
+                self.values[node] = self._compute(node, name, overload, args, kwargs)
+                self.seen[node] = self.versions.get(root, 0)
+        return self.values[node]
+
+    def _root(self, node):
+        while node in self.views:
+            node = self.views[node][0]
+        return node
+
+    def _write(self, node, value):
+        root = self._root(node)
+        chain = []
+        while True:
+            chain.append((node, value))
+            if node not in self.views:
+                break
+            of, name, _, args, kwargs = self.views[node]
+            value = self._inverse(name, self._read(of), value, self._arguments(args[1:]), kwargs)
+            node = of
+        self.versions[root] = self.versions.get(root, 0) + 1
+        for written, value in chain:
+            self.values[written] = value
+            self.seen[written] = self.versions[root]
+
+    def _inverse(self, name, base, value, args, kwargs):
+        """The base after `value` was written to the view of it."""
+        g = self.g
+        g.dtype, g.shape, g.results = base.dtype, base.shape, ()
+        scatter = {"select": "select_scatter", "slice": "slice_scatter", "diagonal": "diagonal_scatter"}.get(name)
+        if scatter:
+            return _ops.find(scatter, "")(g, base, value, *args, **kwargs)
+        if name == "narrow":
+            dim, start, length = args
+            return _ops.find("slice_scatter", "")(g, base, value, dim, start, start + length)
+        if name in ("transpose", "swapaxes", "t", "mT", "adjoint", "detach", "alias"):
+            return _ops.find(name, "")(g, value, *args)
+        if name == "permute":
+            dims = [d % base.rank for d in args[0]]
+            return g.permute(value, [dims.index(d) for d in range(base.rank)])
+        if name in ("view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "view_as", "reshape_as", "_unsafe_view"):
+            return g.reshape(value, g.shape_of(base))
+        raise UnsupportedOperatorError(f"onnx.export: a write to the result of {name} has no translation to ONNX")
+
+    # ops
+
+    def call_function(self, node):
+        self.g.at(node.meta.get("stack_trace"))
+        if node.target is operator.getitem:
+            return self._getitem(node)
+        if node.target in _SIZES or not hasattr(node.target, "_schema"):
+            return self._of_sizes(node)
+        name, overload = _split(node.target)
+        if name in _IGNORED:
+            self.values[node] = None
+            return
+        result = self._compute(node, name, overload, node.args, node.kwargs)
+        if name.endswith("_") and not name.endswith("__"):
+            self._write(node.args[0], result)
+            self.views[node] = (node.args[0], "alias", "default", node.args[:1], {})
+            self.seen[node] = self.versions[self._root(node)]
+        elif name in _VIEWS and node.args and hasattr(node.args[0], "op"):
+            self.views[node] = (node.args[0], _VIEWS[name], overload, node.args, node.kwargs)
+            self.seen[node] = self.versions.get(self._root(node), 0)
+        self.values[node] = result
+
+    def _getitem(self, node):
+        of, index = node.args
+        self.values[node] = self._read(of)[index]
+        if of.op == "call_function" and of in self.views:
+            return
+        parts = _PARTS.get(_split(of.target)[0]) if hasattr(of.target, "_schema") else None
+        if parts and hasattr(of.args[0], "op"):
+            base = of.args[0]
+            self.views[node] = (base, *parts(self, of, index))
+            self.seen[node] = self.versions.get(self._root(base), 0)
+
+    def _of_sizes(self, node):
+        g = self.g
+        g.dtype, g.shape, g.results = None, None, ()
+        args = self._arguments(node.args)
+        onnx = _SIZES.get(node.target)
+        word = getattr(node.target, "__name__", str(node.target))
+        if not any(isinstance(a, Value) for a in args):
+            self.values[node] = node.target(*args)
+        elif onnx:
+            self.values[node] = getattr(g, onnx)(*(g.sizes([a]) for a in args))
+            self.values[node].shape = (1,)
+        elif word in ("sym_max", "sym_min", "max", "min"):
+            self.values[node] = getattr(g, word[-3:].capitalize())(*(g.sizes([a]) for a in args))
+        elif word in ("sym_float", "float"):
+            self.values[node] = g.cast(args[0], "float32")
+        elif word in ("eq", "ne", "lt", "le", "gt", "ge", "sym_not", "and_", "or_"):
+            self.values[node] = None  # a condition that the program checks, not a part of what it computes
+        else:
+            raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {word}")
+
+    def _arguments(self, args):
+        if isinstance(args, (list, tuple)):
+            return [self._arguments(a) for a in args]
+        return self._read(args) if hasattr(args, "op") and hasattr(args, "target") else args
+
+    def _compute(self, node, name, overload, args, kwargs):
+        g = self.g
+        args = self._arguments(list(args))
+        kwargs = {key: self._arguments(value) for key, value in kwargs.items()}
+        self._expect(node)
+        if (folded := self._folded(node, name, args, kwargs)) is not None:
+            return folded
+        own = self.custom.get(node.target) or _registered.find(node.target._schema.name, g.opset)
+        translation = own or _ops.find(name, overload)
+        if translation is None:
+            lines = (node.meta.get("stack_trace") or "").strip().splitlines()
+            where = f"\n  {lines[-1]}" if lines else ""
+            raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {node.target._schema.name}{where}")
+        result = translation(g, *args, **kwargs)
+        return self._shaped(node, result)
+
+    def _expect(self, node):
+        value = node.meta.get("val")
+        self.g.dtype = self.g.shape = None
+        self.g.results = ()
+        if is_tensor(value):
+            self.g.dtype, self.g.shape = describe(value, self.names)
+        elif isinstance(value, (list, tuple)):
+            self.g.results = tuple(describe(v, self.names) if is_tensor(v) else None for v in value)
+            first = next((r for r in self.g.results if r), None)
+            if first:
+                self.g.dtype, self.g.shape = first
+
+    def _shaped(self, node, result):
+        """Results with the dtype and the sizes that the program says they have."""
+        value = node.meta.get("val")
+        if is_tensor(value) and isinstance(result, Value):
+            return self._known(self.g.cast(result, describe(value, self.names)[0]), value)
+        if isinstance(value, (list, tuple)) and isinstance(result, (list, tuple)):
+            known = lambda one, val: self._known(one, val) if isinstance(one, Value) and is_tensor(val) else one
+            return [known(one, val) for one, val in zip(result, value)]
+        return result
+
+    def _known(self, result, value):
+        if result.name not in self.g.initializers and result not in self.g.inputs:
+            result.shape = describe(value, self.names)[1]
+        return result
+
+    def _folded(self, node, name, args, kwargs):
+        """The result of an op on constants alone, computed by it."""
+        if name.rstrip("_") in _DRAWS or not is_tensor(node.meta.get("val")) or name.endswith("_"):
+            return None
+        known = True
+
+        def plain(value):
+            nonlocal known
+            if isinstance(value, Value):
+                known = known and value.exact is not None and value.name not in self.program.state_dict
+                return value.exact
+            return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+        args, kwargs = plain(args), {key: plain(value) for key, value in kwargs.items()}
+        if not known:
+            return None
+        exact = node.target(*args, **kwargs)
+        dtype, shape = describe(exact, self.names)
+        if not shape and numpy_dtype(dtype) is not None:
+            made = self.g.constant(exact.detach().numpy(), dtype)
+        else:
+            made = self.g.initializer(node.name, exact, dtype, shape)
+        made.exact = exact
+        return made
+
+    def _prune(self):
+        """Leaves what the outputs need."""
+        needed = {v.name for v in self.g.outputs}
+        kept = []
+        for node in reversed(self.g.nodes):
+            if needed.intersection(node[2]):
+                needed.update(node[1])
+                kept.append(node)
+        self.g.nodes = kept[::-1]
+        self.g.initializers = {name: v for name, v in self.g.initializers.items() if name in needed}
+
+
+def _split(target):
+    """`add_`, `Tensor` of torch.ops.aten.add_.Tensor."""
+    name = target._schema.name.split("::")[-1]
+    return name, target._schema.overload_name or "default"
+
+
+_VIEWS = {name: name for name in (
+    """view reshape transpose swapaxes t permute expand unsqueeze squeeze select slice narrow diagonal detach alias view_as
+    reshape_as flatten unflatten _unsafe_view mT adjoint expand_as""".split()
+)}  # fmt: skip
+
+
+def _chunk_parts(translator, node, index):
+    sizes = [v.shape[_dim(node)] for v in node.meta["val"]]
+    start = sum(sizes[:index])
+    return "slice", "Tensor", (node.args[0], _dim(node), start, start + sizes[index]), {}
+
+
+def _unbound(translator, node, index):
+    return "select", "int", (node.args[0], _unbind_dim(node), index), {}
+
+
+def _dim(node):
+    return node.kwargs.get("dim", node.args[2] if len(node.args) > 2 else 0)
+
+
+def _unbind_dim(node):
+    return node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else 0)
+
+
+_PARTS = {"split": _chunk_parts, "split_with_sizes": _chunk_parts, "chunk": _chunk_parts, "unbind": _unbound}
