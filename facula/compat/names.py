@@ -66,8 +66,5 @@ ANSWERS = {
     "torch._dynamo.graph_break": None,
     "torch._dynamo.utils.is_compile_supported": False,
     "torch._utils.is_compiling": False,
-    "torch.onnx.is_in_onnx_export": False,
-    "torch.onnx.register_custom_op_symbolic": None,
-    "torch.onnx.unregister_custom_op_symbolic": None,
     "torch.profiler.kineto_available": False,
 }

@@ -13,7 +13,7 @@ REASONS = {
     "nested": ("nested tensors are not supported", "padded tensors with a mask"),
     "script": ("TorchScript programs are neither compiled nor run", "the Python program itself"),
     "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
-    "onnx": ("models are not exported to ONNX", None),
+    "onnx": ("this part of PyTorch's exporters is not here", "onnx.export, and its custom_translation_table"),
     "processes": ("this part of distributed is not there yet", None),
     "launcher": ("Facula's launcher is made of other parts", "distributed.run, or launcher.api.elastic_launch"),
     "recorder": ("PyTorch's own program reads the files", "FACULA_FLIGHT_RECORDER and PyTorch's fr_trace"),
@@ -315,12 +315,7 @@ NAMES = {
         "torch.utils._sympy": "",
     },
     "onnx": {
-        "torch.onnx": """
-            ExportableModule InputObserver ONNXProgram OnnxExporterError OperatorExportTypes TensorProtoDataType
-            TrainingMode export
-            """,
-        "torch.onnx.errors": "OnnxExporterWarning SymbolicValueError UnsupportedOperatorError",
-        "torch.onnx.operators": "reshape_from_tensor_shape shape_as_tensor",
+        "torch.onnx": "ExportableModule InputObserver",
         "torch.onnx.ops": "aten_decompositions attention rotary_embedding symbolic symbolic_multi_out",
         "torch.onnx.symbolic_helper": """
             _get_const _get_tensor_rank _get_tensor_sizes _is_none _is_tensor _is_value _maybe_get_scalar

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ._constants import OperatorExportTypes, TrainingMode
 from ._program import ONNXProgram
-from ._translate import Translator
+from ._translate import Translator, known_of
 from .errors import OnnxExporterError, OnnxExporterWarning
 
 DEFAULT_OPSET, OLDEST, NEWEST = 18, 17, 21
@@ -110,12 +110,13 @@ def _dimension_names(program, dynamic_shapes):
                 names.setdefault(str(sizes[axis]), word)
 
     inputs = [n for n in program.graph.nodes if n.op == "placeholder"]
-    by_name = {n.name: n for n in inputs}
+    by_name = {word: n for n in inputs for word in (n.name, n.target)}
     user = [by_name[name] for name in program.graph_signature.user_inputs if name in by_name]
     specs = _leaves(dynamic_shapes)
     for node, spec in zip(user, specs):
-        if spec and hasattr(node.meta.get("val"), "shape"):
-            note(node.meta["val"].shape, spec)
+        known = known_of(node)
+        if spec and hasattr(known, "shape"):
+            note(known.shape, spec)
     return names
 
 

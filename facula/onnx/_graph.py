@@ -14,7 +14,8 @@ _INDICES = frozenset("Shape Size NonZero ArgMax ArgMin".split())
 _SAME_SHAPE = frozenset(
     """Abs Neg Exp Log Sqrt Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh Tanh Erf Sigmoid Relu Floor Ceil Round Sign
     Reciprocal Not IsNaN IsInf Cast Clip Elu Selu Celu LeakyRelu Softplus Softsign HardSigmoid HardSwish Mish Gelu Identity
-    Softmax LogSoftmax CumSum Trilu BitwiseNot Dropout RandomUniformLike RandomNormalLike Bernoulli ThresholdedRelu Shrink ScatterElements ScatterND""".split()
+    Softmax LogSoftmax CumSum Trilu BitwiseNot Dropout RandomUniformLike RandomNormalLike Bernoulli
+    ThresholdedRelu Shrink ScatterElements ScatterND""".split()
 )
 _BROADCAST = frozenset(
     """Add Sub Mul Div Pow Mod Equal Less Greater LessOrEqual GreaterOrEqual And Or Xor BitwiseAnd BitwiseOr BitwiseXor Min Max

@@ -35,6 +35,23 @@ def is_tensor(value):
     return hasattr(value, "dtype") and hasattr(value, "shape")
 
 
+class _Known:
+    """dtype and sizes of a tensor of the program."""
+
+    def __init__(self, dtype, shape):
+        self.dtype, self.shape = dtype, shape
+
+
+def known_of(node):
+    """What the program says of a node's result: something with dtype and shape, a list of such, a size, or None."""
+    if "val" in node.meta:
+        return node.meta["val"]
+    facts = node.meta.get("tensor_meta")
+    if isinstance(facts, tuple):
+        return _Known(*facts[:2])
+    return [_Known(*f[:2]) if f is not None else None for f in facts] if facts is not None else None
+
+
 class Translator:
     def __init__(self, program, opset, input_names=(), output_names=(), dimension_names=None, custom=None):
         self.program, self.names, self.custom = program, dimension_names or {}, custom or {}
@@ -54,8 +71,9 @@ class Translator:
     # inputs and outputs
 
     def placeholder(self, node):
-        spec = next(s for s in self.program.graph_signature.input_specs if getattr(s.arg, "name", None) == node.name)
-        value = node.meta.get("val")
+        names = (node.name, node.target)
+        spec = next(s for s in self.program.graph_signature.input_specs if getattr(s.arg, "name", None) in names)
+        value = known_of(node)
         if not is_tensor(value):
             self.values[node] = value
             if spec.kind.name == "USER_INPUT" and self.input_names:
@@ -163,7 +181,7 @@ class Translator:
         self.g.at(node.meta.get("stack_trace"))
         if node.target is operator.getitem:
             return self._getitem(node)
-        if node.target in _SIZES or not hasattr(node.target, "_schema"):
+        if node.target in _SIZES or not _is_op(node.target):
             return self._of_sizes(node)
         name, overload = _split(node.target)
         if name in _IGNORED:
@@ -184,7 +202,7 @@ class Translator:
         self.values[node] = self._read(of)[index]
         if of.op == "call_function" and of in self.views:
             return
-        parts = _PARTS.get(_split(of.target)[0]) if hasattr(of.target, "_schema") else None
+        parts = _PARTS.get(_split(of.target)[0]) if _is_op(of.target) else None
         if parts and hasattr(of.args[0], "op"):
             base = of.args[0]
             self.views[node] = (base, *parts(self, of, index))
@@ -222,17 +240,17 @@ class Translator:
         self._expect(node)
         if (folded := self._folded(node, name, args, kwargs)) is not None:
             return folded
-        own = self.custom.get(node.target) or _registered.find(node.target._schema.name, g.opset)
+        own = self.custom.get(node.target) or _registered.find(node.target.name().partition(".")[0], g.opset)
         translation = own or _ops.find(name, overload)
         if translation is None:
             lines = (node.meta.get("stack_trace") or "").strip().splitlines()
             where = f"\n  {lines[-1]}" if lines else ""
-            raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {node.target._schema.name}{where}")
+            raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {node.target.name()}{where}")
         result = translation(g, *args, **kwargs)
         return self._shaped(node, result)
 
     def _expect(self, node):
-        value = node.meta.get("val")
+        value = known_of(node)
         self.g.dtype = self.g.shape = None
         self.g.results = ()
         if is_tensor(value):
@@ -245,7 +263,7 @@ class Translator:
 
     def _shaped(self, node, result):
         """Results with the dtype and the sizes that the program says they have."""
-        value = node.meta.get("val")
+        value = known_of(node)
         if is_tensor(value) and isinstance(result, Value):
             return self._known(self.g.cast(result, describe(value, self.names)[0]), value)
         if isinstance(value, (list, tuple)) and isinstance(result, (list, tuple)):
@@ -260,7 +278,7 @@ class Translator:
 
     def _folded(self, node, name, args, kwargs):
         """The result of an op on constants alone, computed by it."""
-        if name.rstrip("_") in _DRAWS or not is_tensor(node.meta.get("val")) or name.endswith("_"):
+        if name.rstrip("_") in _DRAWS or not is_tensor(known_of(node)) or name.endswith("_"):
             return None
         known = True
 
@@ -297,8 +315,12 @@ class Translator:
 
 def _split(target):
     """`add_`, `Tensor` of torch.ops.aten.add_.Tensor."""
-    name = target._schema.name.split("::")[-1]
-    return name, target._schema.overload_name or "default"
+    name, _, overload = target.name().rpartition("::")[2].partition(".")
+    return name, overload or "default"
+
+
+def _is_op(target):
+    return hasattr(target, "overloadpacket")
 
 
 _VIEWS = {name: name for name in (
@@ -308,7 +330,7 @@ _VIEWS = {name: name for name in (
 
 
 def _chunk_parts(translator, node, index):
-    sizes = [v.shape[_dim(node)] for v in node.meta["val"]]
+    sizes = [v.shape[_dim(node)] for v in known_of(node)]
     start = sum(sizes[:index])
     return "slice", "Tensor", (node.args[0], _dim(node), start, start + sizes[index]), {}
 

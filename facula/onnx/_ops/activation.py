@@ -158,7 +158,7 @@ def _along(g, make, self, dim):
 @op("feature_dropout alpha_dropout feature_alpha_dropout")
 def special_dropout(g, input, p=0.5, train=False):
     if train and p:
-        raise NotImplementedError(f"onnx.export: dropout of channels and alpha dropout are not translated while training, p={p}")
+        raise NotImplementedError(f"onnx.export: dropout of channels or alpha dropout has no translation while training, p={p}")
     return input
 
 
