@@ -54,6 +54,7 @@ class ZipReader:
         return name in self._entries
 
     def names(self):
+        """All records, in the order of the archive."""
         return list(self._entries)
 
     def entry(self, name):

@@ -14,6 +14,7 @@ _HELP = (
 
 
 def _refuse(self, *args, **kwargs):
+    """Raises TypeError: the arguments of a node are replaced, not changed."""
     raise TypeError(_HELP.format(name=type(self).__name__))
 
 

@@ -41,10 +41,12 @@ class ONNXProgram:
 
     @property
     def input_names(self):
+        """What the inputs are called in the file."""
         return [v.name for v in self.graph.inputs]
 
     @property
     def output_names(self):
+        """What the outputs are called in the file."""
         return [v.name for v in self.graph.outputs]
 
     def _message(self, *, initializers=True, as_inputs=False, external=None):

@@ -75,12 +75,14 @@ class ScriptClass:
         return builtins.ScriptObject(self)
 
     def bound(self, owner, name):
+        """The method `name` of an instance."""
         function = self.methods.get(name)
         if function is None:
             raise ScriptError(f"{self.name} has no method {name}")
         return lambda *args, **kwargs: function(owner, *args, **kwargs)
 
     def attribute(self, owner, name):
+        """What `owner.name` is: a constant, an attribute, or a method."""
         if name in self.constants:
             return self.constants[name]
         found = vars(owner).get(name, self)
@@ -94,6 +96,7 @@ class ScriptClass:
         return found
 
     def set_attribute(self, owner, name, value):
+        """Sets an attribute that the class declares; no other one."""
         if name not in self.fields or name.startswith("__"):
             raise ScriptError(f"{self.name} has no attribute {name} that can be set")
         if isinstance(owner, facula.nn.Module):
@@ -261,6 +264,7 @@ class Archive(checkpoint.Checkpoint):
             self._records = records
 
     def extra(self, name):
+        """The bytes of an extra file of this name, or None."""
         record = f"extra/{name}"
         return self._records.read(record) if record in self._records else None
 

@@ -25,6 +25,7 @@ CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 
 
 def dtype_of(number):
+    """The dtype of a number of TorchScript; None and dtypes stay."""
     if number is None or isinstance(number, facula.dtype):
         return number
     if not isinstance(number, int) or not 0 <= number < len(DTYPES) or DTYPES[number] is None:
@@ -87,12 +88,14 @@ def attribute(owner, name):
 
 
 def set_attribute(owner, name, value):
+    """`owner.name = value`, of modules and objects of the archive."""
     if not hasattr(owner, "_script_class"):
         raise ScriptError(f"{type(owner).__name__} has no attribute {name} that can be set")
     owner._script_class.set_attribute(owner, name, value)
 
 
 def method(owner, name):
+    """The method `name` of a module, of an object of the archive or of a tensor."""
     if hasattr(owner, "_script_class"):
         return owner._script_class.bound(owner, name)
     if isinstance(owner, Tensor):
@@ -101,6 +104,7 @@ def method(owner, name):
 
 
 def callable_here(value):
+    """Whether a program may call the value: functions and classes of the archive, ops, and the names in `NAMES`."""
     from .archive import ScriptClass
     from .walker import Function
 

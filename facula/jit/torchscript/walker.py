@@ -85,6 +85,7 @@ class Compiler:
     # statements
 
     def block(self, statements):
+        """Statements one after another, as one closure."""
         steps = [self.statement(s) for s in statements if not isinstance(s, ast.Pass)]
         if len(steps) == 1:
             return steps[0]
@@ -99,6 +100,7 @@ class Compiler:
         return run
 
     def statement(self, node):
+        """The closure of a statement."""
         maker = getattr(self, f"_do_{type(node).__name__}", None)
         if maker is None:
             self._refuse(node, f"TorchScript has no {type(node).__name__} statement")
@@ -202,6 +204,7 @@ class Compiler:
     # expressions
 
     def expression(self, node):
+        """The closure of an expression."""
         maker = getattr(self, f"_get_{type(node).__name__}", None)
         if maker is None:
             self._refuse(node, f"TorchScript has no {type(node).__name__}")
