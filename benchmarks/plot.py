@@ -36,7 +36,7 @@ def cases_of(data: dict) -> list[Case]:
     """The cases of one result file, whichever benchmark wrote it; without those that have no ratio."""
     rows = data.get("rows") or data.get("cases")
     if isinstance(rows, list):
-        cases = [Case(name_of(row), row["ratio"], row.get("target")) for row in rows]
+        cases = [Case(name_of(row), row["ratio"], row.get("target")) for row in rows if "ratio" in row]
     else:
         table = data.get("nanoseconds", data)
         timed = [(name, t) for name, t in table.items() if isinstance(t, dict) and {"torch", "facula"} <= t.keys()]

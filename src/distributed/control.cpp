@@ -68,7 +68,8 @@ bool is_busy(const std::string& who) {
   return state == 'R' || state == 'S' || state == 'D';
 }
 
-/// Runs `f` on a thread of its own; whether it was done in time, or later while there is `hope`. It may go on for longer.
+/// Runs `f` on a thread of its own; whether it was done in time, or later while there is `hope`. It may go on for
+/// longer.
 bool within(double seconds, std::function<void()> f, const std::function<bool()>& hope = {}) {
   auto done = std::make_shared<std::promise<void>>();
   auto result = done->get_future();

@@ -79,7 +79,8 @@ class World : public std::enable_shared_from_this<World> {
   void drop_group(const std::shared_ptr<Group>& group);
 
   std::shared_ptr<Operation> submit(const std::shared_ptr<Group>& group, Call call);
-  /// What is submitted to the group from the first call to the second is started together, where that makes a difference.
+  /// What is submitted to the group from the first call to the second is started together, where that makes a
+  /// difference.
   void begin_batch(Group& group);
   void end_batch(Group& group);
   /// Submits it and waits.
