@@ -80,9 +80,13 @@ inline std::string printable(PyObject* text) {
   return {PyBytes_AS_STRING(bytes.get()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.get()))};
 }
 
+/// The interpreter lock; a thread that comes when the interpreter has ended stays there (lock.cpp).
+PyGILState_STATE take_lock();
+void take_lock_back(PyThreadState* state);
+
 class WithLock {
  public:
-  WithLock() : state_(PyGILState_Ensure()) {}
+  WithLock() : state_(take_lock()) {}
   ~WithLock() { PyGILState_Release(state_); }
 
  private:
@@ -92,7 +96,7 @@ class WithLock {
 class WithoutLock {
  public:
   WithoutLock() : state_(PyEval_SaveThread()) {}
-  ~WithoutLock() { PyEval_RestoreThread(state_); }
+  ~WithoutLock() { take_lock_back(state_); }
 
  private:
   PyThreadState* state_;

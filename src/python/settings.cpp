@@ -51,7 +51,7 @@ void issue_warning(const char* text) {
 }
 
 void* save_lock() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
-void restore_lock(void* state) { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); }
+void restore_lock(void* state) { take_lock_back(static_cast<PyThreadState*>(state)); }
 
 PyMethodDef functions[] = {
     {"get_default_dtype", get_default, METH_NOARGS,
