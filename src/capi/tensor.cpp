@@ -1,0 +1,236 @@
+// Errors, settings and tensors of the C interface.
+#include "autograd/engine.h"
+#include "capi/capi.h"
+#include "core/backend.h"
+#include "core/parallel.h"
+#include "functions.h"
+
+#ifndef FACULA_VERSION
+#define FACULA_VERSION "0.1.0"
+#endif
+
+namespace facula::capi {
+namespace {
+
+thread_local std::string error_text;
+
+constexpr fc_status kStatus[] = {FC_RUNTIME,       FC_VALUE,     FC_TYPE,      FC_INDEX,  FC_NOT_IMPLEMENTED,
+                                 FC_OUT_OF_MEMORY, FC_ATTRIBUTE, FC_ASSERTION, FC_LINALG, FC_BUFFER};
+
+fc_status noted(fc_status status, const char* text) noexcept {
+  try {
+    error_text = text;
+  } catch (...) {
+    error_text.clear();  // no memory even for the text
+  }
+  return status;
+}
+
+constexpr int32_t kMostDims = 64;  // of the core's tensors
+
+/// A contiguous copy of all elements on the CPU.
+Tensor on_cpu(const Tensor& t) {
+  const GradMode guard(false);
+  settle_layout(t);
+  return contiguous(_to_device(t, kCPU, t.dtype()));
+}
+
+void check_bytes(const Tensor& t, size_t bytes, const char* what) {
+  const auto wanted = static_cast<size_t>(t.numel() * t.item_size());
+  FACULA_CHECK(bytes == wanted, ErrorKind::Value, what, ": the tensor has ", wanted, " bytes, got ", bytes);
+}
+
+}  // namespace
+
+fc_status caught() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return noted(kStatus[static_cast<size_t>(error.kind())], error.what());
+  } catch (const std::bad_alloc&) {
+    return noted(FC_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return noted(FC_INTERNAL, error.what());
+  } catch (...) {
+    return noted(FC_INTERNAL, "an exception of unknown kind");
+  }
+}
+
+Tensor borrow(fc_tensor t, const char* what) {
+  FACULA_CHECK(t, ErrorKind::Value, what, ": the tensor is NULL");
+  return Tensor::share(impl(t));
+}
+
+IntList sizes_of(const int64_t* sizes, int32_t dims, const char* what) {
+  FACULA_CHECK(dims >= 0 && dims <= kMostDims && (sizes || dims == 0), ErrorKind::Value, what, ": ", dims,
+               " dimensions; 0 to ", kMostDims, " are possible");
+  for (int32_t i = 0; i < dims; ++i)
+    FACULA_CHECK(sizes[i] >= 0, ErrorKind::Value, what, ": dimension ", i, " has the size ", sizes[i]);
+  return {sizes, static_cast<size_t>(dims)};
+}
+
+DType dtype_of(int64_t number, const char* what) {
+  FACULA_CHECK(number >= 0 && number < kDTypes, ErrorKind::Value, what, ": no dtype has the number ", number);
+  return static_cast<DType>(number);
+}
+
+Device device_of(const char* text) { return text ? parse_device(text) : kCPU; }
+
+}  // namespace facula::capi
+
+using namespace facula;
+using namespace facula::capi;
+
+extern "C" {
+
+const char* fc_error_text(void) { return error_text.c_str(); }
+const char* fc_version(void) { return FACULA_VERSION; }
+int32_t fc_abi_version(void) { return FC_ABI_VERSION; }
+int32_t fc_num_threads(void) { return num_threads(); }
+
+fc_status fc_set_num_threads(int32_t count) {
+  return guarded([&] {
+    FACULA_CHECK(count > 0, ErrorKind::Value, "fc_set_num_threads: expected a positive number, got ", count);
+    set_num_threads(count);
+  });
+}
+
+int32_t fc_device_count(const char* type) {
+  int32_t count = 0;
+  guarded([&] {
+    const DeviceType kind = device_of(type).type;
+    if (!has_backend(kind)) return;
+    const auto ask = backend_of(kind).count;
+    count = ask ? ask() : 1;
+  });
+  return count;
+}
+
+const char* fc_dtype_name(fc_dtype dtype) {
+  return dtype >= 0 && dtype < kDTypes ? kDTypeInfo[dtype].name.data() : nullptr;
+}
+size_t fc_dtype_size(fc_dtype dtype) { return dtype >= 0 && dtype < kDTypes ? kDTypeInfo[dtype].size : 0; }
+
+fc_status fc_tensor_empty(const int64_t* sizes, int32_t dims, fc_dtype dtype, const char* device, fc_tensor* out) {
+  return guarded([&] {
+    *out = give(empty(sizes_of(sizes, dims, "fc_tensor_empty"), dtype_of(dtype, "fc_tensor_empty"), device_of(device)));
+  });
+}
+
+fc_status fc_tensor_copy_of(const void* data, size_t bytes, const int64_t* sizes, int32_t dims, fc_dtype dtype,
+                            fc_tensor* out) {
+  return guarded([&] {
+    const Tensor made = empty(sizes_of(sizes, dims, "fc_tensor_copy_of"), dtype_of(dtype, "fc_tensor_copy_of"));
+    check_bytes(made, bytes, "fc_tensor_copy_of");
+    FACULA_CHECK(data || bytes == 0, ErrorKind::Value, "fc_tensor_copy_of: the data are NULL");
+    if (bytes) std::memcpy(made.data(), data, bytes);
+    *out = give(made);
+  });
+}
+
+fc_status fc_tensor_wrap(void* data, size_t bytes, const int64_t* sizes, const int64_t* strides, int32_t dims,
+                         fc_dtype dtype, void (*release)(void* context), void* context, fc_tensor* out) {
+  return guarded([&] {
+    struct Owner {
+      void (*release)(void*);
+      void* context;
+    };
+    const IntList shape = sizes_of(sizes, dims, "fc_tensor_wrap");
+    const DType kind = dtype_of(dtype, "fc_tensor_wrap");
+    std::vector<int64_t> steps(static_cast<size_t>(dims));
+    int64_t step = 1;
+    for (int32_t i = dims - 1; i >= 0; --i) {
+      steps[static_cast<size_t>(i)] = strides ? strides[i] : step;
+      FACULA_CHECK(!__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step), ErrorKind::Value,
+                   "fc_tensor_wrap: a tensor of these sizes has too many elements");
+    }
+    const auto done = [](Storage* s) {
+      const std::unique_ptr<Owner> owner(static_cast<Owner*>(s->context));
+      if (owner->release) owner->release(owner->context);
+    };
+    // until the tensor stands, an error must leave the memory with the caller
+    auto owner = std::make_unique<Owner>(Owner{nullptr, context});
+    auto storage = Ref<Storage>::adopt(borrow_storage(data, bytes, kCPU, done, owner.get()));
+    Owner* const kept = owner.release();
+    const Tensor made = tensor_on_storage(storage.get(), kind, 0, shape, IntList(steps), "fc_tensor_wrap");
+    kept->release = release;
+    *out = give(made);
+  });
+}
+
+fc_tensor fc_tensor_retain(fc_tensor tensor) {
+  if (tensor) retain(impl(tensor));
+  return tensor;
+}
+void fc_tensor_release(fc_tensor tensor) {
+  if (tensor) release(impl(tensor));
+}
+
+int32_t fc_tensor_dims(fc_tensor tensor) { return tensor ? impl(tensor)->ndim : 0; }
+
+int64_t fc_tensor_size(fc_tensor tensor, int32_t dim) {
+  const int32_t dims = fc_tensor_dims(tensor);
+  dim = dim < 0 ? dim + dims : dim;
+  return dim >= 0 && dim < dims ? impl(tensor)->sizes()[static_cast<size_t>(dim)] : -1;
+}
+
+int64_t fc_tensor_stride(fc_tensor tensor, int32_t dim) {
+  const int32_t dims = fc_tensor_dims(tensor);
+  dim = dim < 0 ? dim + dims : dim;
+  if (dim < 0 || dim >= dims || guarded([&] { settle_layout(borrow(tensor, "fc_tensor_stride")); }) != FC_OK) return -1;
+  return impl(tensor)->strides()[static_cast<size_t>(dim)];
+}
+
+int64_t fc_tensor_numel(fc_tensor tensor) { return tensor ? impl(tensor)->numel : 0; }
+fc_dtype fc_tensor_dtype(fc_tensor tensor) { return static_cast<fc_dtype>(tensor ? impl(tensor)->dtype : DType::Bool); }
+
+fc_status fc_tensor_device(fc_tensor tensor, char* text, size_t room) {
+  return guarded([&] {
+    const std::string name = to_string(borrow(tensor, "fc_tensor_device").device());
+    FACULA_CHECK(room > name.size(), ErrorKind::Value, "fc_tensor_device: ", name.size() + 1, " bytes are needed, got ",
+                 room);
+    std::memcpy(text, name.c_str(), name.size() + 1);
+  });
+}
+
+bool fc_tensor_is_contiguous(fc_tensor tensor) {
+  return tensor && guarded([&] { settle_layout(borrow(tensor, "")); }) == FC_OK && (impl(tensor)->flags & kContiguous);
+}
+
+fc_status fc_tensor_data(fc_tensor tensor, void** out) {
+  return guarded([&] {
+    const Tensor t = borrow(tensor, "fc_tensor_data");
+    FACULA_CHECK(t.device().is_cpu(), ErrorKind::Type, "fc_tensor_data: the tensor must be on the CPU, got ", t.device());
+    settle_layout(t);
+    expose_address(t.storage());
+    *out = t.data();
+  });
+}
+
+fc_status fc_tensor_read(fc_tensor tensor, void* to, size_t bytes) {
+  return guarded([&] {
+    const Tensor t = borrow(tensor, "fc_tensor_read");
+    check_bytes(t, bytes, "fc_tensor_read");
+    const Tensor copy = on_cpu(t);
+    if (bytes) std::memcpy(to, copy.data(), bytes);
+  });
+}
+
+fc_status fc_tensor_write(fc_tensor tensor, const void* from, size_t bytes) {
+  return guarded([&] {
+    const Tensor t = borrow(tensor, "fc_tensor_write");
+    check_bytes(t, bytes, "fc_tensor_write");
+    const Tensor source = empty(t.sizes(), t.dtype());
+    if (bytes) std::memcpy(source.data(), from, bytes);
+    copy_(t, source);
+  });
+}
+
+fc_status fc_tensor_item_int(fc_tensor tensor, int64_t* out) {
+  return guarded([&] { *out = borrow(tensor, "fc_tensor_item_int").item().to<int64_t>(); });
+}
+fc_status fc_tensor_item_float(fc_tensor tensor, double* out) {
+  return guarded([&] { *out = borrow(tensor, "fc_tensor_item_float").item().to<double>(); });
+}
+
+}  // extern "C"
