@@ -1,13 +1,15 @@
 /* Facula from C, and from whatever calls C.
  *
- * - Handles are pointers to things that count their owners. What a function gives through `out` belongs to the caller, who gives
- *   it back by fc_*_release; arguments are borrowed for the call. Releasing NULL does nothing.
- * - Functions return FC_OK or the kind of an error, whose text fc_error_text() gives until this thread's next error. After an
- *   error nothing was written through `out`.
- * - Ops are called by name through one function, fc_call, with values in the order of the op's arguments; fc_op_* tell what they
- *   are, and `schema.json` beside this file tells it of all, for those who generate functions in their own language.
- * - Any thread may call. A tensor may be read by several at once; who writes to one sees to it that nobody reads meanwhile.
- * - The library runs no Python. A new version may add functions and fields at the end of enumerations, and takes none away.
+ * - Handles are pointers to things that count their owners. What a function gives through `out` belongs to the caller,
+ *   who gives it back by fc_*_release; arguments are borrowed for the call. Releasing NULL does nothing.
+ * - Functions return FC_OK or the kind of an error, whose text fc_error_text() gives until this thread's next error.
+ *   After an error nothing was written through `out`.
+ * - Ops are called by name through one function, fc_call, with values in the order of the op's arguments; fc_op_* tell
+ *   what they are, for those who generate functions in their own language.
+ * - Any thread may call. A tensor may be read by several at once; who writes to one sees to it that nobody reads
+ *   meanwhile.
+ * - The library runs no Python. A new version may add functions and fields at the end of enumerations, and takes none
+ *   away.
  */
 #ifndef FACULA_H
 #define FACULA_H
@@ -31,8 +33,8 @@ extern "C" {
 typedef enum fc_status {
   FC_OK = 0,
   FC_RUNTIME = 1,
-  FC_VALUE = 2,  /* an argument's value */
-  FC_TYPE = 3,   /* an argument's kind or dtype */
+  FC_VALUE = 2, /* an argument's value */
+  FC_TYPE = 3,  /* an argument's kind or dtype */
   FC_INDEX = 4,
   FC_NOT_IMPLEMENTED = 5,
   FC_OUT_OF_MEMORY = 6,
@@ -66,7 +68,12 @@ typedef enum fc_dtype {
   FC_FLOAT8_E5M2FNUZ
 } fc_dtype;
 
-typedef enum fc_memory_format { FC_CONTIGUOUS = 0, FC_PRESERVE, FC_CHANNELS_LAST, FC_CHANNELS_LAST_3D } fc_memory_format;
+typedef enum fc_memory_format {
+  FC_CONTIGUOUS = 0,
+  FC_PRESERVE,
+  FC_CHANNELS_LAST,
+  FC_CHANNELS_LAST_3D
+} fc_memory_format;
 
 typedef struct fc_tensor_s* fc_tensor;
 typedef struct fc_generator_s* fc_generator;
@@ -118,9 +125,9 @@ FC_API void fc_value_release(fc_value* value);
 
 /* ---- errors, version, threads ---- */
 
-FC_API const char* fc_error_text(void);     /* of this thread's last error; "" before the first */
-FC_API const char* fc_version(void);        /* "0.1.0" */
-FC_API int32_t fc_abi_version(void);        /* FC_ABI_VERSION of the library */
+FC_API const char* fc_error_text(void); /* of this thread's last error; "" before the first */
+FC_API const char* fc_version(void);    /* "0.1.0" */
+FC_API int32_t fc_abi_version(void);    /* FC_ABI_VERSION of the library */
 FC_API int32_t fc_num_threads(void);
 FC_API fc_status fc_set_num_threads(int32_t count);
 FC_API int32_t fc_device_count(const char* type); /* "cpu": 1, "cuda"; 0 where the type has none or is unknown */
@@ -130,13 +137,16 @@ FC_API size_t fc_dtype_size(fc_dtype dtype);      /* bytes of an element; 0 for 
 /* ---- tensors ---- */
 
 /* Elements are not set. `device` NULL: the CPU. */
-FC_API fc_status fc_tensor_empty(const int64_t* sizes, int32_t dims, fc_dtype dtype, const char* device, fc_tensor* out);
+FC_API fc_status fc_tensor_empty(const int64_t* sizes, int32_t dims, fc_dtype dtype, const char* device,
+                                 fc_tensor* out);
 /* A copy of contiguous elements; `bytes` must be what shape and dtype need. */
-FC_API fc_status fc_tensor_copy_of(const void* data, size_t bytes, const int64_t* sizes, int32_t dims, fc_dtype dtype, fc_tensor* out);
-/* A tensor over memory of the caller, which must stay until `release` (may be NULL) is called with `context`. `strides` count
+FC_API fc_status fc_tensor_copy_of(const void* data, size_t bytes, const int64_t* sizes, int32_t dims, fc_dtype dtype,
+                                   fc_tensor* out);
+/* A tensor over memory of the caller, which must stay until `release` (may be NULL) is called with `context`. `strides`
+ * count
  * elements; NULL: contiguous. */
-FC_API fc_status fc_tensor_wrap(void* data, size_t bytes, const int64_t* sizes, const int64_t* strides, int32_t dims, fc_dtype dtype,
-                                void (*release)(void* context), void* context, fc_tensor* out);
+FC_API fc_status fc_tensor_wrap(void* data, size_t bytes, const int64_t* sizes, const int64_t* strides, int32_t dims,
+                                fc_dtype dtype, void (*release)(void* context), void* context, fc_tensor* out);
 FC_API fc_tensor fc_tensor_retain(fc_tensor tensor); /* one more owner; the same handle */
 FC_API void fc_tensor_release(fc_tensor tensor);
 
@@ -147,7 +157,8 @@ FC_API int64_t fc_tensor_numel(fc_tensor tensor);
 FC_API fc_dtype fc_tensor_dtype(fc_tensor tensor);
 FC_API fc_status fc_tensor_device(fc_tensor tensor, char* text, size_t room); /* "cuda:0" and an ending zero */
 FC_API bool fc_tensor_is_contiguous(fc_tensor tensor);
-/* The first element, on the CPU; who writes there is not seen by the gradients. Until the tensor is released or resized. */
+/* The first element, on the CPU; who writes there is not seen by the gradients. Until the tensor is released or
+ * resized. */
 FC_API fc_status fc_tensor_data(fc_tensor tensor, void** out);
 /* All elements, row by row, from any device; `bytes` must be numel times the size of an element. */
 FC_API fc_status fc_tensor_read(fc_tensor tensor, void* to, size_t bytes);
@@ -160,7 +171,8 @@ FC_API fc_status fc_tensor_item_float(fc_tensor tensor, double* out);
 
 FC_API size_t fc_op_count(void);
 FC_API fc_op fc_op_at(size_t index); /* NULL past the end */
-/* "add.Tensor", "relu_", "max.dim"; also PyTorch's name where it differs. NULL: there is none. */
+/* "max.dim", "add" (or "add.default"), "relu_", "add.default.out"; also PyTorch's name where it differs. NULL:
+ * there is none. */
 FC_API fc_op fc_op_find(const char* name);
 FC_API const char* fc_op_name(fc_op op);
 FC_API const char* fc_op_signature(fc_op op); /* "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor" */
@@ -168,7 +180,8 @@ FC_API int32_t fc_op_argument_count(fc_op op);
 FC_API const char* fc_op_argument_name(fc_op op, int32_t index);
 FC_API const char* fc_op_argument_type(fc_op op, int32_t index); /* "Tensor", "int[2]", "Scalar?" */
 FC_API int32_t fc_op_result_count(fc_op op);
-/* Calls an op. Arguments that are missing at the end, or of kind FC_DEFAULT, are the op's defaults. `results` has room for
+/* Calls an op. Arguments that are missing at the end, or of kind FC_DEFAULT, are the op's defaults. `results` has
+ * room for
  * fc_op_result_count(op) values, which the caller gives back by fc_value_release. */
 FC_API fc_status fc_call(fc_op op, const fc_value* arguments, size_t count, fc_value* results);
 
@@ -178,11 +191,12 @@ FC_API bool fc_grad_enabled(void);
 FC_API void fc_set_grad_enabled(bool enabled); /* of this thread */
 FC_API bool fc_tensor_requires_grad(fc_tensor tensor);
 FC_API fc_status fc_tensor_set_requires_grad(fc_tensor tensor, bool requires_grad);
-FC_API fc_status fc_tensor_grad(fc_tensor tensor, fc_tensor* out); /* NULL where there is none */
+FC_API fc_status fc_tensor_grad(fc_tensor tensor, fc_tensor* out);     /* NULL where there is none */
 FC_API fc_status fc_tensor_set_grad(fc_tensor tensor, fc_tensor grad); /* NULL: none */
 /* `grad` NULL: one, of a tensor with one element. Gradients are added to those of the leaves. */
 FC_API fc_status fc_tensor_backward(fc_tensor tensor, fc_tensor grad, bool keep_graph, bool create_graph);
-/* Gradients of `outputs` with respect to `inputs`; `grads` as many as outputs, or NULL. NULL in `out` where none arrives. */
+/* Gradients of `outputs` with respect to `inputs`; `grads` as many as outputs, or NULL. NULL in `out` where none
+ * arrives. */
 FC_API fc_status fc_grad(const fc_tensor* outputs, const fc_tensor* grads, size_t output_count, const fc_tensor* inputs,
                          size_t input_count, bool keep_graph, bool create_graph, fc_tensor* out);
 
@@ -198,7 +212,8 @@ FC_API void fc_generator_release(fc_generator generator);
 /* A program in its text form, without parameters. */
 FC_API fc_status fc_program_parse(const char* text, fc_program* out);
 FC_API void fc_program_release(fc_program program);
-FC_API fc_status fc_program_text(fc_program program, char* text, size_t room, size_t* needed); /* with the ending zero */
+FC_API fc_status fc_program_text(fc_program program, char* text, size_t room,
+                                 size_t* needed);          /* with the ending zero */
 FC_API int32_t fc_program_input_count(fc_program program); /* of the user */
 FC_API const char* fc_program_input_name(fc_program program, int32_t index);
 FC_API int32_t fc_program_output_count(fc_program program);

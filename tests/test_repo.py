@@ -31,6 +31,7 @@ MAY_INCLUDE = {
     "autograd": {"autograd", "observe", "ops", "core"},
     "composite": {"composite", "autograd", "ops", "core"},
     "program": {"program", "autograd", "observe", "ops", "core"},
+    "capi": {"capi", "cxx", "program", "composite", "autograd", "ops", "core"},
     "cxx": {"cxx", "torch", "cuda", "cpu", "composite", "autograd", "ops", "core"},
     "distributed": {"distributed", "cuda", "composite", "autograd", "ops", "core"},
     "python": {"python", "program", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},

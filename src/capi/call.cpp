@@ -94,9 +94,17 @@ fc_op fc_op_at(size_t index) {
   return index < fc_op_count() ? reinterpret_cast<fc_op>(facula::capi::ops()[index]) : nullptr;
 }
 fc_op fc_op_find(const char* name) {
-  if (!name) return nullptr;
-  const BoxedOp* op = find_boxed(name);
-  return reinterpret_cast<fc_op>(op ? op : find_aten(name));
+  const BoxedOp* op = nullptr;
+  guarded([&] {
+    if (!name) return;
+    const std::string word = name, plain = word + ".default";
+    const bool bare = word.find('.') == std::string::npos;
+    op = find_boxed(word);
+    if (!op && bare) op = find_boxed(plain);
+    if (!op) op = find_aten(word);
+    if (!op && bare) op = find_aten(plain);
+  });
+  return reinterpret_cast<fc_op>(op);
 }
 const char* fc_op_name(fc_op op) { return op ? texts_of(boxed(op)).name.c_str() : nullptr; }
 const char* fc_op_signature(fc_op op) { return op ? texts_of(boxed(op)).signature.c_str() : nullptr; }

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/generator.h"
 #include "core/tensor.h"
+#include "cxx/load.h"
 #include "program/boxed.h"
 #include "program/run.h"
 #include "program/value.h"
@@ -31,6 +32,7 @@ fc_status caught() noexcept;
 template <class F>
 fc_status guarded(F&& body) noexcept {
   try {
+    load();
     body();
     return FC_OK;
   } catch (...) {

@@ -2,6 +2,7 @@
 #include "autograd/engine.h"
 #include "capi/capi.h"
 #include "core/backend.h"
+#include "core/checked.h"
 #include "core/parallel.h"
 #include "functions.h"
 
@@ -138,11 +139,10 @@ fc_status fc_tensor_wrap(void* data, size_t bytes, const int64_t* sizes, const i
     const IntList shape = sizes_of(sizes, dims, "fc_tensor_wrap");
     const DType kind = dtype_of(dtype, "fc_tensor_wrap");
     std::vector<int64_t> steps(static_cast<size_t>(dims));
-    int64_t step = 1;
+    Checked step = 1;
     for (int32_t i = dims - 1; i >= 0; --i) {
-      steps[static_cast<size_t>(i)] = strides ? strides[i] : step;
-      FACULA_CHECK(!__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step), ErrorKind::Value,
-                   "fc_tensor_wrap: a tensor of these sizes has too many elements");
+      steps[static_cast<size_t>(i)] = strides ? strides[i] : step.get("fc_tensor_wrap", "a stride");
+      step = step * Checked(std::max<int64_t>(sizes[i], 1));
     }
     const auto done = [](Storage* s) {
       const std::unique_ptr<Owner> owner(static_cast<Owner*>(s->context));
@@ -200,7 +200,8 @@ bool fc_tensor_is_contiguous(fc_tensor tensor) {
 fc_status fc_tensor_data(fc_tensor tensor, void** out) {
   return guarded([&] {
     const Tensor t = borrow(tensor, "fc_tensor_data");
-    FACULA_CHECK(t.device().is_cpu(), ErrorKind::Type, "fc_tensor_data: the tensor must be on the CPU, got ", t.device());
+    FACULA_CHECK(t.device().is_cpu(), ErrorKind::Type, "fc_tensor_data: the tensor must be on the CPU, got ",
+                 t.device());
     settle_layout(t);
     expose_address(t.storage());
     *out = t.data();
