@@ -168,6 +168,12 @@ def _gemm(a, b, c=None, transB=0, alpha=1.0, beta=1.0):
     return out if c is None else out + beta * c
 
 
+def _top_k(x, k, axis=-1, largest=1, sorted=1):
+    order = np.argsort(-x if largest else x, axis=axis, kind="stable")
+    order = np.take(order, np.arange(int(k[0])), axis)
+    return np.take_along_axis(x, order, axis), order
+
+
 _CASTS = {number: np.dtype(name) for number, name in DTYPES.items()}
 
 OPS = {
@@ -180,4 +186,5 @@ OPS = {
     "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes)), "ReduceMean": _reduce(np.mean), "ReduceSum": _reduce(np.sum),
     "Cast": lambda x, to: x.astype(_CASTS[to]), "Identity": lambda x: x, "Where": np.where, "Equal": np.equal, "Less": np.less,
     "Range": lambda a, b, c: np.arange(a, b, c), "Clip": lambda x, a=None, b=None: np.clip(x, a, b), "Abs": np.abs, "Greater": np.greater,
+    "TopK": _top_k,
 }  # fmt: skip

@@ -143,3 +143,20 @@ def test_bad_arguments():
     with pytest.raises(NotImplementedError, match="only ONNX's own ops are written"):
         onnx.export(net, (x,), operator_export_type=onnx.OperatorExportTypes.ONNX_ATEN)
     assert not onnx.is_in_onnx_export()
+
+
+def test_parts_of_which_some_are_used():
+    class Net(nn.Module):
+        def forward(self, x):
+            _, b, c = x.split(2, dim=1)
+            b.mul_(2)  # is seen in x
+            values, _ = x.sort(dim=1)
+            return values[:, -1] + x.unbind(1)[3], c.chunk(2, -1)[1]
+
+    x = facula.randn(3, 5, 4)
+    program = onnx.export(Net(), (x.clone(),))
+    model = onnx_reader.Model(program.serialize())
+    assert "TopK" in model.ops()
+    got = model.run(**{next(iter(model.inputs)): x.clone().numpy()})
+    for a, b in zip(got, Net()(x.clone())):
+        close(a, b)

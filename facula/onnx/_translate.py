@@ -49,7 +49,10 @@ def known_of(node):
     facts = node.meta.get("tensor_meta")
     if isinstance(facts, tuple):
         return _Known(*facts[:2])
-    return [_Known(*f[:2]) if f is not None else None for f in facts] if facts is not None else None
+    if facts is not None:
+        return [_Known(*f[:2]) if f is not None else None for f in facts]
+    parts = {user.args[1]: known_of(user) for user in node.users if user.target is operator.getitem}
+    return [parts.get(i) for i in range(max(parts) + 1)] if parts else None
 
 
 class Translator:
@@ -240,14 +243,20 @@ class Translator:
         self._expect(node)
         if (folded := self._folded(node, name, args, kwargs)) is not None:
             return folded
-        own = self.custom.get(node.target) or _registered.find(node.target.name().partition(".")[0], g.opset)
-        translation = own or _ops.find(name, overload)
+        translation = self._own(node) or _ops.find(name, overload)
         if translation is None:
             lines = (node.meta.get("stack_trace") or "").strip().splitlines()
             where = f"\n  {lines[-1]}" if lines else ""
             raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {node.target.name()}{where}")
         result = translation(g, *args, **kwargs)
         return self._shaped(node, result)
+
+    def _own(self, node):
+        """The program's own translation of a node; what is taken from a list has none."""
+        if not _is_op(node.target):
+            return None
+        name = node.target.name().partition(".")[0]
+        return self.custom.get(node.target) or _registered.find(name, self.g.opset)
 
     def _expect(self, node):
         value = known_of(node)
@@ -278,7 +287,7 @@ class Translator:
 
     def _folded(self, node, name, args, kwargs):
         """The result of an op on constants alone, computed by it."""
-        if name.rstrip("_") in _DRAWS or not is_tensor(known_of(node)) or name.endswith("_"):
+        if name.rstrip("_") in _DRAWS or name.endswith("_") or not _is_op(node.target) or not is_tensor(known_of(node)):
             return None
         known = True
 
@@ -330,7 +339,7 @@ _VIEWS = {name: name for name in (
 
 
 def _chunk_parts(translator, node, index):
-    sizes = [v.shape[_dim(node)] for v in known_of(node)]
+    sizes = [v.shape[_dim(node)] for v in translator.values[node]]
     start = sum(sizes[:index])
     return "slice", "Tensor", (node.args[0], _dim(node), start, start + sizes[index]), {}
 

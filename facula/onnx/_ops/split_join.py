@@ -76,7 +76,8 @@ def _length(self, dim, what):
 def split(g, self, split_size, dim=0):
     if isinstance(split_size, (list, tuple)):
         return cuts(g, self, split_size, dim)
-    count = len(g.results) or -(-_length(self, dim, "split") // split_size)
+    known = isinstance(self.shape[dim], int) and isinstance(split_size, int)
+    count = -(-self.shape[dim] // split_size) if known else len(g.results) or _length(self, dim, "split")
     rest = g.cut(self, dim, split_size * (count - 1), 2**63 - 1)
     return [*cuts(g, self, [split_size] * (count - 1), dim), rest]
 
