@@ -9,10 +9,11 @@
 //
 // This is no guess. What a rank has said may be old, and of another moment than what others said: still, for the first
 // one of those that are left to go on, one of them would have had to go on before it. So it is said only of ranks that
-// can do nothing else: all threads that run Python wait for an operation without a timeout of its own, none of a
-// message, and what callbacks may call counts as waited for. Work that was started and is not waited for holds nobody
-// up. Where a rank has other threads, which may call what is missing, the error comes at the deadline, and then, as in
-// the warning before, with what is known.
+// can do nothing else: all threads that run Python wait for an operation without a timeout of its own and with a
+// deadline of 5 s at least (who gives it less may mean to go on without it), none of a message, and what callbacks may
+// call counts as waited for. Work that was started and is not waited for holds nobody up. Where a rank has other
+// threads, which may call what is missing, the error comes at the deadline, and then, as in the warning before, with
+// what is known.
 #pragma once
 
 #include <cstdint>

@@ -750,6 +750,9 @@ bool World::may_go_on_by_message() const {
   return false;
 }
 
+/// Who gives an operation less time than this may mean to go on without it.
+constexpr double kBrief = 5;
+
 Waiting World::waiting() {
   // Between two looks at the same waits nobody of them has called anything; other threads are counted in between.
   const std::vector<uint64_t> waits = long_waits();
@@ -759,6 +762,7 @@ Waiting World::waiting() {
   const std::scoped_lock lock(mutex_);
   if (may_go_on_by_message() || waits.size() != long_waits_.size()) return said;
   size_t found = 0;
+  bool brief = false;
   for (const auto& group : groups_) {
     if (group->size() == 1) continue;
     said.issued[group->key()] = group->issued;
@@ -767,12 +771,13 @@ Waiting World::waiting() {
                                          [&](const auto& wait) { return wait.second == op.get(); });
       if (op->done() || (!waits_for && op->callbacks.empty())) continue;
       found += waits_for;
+      brief = brief || (waits_for && op->call.timeout < kBrief);
       const auto place = waits_for ? said.awaited.begin() : said.awaited.end();  // what the program waits for first
       said.awaited.insert(place, {group->key(), group->title(*op), group->ranks, op->sequence});
     }
   }
   if (found != waits.size()) said.awaited.clear();  // one is done
-  said.certain = static_cast<size_t>(threads) == waits.size();
+  said.certain = !brief && static_cast<size_t>(threads) == waits.size();
   return said;
 }
 
