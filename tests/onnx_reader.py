@@ -186,5 +186,5 @@ OPS = {
     "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes)), "ReduceMean": _reduce(np.mean), "ReduceSum": _reduce(np.sum),
     "Cast": lambda x, to: x.astype(_CASTS[to]), "Identity": lambda x: x, "Where": np.where, "Equal": np.equal, "Less": np.less,
     "Range": lambda a, b, c: np.arange(a, b, c), "Clip": lambda x, a=None, b=None: np.clip(x, a, b), "Abs": np.abs, "Greater": np.greater,
-    "TopK": _top_k,
+    "TopK": _top_k, "LessOrEqual": np.less_equal,
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Export to ONNX: the files hold what the model computes, under the names that were asked for; what cannot be written says so.
 
-The files are read and computed by tests/onnx_reader.py; `.ci/onnx_compare.py` does the same with onnx and onnxruntime, for every op.
+The files are read and computed by tests/onnx_reader.py; `.ci/onnx_compare.py` compares models of other packages by onnxruntime.
 """
 
 import io
@@ -100,6 +100,22 @@ def test_modes_and_weights():
     close(computed(program, x)[1][0], other(x))
     with pytest.raises(onnx.OnnxExporterError, match=r"^ONNXProgram\.apply_weights: the model has no nothing"):
         program.apply_weights({"nothing": x})
+
+
+def test_what_a_file_does_not_do_is_said():
+    with pytest.warns(onnx.errors.OnnxExporterWarning, match="does not update the running statistics of batch_norm"):
+        onnx.export(nn.BatchNorm2d(3).train(), (facula.randn(2, 3, 4, 4),))
+
+
+def test_searchsorted():
+    class Net(nn.Module):
+        def forward(self, line, lines, x):
+            return facula.searchsorted(line, x), facula.searchsorted(lines, x, right=True)
+
+    line, x = facula.tensor([0.0, 1.0, 2.0, 2.0, 5.0]), facula.tensor([[2.0, -1.0], [9.0, 0.0]])
+    args = line, facula.stack([line, line * 2]), x
+    for got, wanted in zip(computed(onnx.export(Net(), args), *args)[1], Net()(*args)):
+        close(got, wanted)
 
 
 def test_constants_are_computed_here():

@@ -147,11 +147,11 @@ def _exported(model, args, kwargs, dynamic_shapes):
     if not isinstance(model, nn.Module):
         if not callable(model):
             raise TypeError(f"onnx.export: model must be a Module or an ExportedProgram, got {type(model).__name__}")
-        model = _Callable(model)
+        model = _module_of(model)
     return capture.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
 
 
-def _Callable(function):
+def _module_of(function):
     from facula import nn
 
     class Callable(nn.Module):

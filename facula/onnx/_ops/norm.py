@@ -1,5 +1,8 @@
 """Normalisation."""
 
+import warnings
+
+from ..errors import OnnxExporterWarning
 from ._table import op
 from .reduce import summed
 
@@ -57,6 +60,9 @@ def batch_norm(g, input, weight, bias, running_mean, running_var, *args, trainin
         training, momentum, eps = False, *args
     elif args:
         training, momentum, eps = (*args, None, None)[:3] if eps is None else (args[0], momentum, eps)
+    if training and running_mean is not None:
+        what = "onnx.export: the file does not update the running statistics of batch_norm while training"
+        warnings.warn(what, OnnxExporterWarning, stacklevel=2)
     if training or running_mean is None:
         dims = [0, *range(2, input.rank)]
         result = _standard(g, input, dims, eps)

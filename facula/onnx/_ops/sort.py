@@ -99,12 +99,9 @@ def searchsorted(g, sorted_sequence, self, out_int32=False, right=False, side=No
     if sorter is not None:
         shape, sorted_sequence = sorted_sequence.shape, g.GatherElements(sorted_sequence, sorter, axis=-1)
         sorted_sequence.shape = shape
-    values = g.tensor(self, sorted_sequence.dtype)
-    if sorted_sequence.rank == 1:
-        return _places(g, sorted_sequence, values, right or side == "right")
-    boundaries = g.unsqueeze(sorted_sequence, sorted_sequence.rank - 1)
-    test = g.LessOrEqual if right or side == "right" else g.Less
-    return g.cast(summed(g, g.cast(test(boundaries, g.unsqueeze(values, values.rank)), "int64"), -1), g.dtype)
+    if sorted_sequence.rank > 1:  # a line for each line of values
+        sorted_sequence = g.unsqueeze(sorted_sequence, sorted_sequence.rank - 1)
+    return _places(g, sorted_sequence, g.tensor(self, sorted_sequence.dtype), right or side == "right")
 
 
 @op("bucketize")

@@ -9,6 +9,7 @@ from functools import wraps
 
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.infra.pass_base import PassResult
+from facula.fx.passes.pass_manager import this_before_that_pass_constraint
 
 __all__ = ["pass_result_wrapper", "this_before_that_pass_constraint", "PassManager"]
 
@@ -37,20 +38,6 @@ def pass_result_wrapper(fn):
     if not inspect.isfunction(fn):
         wrapped.__name__ = type(fn).__name__
     return wrapped
-
-
-@compatibility(is_backward_compatible=False)
-def this_before_that_pass_constraint(this, that):
-    """A constraint: one pass comes before another.
-
-    Args:
-        this, that: the passes.
-    """
-
-    def depends_on(a, b):
-        return a != that or b != this
-
-    return depends_on
 
 
 @compatibility(is_backward_compatible=False)

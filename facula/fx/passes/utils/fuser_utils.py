@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from facula.fx._compatibility import compatibility
 from facula.fx.graph import Graph
 from facula.fx.passes.tools_common import legalize_graph
+from facula.fx.passes.utils._cycles import leads_back
 from facula.fx.passes.utils.common import lift_subgraph_as_module
 from facula.fx.proxy import Proxy
 
@@ -46,16 +47,7 @@ def validate_partition(partition):
     Args:
         partition: the nodes.
     """
-    inner, seen = set(partition), set()
-    pending = [user for node in inner for user in node.users if user not in inner]
-    while pending:
-        node = pending.pop()
-        if node in inner:
-            return False
-        if node not in seen:
-            seen.add(node)
-            pending.extend(node.users)
-    return True
+    return not leads_back(set(partition))
 
 
 @compatibility(is_backward_compatible=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import facula
 from facula._ops import OpOverload
 from facula.fx.node import Node
+from facula.fx.passes.utils._cycles import leads_back
 
 __all__ = ["SubgraphMatcher", "InternalMatch"]
 
@@ -202,18 +203,7 @@ class SubgraphMatcher:
 def _is_acyclic(match):
     """Whether an occurrence can become one step: none of its inputs is computed from what it gives."""
     inner = {gn for pn, gn in match.nodes_map.items() if isinstance(gn, Node) and pn.op not in ("placeholder", "output")}
-    if len(match.returning_nodes) <= 1:
-        return True
-    seen = set()
-    pending = [user for gn in inner for user in gn.users if user not in inner]
-    while pending:
-        node = pending.pop()
-        if node in inner:
-            return False
-        if node not in seen:
-            seen.add(node)
-            pending.extend(node.users)
-    return True
+    return len(match.returning_nodes) <= 1 or not leads_back(inner)
 
 
 def _attribute(node):
