@@ -6,10 +6,21 @@ import argparse
 import sys
 from pathlib import Path
 
-from . import emit_autograd, emit_backend, emit_boxed, emit_cuda, emit_cxx, emit_docs, emit_ops, emit_python, emit_stubs
+from . import (
+    emit_autograd,
+    emit_backend,
+    emit_boxed,
+    emit_cuda,
+    emit_cxx,
+    emit_docs,
+    emit_ops,
+    emit_python,
+    emit_schema_json,
+    emit_stubs,
+)
 from .schema import SchemaError, load
 
-EMITTERS = (emit_ops, emit_autograd, emit_boxed, emit_python, emit_stubs)
+EMITTERS = (emit_ops, emit_autograd, emit_boxed, emit_python, emit_schema_json, emit_stubs)
 
 
 class Writer:

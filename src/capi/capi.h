@@ -4,6 +4,7 @@
 #include <facula.h>
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/error.h"
@@ -15,7 +16,8 @@
 #include "program/value.h"
 
 struct fc_generator_s {
-  std::unique_ptr<facula::Generator> generator;
+  facula::Generator* generator;
+  std::unique_ptr<facula::Generator> owned;  // none: one of the library
 };
 
 struct fc_program_s {
@@ -48,8 +50,26 @@ IntList sizes_of(const int64_t* sizes, int32_t dims, const char* what);
 DType dtype_of(int64_t number, const char* what);
 Device device_of(const char* text);
 
+/// What a caller's pointer points to, where a result is written; `what` is the function in the error about NULL.
+template <class T>
+T& there(T* out, const char* what) {
+  FACULA_CHECK(out, ErrorKind::Value, what, ": there is no place for the result (NULL)");
+  return *out;
+}
+/// A list of the caller's.
+template <class T>
+List<T> listed(const T* items, int64_t count, const char* what) {
+  FACULA_CHECK(count >= 0 && (items || count == 0), ErrorKind::Value, what, ": a list of ", count, " items at ",
+               items ? "an address" : "NULL");
+  return List<T>(items, static_cast<size_t>(count));
+}
+
 Value from_c(const fc_value& value, const char* what);
 /// Hands a result over; what it holds is released by fc_value_release.
 void to_c(const Value& value, fc_value& out);
+/// Whether the caller has room for as many results as there are.
+void check_room(size_t wanted, const fc_value* results, size_t room, const char* what);
+/// All results, or none.
+void hand_over(std::span<const Value> made, fc_value* results);
 
 }  // namespace facula::capi

@@ -6,13 +6,6 @@
 namespace facula::capi {
 namespace {
 
-template <class T>
-List<T> listed(const T* items, int32_t count, const char* what) {
-  FACULA_CHECK(count >= 0 && (items || count == 0), ErrorKind::Value, what, ": a list of ", count, " items at ",
-               static_cast<const void*>(items));
-  return List<T>(items, static_cast<size_t>(count));
-}
-
 Value tensors_from(const fc_value& value, const char* what) {
   std::vector<Tensor> tensors;
   for (const fc_tensor t : listed(value.as.tensors, value.count, what))
@@ -22,7 +15,7 @@ Value tensors_from(const fc_value& value, const char* what) {
 
 template <class T, class From>
 const T* copied(const From& from, int32_t& count) {
-  T* items = new T[from.size() ? from.size() : 1];
+  T* const items = new T[from.size() ? from.size() : 1];
   for (size_t i = 0; i < from.size(); ++i) items[i] = from[i];
   count = static_cast<int32_t>(from.size());
   return items;
@@ -46,7 +39,7 @@ Value from_c(const fc_value& value, const char* what) {
       return static_cast<MemoryFormat>(value.as.integer);
     case FC_GENERATOR_VALUE:
       FACULA_CHECK(value.as.generator, ErrorKind::Value, what, ": the generator is NULL");
-      return value.as.generator->generator.get();
+      return value.as.generator->generator;
     case FC_TENSOR_VALUE: return borrow(value.as.tensor, what);
     case FC_TENSORS_VALUE: return tensors_from(value, what);
     case FC_INTS_VALUE: {
@@ -58,8 +51,11 @@ Value from_c(const fc_value& value, const char* what) {
       return std::vector<double>(items.begin(), items.end());
     }
     case FC_BOOLS_VALUE: {
-      const List<bool> items = listed(value.as.bools, value.count, what);
-      return std::vector<bool>(items.begin(), items.end());
+      const List<unsigned char> items =
+          listed(reinterpret_cast<const unsigned char*>(value.as.bools), value.count, what);
+      std::vector<bool> made;  // bytes: C may have other numbers than 0 and 1 there
+      for (const unsigned char byte : items) made.push_back(byte != 0);
+      return made;
     }
     default: throw_error(ErrorKind::Value, what, ": no value has the kind ", value.kind);
   }
@@ -88,8 +84,9 @@ void to_c(const Value& value, fc_value& out) {
     case Value::Kind::Tensor: kind(FC_TENSOR_VALUE), made.as.tensor = give(Tensor(value.tensor())); break;
     case Value::Kind::Tensors: {
       std::vector<fc_tensor> handles;
-      for (const Tensor& t : value.tensors()) handles.push_back(t.defined() ? give(Tensor(t)) : nullptr);
+      for (const Tensor& t : value.tensors()) handles.push_back(reinterpret_cast<fc_tensor>(t.impl()));
       kind(FC_TENSORS_VALUE), made.as.tensors = copied<fc_tensor>(handles, made.count);
+      for (const fc_tensor t : handles) fc_tensor_retain(t);
       break;
     }
     case Value::Kind::Ints: kind(FC_INTS_VALUE), made.as.integers = copied<int64_t>(value.ints(), made.count); break;
@@ -99,9 +96,30 @@ void to_c(const Value& value, fc_value& out) {
       kind(FC_FLOATS_VALUE), made.as.numbers = copied<double>(value.floats(room), made.count);
       break;
     }
-    default: break;  // None; results are of no other kind
+    case Value::Kind::MemoryFormat:
+      kind(FC_FORMAT_VALUE), made.as.integer = static_cast<int64_t>(value.to_memory_format());
+      break;
+    default: break;  // None; results and defaults are of no other kind
   }
   out = made;
+}
+
+void check_room(size_t wanted, const fc_value* results, size_t room, const char* what) {
+  FACULA_CHECK(room == wanted && (results || !room), ErrorKind::Value, what, ": gives ", wanted,
+               " results, got room for ", results ? room : 0);
+}
+
+void hand_over(std::span<const Value> made, fc_value* results) {
+  struct Held {
+    std::vector<fc_value> values;
+    ~Held() {
+      for (fc_value& v : values) fc_value_release(&v);
+    }
+  } held;
+  held.values.resize(made.size());
+  for (size_t i = 0; i < made.size(); ++i) to_c(made[i], held.values[i]);
+  std::copy(held.values.begin(), held.values.end(), results);
+  held.values.clear();
 }
 
 }  // namespace facula::capi

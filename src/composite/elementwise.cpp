@@ -151,6 +151,7 @@ Tensor _pow_backward(const Tensor& grad_output, const Operand& self, const Opera
 
 Tensor _pow_backward_exponent(const Tensor& grad_output, const Operand& self, const Operand& exponent,
                               const Tensor& power) {
+  FACULA_CHECK(exponent.is_tensor(), ErrorKind::Type, "_pow_backward_exponent: the exponent must be a Tensor");
   const Tensor not_negative = real(exponent.tensor()) >= 0.0;
   if (self.is_tensor()) {
     const Tensor flat = logical_and(eq(self.tensor(), 0.0), not_negative);
