@@ -361,6 +361,7 @@ class Run:
         deadline = time.monotonic() + (HANG + DEADLINE if self.case.fault not in HARMLESS else 60)
         while time.monotonic() < deadline and any(self.poll(r) is None for r in self.must_end()):
             self.listen(time.monotonic() + 0.005)
+        self.listen(time.monotonic() + 0.02)  # what the last one said
 
     def must_end(self):
         """The ranks that end by themselves."""

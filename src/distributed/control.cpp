@@ -22,6 +22,7 @@ constexpr char kUnit = '\x1f';     // in the place of line ends, in a line of th
 constexpr double kAsk = 0.6;       // how long a report waits for answers
 constexpr double kAskBusy = 3;     // and for those of processes that the system says are running
 constexpr double kShort = 1;       // what a store may take for an answer when a rank reports or leaves
+constexpr double kNews = 0.5;      // until it is heard why another has left
 constexpr double kFarewell = 0.3;  // how long the holder of the store waits until all have heard that it leaves
 constexpr double kForever = 1e8;
 
@@ -312,19 +313,27 @@ void Control::late(const std::shared_ptr<Group>& group, const std::shared_ptr<Op
   auto world = world_.weak_from_this().lock();
   if (!world) return;
   std::thread([world, this, group, op, final] {
-    const auto found = std::make_shared<std::string>();
-    std::string text = title_of_report(*group, *op, final) + "\n  missing  " + store_host_ +
-                       ", which holds the store, does not answer (stopped, or host unreachable)";
-    const auto ask = [world, this, group, op, final, found] {
-      const auto store = other_->clone();
-      store->set_grace(kShort);
-      *found = report(*store, *group, *op, final);
-    };
-    if (within(kAsk + 0.2, ask, [this] { return is_busy(store_process_); }) && !found->empty()) text = *found;
+    const std::string text = why_late(group, op, final);
     if (op->done()) return;
     if (final) world->give_up(group, op, text);
     else std::fprintf(stderr, "facula.distributed: %s\n", text.c_str());
   }).detach();
+}
+
+std::string Control::why_late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final) {
+  const auto found = std::make_shared<std::string>();
+  const auto ask = [world = world_.shared_from_this(), this, group, op, final, found] {
+    const auto store = other_->clone();
+    store->set_grace(kShort);
+    *found = report(*store, *group, *op, final);
+  };
+  const bool asked = within(kAsk + 0.2, ask, [this] { return is_busy(store_process_); });
+  if (asked && !found->empty()) return *found;
+  // Who holds the store may have left, and have said why: that is heard soon.
+  for (const Deadline news = Deadline::after(asked ? kNews : 0); !news.passed() && !op->done();)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return title_of_report(*group, *op, final) + "\n  missing  " + store_host_ +
+         ", which holds the store, does not answer (stopped, or host unreachable)";
 }
 
 void Control::look_for_deadlock() {
@@ -451,10 +460,10 @@ void Control::leave() {
   if (!why.empty()) line += kUnit + why;
   if (!store_gone_)  // what is told wakes us as well
     within(kShort, [store = other_->clone(), line, others = world_.size() - 1, rank = world_.rank(),
-                    in_order = why.empty(), once = !heard_.exchange(true)] {
+                    once = !heard_.exchange(true)] {
       tell(*store, line);
       if (rank != 0 && once) store->add(kHeard, 1);
-      if (rank == 0 && in_order && !served_by_launcher()) store->wait_count(kHeard, others, kFarewell);
+      if (rank == 0 && !served_by_launcher()) store->wait_count(kHeard, others, kFarewell);
     });
   const Deadline deadline = Deadline::after(1);
   while (!ended_ && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(200));

@@ -20,6 +20,8 @@ class Control {
   ~Control();
   /// An operation waits for long (a warning), or for too long (its end): asks the others why.
   void late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final);
+  /// What the others say of an operation that is late, or that waits for this rank as well: for people. It asks them.
+  std::string why_late(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, bool final);
   /// Whether ranks wait for each other; their operations end then.
   void look_for_deadlock();
   /// Tells the others, and ends the thread.

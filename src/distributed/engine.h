@@ -91,6 +91,8 @@ class Engine {
   virtual double ranks_per_processor() const { return 1; }
   /// Something is broken: the engine is not called again.
   virtual void abandon() = 0;
+  /// From any thread: a call that does not return is to end by EngineGaveUp. Nothing works any more.
+  virtual void interrupt() {}
 
   // ---- of engines for devices
 

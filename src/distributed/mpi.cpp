@@ -233,6 +233,9 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   const std::string name = job.name;
   const Setting fd("PMI_FD", std::to_string(serve_pmi(store->clone(), std::move(job))));
   const Setting ranks("PMI_RANK", std::to_string(rank)), sizes("PMI_SIZE", std::to_string(size));
+  // Before it calls exit() it would tell the others, and wait for ever for those who cannot be reached.
+  const Setting abort("MPIR_CVAR_COREDUMP_ON_ABORT",
+                      library().aborts_to_us ? std::optional<std::string>("1") : std::nullopt);
   const Setting pmix("PMIX_NAMESPACE", std::nullopt);  // Open MPI's mpirun; MPICH refuses to choose between the two
   living.entering = true;                              // for ever, if it fails
   check(call.Session_init(Info::Null, Errors::Return, &living.session), "init_process_group: MPI_Session_init");
@@ -327,6 +330,7 @@ class MpiEngine final : public Engine {
   double ranks_per_processor() const override { return load_; }
 
   void abandon() override { living.broken = true; }
+  void interrupt() override { Calling::interrupt(); }
 
  private:
   /// What is wrong with one call is its own error; anything else is the end of MPI, and most often that of a process,

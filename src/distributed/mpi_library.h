@@ -18,6 +18,7 @@ struct Functions {
 struct Library {
   std::string path;
   Functions call;
+  bool aborts_to_us = false;  // abort() in the library is EngineGaveUp, as exit() is
 };
 
 /// Where to look beside FACULA_MPI and the system: files, in order of preference.
@@ -34,6 +35,9 @@ class Calling {
   Calling() { ++depth; }
   ~Calling() { --depth; }
   static bool here() { return depth > 0; }
+  /// Calls of MPI that do not return end so too, on all threads and for ever, where they wait in known ways: for a
+  /// connection that is never made, or bytes that nobody takes.
+  static void interrupt();
 
  private:
   static thread_local int depth;

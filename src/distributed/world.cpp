@@ -115,6 +115,7 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
   for (int r : ranks) salt = salt * 1099511628211u + static_cast<uint64_t>(r) + 1, key += "," + std::to_string(r);
   constexpr int kNumbers = 1 << 14;
   int number;  // the same on all ranks of the group, and another one than that of a group made next to it
+  std::shared_ptr<Operation> meeting;
   if (locally) {
     if (here == ranks.end()) return nullptr;
     const int attempt = [&] {
@@ -129,9 +130,9 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
     call.site = site;
     call.salt = salt;
     call.detail = ranks_text(ranks);
-    const auto op = submit(everybody_, std::move(call));
-    wait(*op);
-    number = static_cast<int>(op->sequence % kNumbers);
+    meeting = submit(everybody_, std::move(call));
+    wait(*meeting);
+    number = static_cast<int>(meeting->sequence % kNumbers);
   }
   auto group = std::make_shared<Group>();
   if (nccl) {
@@ -143,15 +144,16 @@ std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const st
   group->number = number;
   group->ranks = ranks;
   group->rank = static_cast<int>(here - ranks.begin());
-  group->id = enter_group(ranks, number, timeout);
+  group->id = enter_group(ranks, number, timeout, meeting);
   const std::scoped_lock lock(mutex_);
   groups_.push_back(group);
   return group;
 }
 
 /// The engine waits for the others without a deadline: on a thread of its own, which is left behind when they do not
-/// come.
-int World::enter_group(const std::vector<int>& ranks, int number, double timeout) {
+/// come. `meeting`: the operation in which all ranks said that they do, if they did.
+int World::enter_group(const std::vector<int>& ranks, int number, double timeout,
+                       const std::shared_ptr<Operation>& meeting) {
   const std::string what = "new_group (" + ranks_text(ranks) + ")";
   auto lock = lock_engine();
   if (!broken_.empty()) fail(Trouble::Backend, what, " failed: ", broken_);
@@ -182,7 +184,9 @@ int World::enter_group(const std::vector<int>& ranks, int number, double timeout
     if (const std::string why = broken(); !why.empty()) fail(Trouble::Backend, what, " failed: ", why);
     if (!deadline.passed()) continue;
     std::ostringstream why;
-    why << what << " gave up after " << timeout << " s: all ranks called it, but MPI did not bring them together";
+    if (control_ && meeting) why << control_->why_late(everybody_, meeting, true);
+    else why << what << " gave up after " << timeout << " s: its ranks called it";
+    why << "\n  MPI did not bring them together";
     fail_all(why.str());
     fail(Trouble::Backend, why.str());
   }
@@ -792,6 +796,7 @@ void World::give_up(const std::string& key, uint64_t sequence, const std::string
 }
 
 void World::fail_all(const std::string& why) {
+  engine_->interrupt();
   std::scoped_lock lock(mutex_);
   fail_all_locked(why);
 }

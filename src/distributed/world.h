@@ -132,7 +132,7 @@ class World : public std::enable_shared_from_this<World> {
   bool agree(Group& group, Operation& op);
   std::unique_lock<std::mutex> lock_soon();
   std::unique_lock<std::mutex> lock_engine();
-  int enter_group(const std::vector<int>& ranks, int number, double timeout);
+  int enter_group(const std::vector<int>& ranks, int number, double timeout, const std::shared_ptr<Operation>& meeting);
   void fail_all_locked(const std::string& why);
   void gave_up_itself(const char* why);
   void try_progress();
