@@ -439,6 +439,8 @@ class Run:
             pid = "" if meets else f".*pid {self.pids[victim]}\\b"
             missed = f"|missing: ranks? .*\\b{victim}\\b" if case.point in ("init", "again") else ""
             wanted = ["rank .*is gone"] if cut else [f"rank {victim}\\b{pid}.*is gone{missed}"]
+        elif case.fault == "exception":
+            wanted = [f"rank {victim} .*ended by ValueError: the cause"]
         else:
             wanted = [f"rank {victim} has left"]
         return [f"lacks /{w}/" for w in wanted if not re.search(w, text)]

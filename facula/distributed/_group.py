@@ -275,11 +275,25 @@ def init_process_group(
     _default = ProcessGroup(world.everybody(), name, group_name or "default_pg", "default_pg", timeout, store)
 
 
+def _uncaught():
+    """By which exception the program ends, as a line for the others; empty if by none."""
+    error = getattr(sys, "last_value", None)
+    if error is None or isinstance(error, SystemExit):
+        return ""
+    text = "".join(traceback.format_exception_only(error)).strip()[:1000]
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
+
+
 @atexit.register
-def _leave():
+def _leave_at_exit():
+    _leave(_uncaught())
+
+
+def _leave(exception=""):
     global _world
     if _world is not None:
-        _world.leave()
+        _world.leave(exception)
         _world = None
 
 

@@ -135,6 +135,10 @@ def meet(store, size, rank, timeout):
         return _meet(store, size, rank, timeout)
     except DistNetworkError as error:
         raise _holder_is_gone(error) from None
+    except RuntimeError:
+        if rank == 0:  # which may hold the store: the others are still to read there why
+            time.sleep(2 * _SLICE)
+        raise
 
 
 def _meet(store, size, rank, timeout):

@@ -54,7 +54,8 @@ def _run(fn, index, args, failures):
         fn(index, *args)
     except KeyboardInterrupt:
         pass  # the parent was interrupted as well and ends the others
-    except Exception:
+    except Exception as error:
+        sys.last_value = error  # as after any program; a process group tells the others
         failures.send_bytes(traceback.format_exc().encode("utf-8", "replace")[-_LONGEST_REPORT:])
         sys.exit(1)
 

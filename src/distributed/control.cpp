@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <future>
@@ -49,15 +50,19 @@ std::string seconds_text(double seconds) {
   return s.str();
 }
 
-/// What the system says of a process on this machine, "host pid 7", in the letter that ps shows; 0 if it says nothing.
-char process_state(const std::string& who) {
+/// What the system says of a process on this machine, "host pid 7", from the letter that ps shows on; empty if nothing.
+std::string process_facts(const std::string& who) {
   const size_t pid = who.rfind(" pid ");
-  if (pid == std::string::npos || who.substr(0, pid) != host_name()) return 0;
+  if (pid == std::string::npos || who.substr(0, pid) != host_name()) return {};
   std::ifstream file("/proc/" + who.substr(pid + 5) + "/stat");
   std::string facts;
   std::getline(file, facts);
   const size_t name = facts.rfind(") ");
-  return name == std::string::npos || name + 2 >= facts.size() ? 0 : facts[name + 2];
+  return name == std::string::npos ? std::string() : facts.substr(name + 2);
+}
+char process_state(const std::string& who) {
+  const std::string facts = process_facts(who);
+  return facts.empty() ? 0 : facts[0];
 }
 bool is_stopped(const std::string& who) {
   const char state = process_state(who);
@@ -67,6 +72,17 @@ bool is_stopped(const std::string& who) {
 bool is_busy(const std::string& who) {
   const char state = process_state(who);
   return state == 'R' || state == 'S' || state == 'D';
+}
+
+/// How the process ended, as far as the system still knows: its parent has not asked yet.
+std::string gone(const std::string& who) {
+  constexpr size_t kExitCode = 49;  // fields behind the letter
+  const Texts facts = split(process_facts(who), ' ');
+  const int code = facts.size() > kExitCode ? std::atoi(facts[kExitCode].c_str()) : 0;
+  if (const int signal = code & 0x7f)
+    return " is gone: killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
+  if (code >> 8) return " is gone: it ended with exit code " + std::to_string(code >> 8);
+  return kGone;
 }
 
 /// Runs `f` on a thread of its own; whether it was done in time, or later while there is `hope`. It may go on for
@@ -149,12 +165,15 @@ std::string lost_one(Store& store) {
   for (const std::string& line : split(store.get(kLog), '\n')) {
     if (line.rfind("lost ", 0) != 0) continue;
     const int rank = std::atoi(line.c_str() + 5);
-    return "rank " + std::to_string(rank) + " (" + store.get(key_of("who", rank)) + ")" + kGone;
+    const std::string who = store.get(key_of("who", rank));
+    return "rank " + std::to_string(rank) + " (" + who + ")" + gone(who);
   }
   return {};
 }
 
 namespace {
+
+constexpr std::chrono::milliseconds kLook(20);  // between looks whether somebody is gone, while MPI brings all together
 
 /// For people; who it is as far as the store still says it.
 std::string store_holder(Store& store) {
@@ -179,7 +198,7 @@ std::unique_ptr<Engine> wait_for_engine(std::future<std::unique_ptr<Engine>>& en
     }
   };
   const Deadline deadline = Deadline::after(timeout);
-  while (engine.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready) {
+  while (engine.wait_for(kLook) != std::future_status::ready) {
     Interruptible::check();
     if (const std::string lost = look(); !lost.empty()) fail(Trouble::Backend, "init_process_group: ", lost);
     if (deadline.passed())
@@ -211,18 +230,22 @@ std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank,
   const auto watch = store->clone();
   watch->set_timeout(kShort);
   watch->set_grace(kShort);
+  const auto end = [rank] {
+    forget_shared_names();
+    if (rank == 0 && !served_by_launcher()) std::this_thread::sleep_for(4 * kLook);  // with the store: others look, too
+  };
   try {
     auto world = std::make_shared<World>(wait_for_engine(engine, *watch, timeout), store, rank, size, true, nccl);
     store->call({StoreOp::Will, {kLog}, {""}, -1}, 1);  // the world's own connection tells from here on
     return world;
   } catch (const DistError& error) {
-    forget_shared_names();
+    end();
     if (error.trouble() != Trouble::Network) throw;
     const bool silent = dynamic_cast<const NoAnswer*>(&error);
     fail(Trouble::Backend, "init_process_group: ", store_holder(*watch), ", which holds the store,",
          silent ? " does not answer" : kGone, " (", error.what(), ")");
   } catch (...) {
-    forget_shared_names();
+    end();
     throw;
   }
 }
@@ -247,7 +270,7 @@ void Control::run() {
     store_gone_ = true;
     if (!served_by_launcher() && left_.count(0)) return;  // it went in order, and the store with it
     lock.unlock();
-    world_.fail_all(store_host_ + ", which holds the store," + kGone);
+    world_.fail_all(store_host_ + ", which holds the store," + gone(store_process_));
   }
 }
 
@@ -269,12 +292,12 @@ void Control::heard(const std::string& word, const std::string& rest) {
   const int rank = std::atoi(rest.c_str());
   if (rank == world_.rank()) return;
   if (word == "lost") return lost(rank, store_->get(key_of("who", rank)));
-  if (word == "left") return left(rank, rest, {});
-  if (word == "gave") {
+  if (word == "left") return left(rank, rest, {}, false);
+  if (word == "gave" || word == "raised") {
     const size_t end = rest.find(kUnit);
     std::string why = end == std::string::npos ? "it failed" : rest.substr(end + 1);
     std::replace(why.begin(), why.end(), kUnit, '\n');
-    return left(rank, rest.substr(0, end), why);
+    return left(rank, rest.substr(0, end), why, word == "raised");
   }
   std::scoped_lock lock(mutex_);
   if (word == "silent") silent_.insert(rank);
@@ -286,12 +309,12 @@ void Control::lost(int rank, const std::string& who) {
     std::scoped_lock lock(mutex_);
     lost_[rank] = who;
   }
-  world_.fail_all("rank " + std::to_string(rank) + " (" + who + ")" + kGone);
+  world_.fail_all("rank " + std::to_string(rank) + " (" + who + ")" + gone(who));
 }
 
 /// "2 0:118 5:3": the rank, and what it has finished in its groups.
-void Control::left(int rank, const std::string& line, const std::string& why) {
-  Farewell farewell{store_->get(key_of("who", rank)), why, now(), {}};
+void Control::left(int rank, const std::string& line, const std::string& why, bool itself) {
+  Farewell farewell{store_->get(key_of("who", rank)), why, itself, now(), {}};
   for (const std::string& part : split(line, ' ')) {
     const size_t colon = part.find(':');
     if (colon != std::string::npos)
@@ -452,11 +475,15 @@ std::string Control::report(Store& store, const Group& group, const Operation& o
   return text;
 }
 
-void Control::leave() {
+void Control::leave(const std::string& exception) {
   if (leaving_.exchange(true)) return;
-  std::string why = world_.trouble();
+  const std::string trouble = world_.trouble();
+  std::string why = trouble.empty() ? exception : trouble;
   std::replace(why.begin(), why.end(), '\n', kUnit);
-  std::string line = (why.empty() ? "left " : "gave ") + std::to_string(world_.rank()) + world_.progress();
+  std::string line = (why.empty()       ? "left "
+                      : trouble.empty() ? "raised "
+                                        : "gave ") +
+                     std::to_string(world_.rank()) + world_.progress();
   if (!why.empty()) line += kUnit + why;
   if (!store_gone_)  // what is told wakes us as well
     within(kShort, [store = other_->clone(), line, others = world_.size() - 1, rank = world_.rank(),

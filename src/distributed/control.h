@@ -25,7 +25,7 @@ class Control {
   /// Whether ranks wait for each other; their operations end then.
   void look_for_deadlock();
   /// Tells the others, and ends the thread.
-  void leave();
+  void leave(const std::string& exception = {});
   /// Whether the thread has ended: else it needs this object, and the world.
   bool ended() const { return ended_; }
 
@@ -34,7 +34,7 @@ class Control {
   void read_log();
   void heard(const std::string& word, const std::string& rest);
   void lost(int rank, const std::string& who);
-  void left(int rank, const std::string& line, const std::string& why);
+  void left(int rank, const std::string& line, const std::string& why, bool itself);
   void answer(const std::string& query);
   static std::string title_of_report(const Group& group, const Operation& op, bool final);
   void look_for_deadlock(Store& store);

@@ -86,13 +86,13 @@ World::World(std::unique_ptr<Engine> engine, std::shared_ptr<Store> store, int r
 
 World::~World() { leave(); }
 
-void World::leave() {
+void World::leave(const std::string& exception) {
   if (getpid() != process_) {
     if (thread_.joinable()) thread_.detach();
     return;
   }
   if (device_engine_) drain_devices();
-  if (control_) control_->leave();
+  if (control_) control_->leave(exception);
   if (control_ && !control_->ended()) new std::shared_ptr<World>(weak_from_this().lock());  // never let go
   stopping_ = true;
   wake_.notify_all();
@@ -707,7 +707,8 @@ bool World::needs_one_who_left(Group& group, Operation& op) {
   for (const auto& [rank, farewell] : left_) {
     const auto here = std::find(group.ranks.begin(), group.ranks.end(), rank);
     if (here == group.ranks.end()) continue;
-    if (!farewell.why.empty() && now() - std::max(farewell.heard_at, op.queued_at) < kGrace) continue;
+    if (!farewell.why.empty() && !farewell.itself && now() - std::max(farewell.heard_at, op.queued_at) < kGrace)
+      continue;
     if (is_point_to_point(op.call.kind)) {
       const bool peer = op.call.root < 0 || op.call.root == here - group.ranks.begin();
       if (!peer || now() - std::max(farewell.heard_at, op.queued_at) < kGrace) continue;
@@ -718,6 +719,7 @@ bool World::needs_one_who_left(Group& group, Operation& op) {
     const std::string who = group.title(op) + " failed: rank " + std::to_string(rank);
     break_off(group, op,
               farewell.why.empty() ? who + " has left the group (" + farewell.who + " ended, or destroyed it)"
+              : farewell.itself    ? who + " (" + farewell.who + ") ended by " + farewell.why
                                    : who + " (" + farewell.who + ") gave up: " + farewell.why);
     return true;
   }

@@ -55,6 +55,7 @@ class Control;
 /// How far a rank was in each of its groups, by their numbers, when it left.
 struct Farewell {
   std::string who, why;  // why it gave up, or nothing
+  bool itself = false;   // by an exception of its program, and not by what happened to others
   double heard_at = 0;
   std::map<int, uint64_t> finished;
 };
@@ -102,8 +103,8 @@ class World : public std::enable_shared_from_this<World> {
   std::string progress();
   /// The operation gives up, and its group.
   void give_up(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, const std::string& why);
-  /// The process leaves in order: others are told, threads end.
-  void leave();
+  /// The process leaves in order: others are told, threads end. `exception`: by which its program ends, or nothing.
+  void leave(const std::string& exception = {});
 
   /// What the program waits for, for long; nothing awaited where it may go on otherwise.
   Waiting waiting();

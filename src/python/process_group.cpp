@@ -188,10 +188,12 @@ PyObject* world_make_group(PyObject* self, PyObject* args) {
   });
 }
 
-PyObject* world_leave(PyObject* self, PyObject*) {
+PyObject* world_leave(PyObject* self, PyObject* args) {
   return guarded([&] {
+    const char* exception;
+    take(args, "s", &exception);
     const WorldRef world = held<WorldRef>(self);
-    unlocked([&] { world->leave(); });
+    unlocked([&] { world->leave(exception); });
     return none();
   });
 }
@@ -232,7 +234,7 @@ PyMethodDef world_methods[] = {
     {"everybody", world_everybody, METH_NOARGS, "The group of all ranks."},
     {"make_group", world_make_group, METH_VARARGS,
      "(ranks, name, locally, seconds, nccl): the group, None for others."},
-    {"leave", world_leave, METH_NOARGS, "Tells the others that this process goes, and ends its threads."},
+    {"leave", world_leave, METH_VARARGS, "(exception): tells the others that this process goes, and ends its threads."},
     {}};
 
 // ---- groups
