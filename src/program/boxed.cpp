@@ -170,6 +170,7 @@ class Table {
       for (const BoxedRow& row : part) add({&row, nullptr, texts.at(row.id), nullptr});
     }
     for (const BuiltinRow& row : builtin_rows()) add({nullptr, &row, nullptr, nullptr});
+    for (const AtenAlias& alias : aten_aliases()) by_aten_.emplace(alias.name, by_aten_.at(alias.own));
   }
 
   const BoxedOp* find(uint16_t id, OpForm form) {

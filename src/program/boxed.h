@@ -123,5 +123,11 @@ struct BuiltinRow {
 std::span<const std::span<const BoxedRow>> boxed_rows();
 std::span<const BoxedText> boxed_texts();
 std::span<const BuiltinRow> builtin_rows();
+/// Names of PyTorch's for what has another one there as well, with the same arguments.
+struct AtenAlias {
+  const char* name;
+  const char* own;
+};
+std::span<const AtenAlias> aten_aliases();
 
 }  // namespace facula

@@ -2,6 +2,7 @@
 // other arguments than Facula's.
 #include "functions.h"
 #include "program/boxing.h"
+#include "program/recurrent.h"
 
 namespace facula {
 namespace {
@@ -79,8 +80,63 @@ Tensor to_copy(const Tensor& self, std::optional<DType> dtype, std::optional<Lay
 Tensor detached(const Tensor& self) { return alias(self); }
 Tensor copy_of(const Tensor& self) { return clone(self); }
 
+Tensor arange_by(const Scalar& start, const Scalar& end, const Scalar& step, std::optional<DType> dtype,
+                 std::optional<Layout>, std::optional<Device> device, std::optional<bool>) {
+  return arange(start, end, step, dtype, device);
+}
+
+// Private forms of PyTorch's core IR, which are what public ops become there.
+
+template <Tensor (*op)(const Tensor&, int64_t, std::optional<DType>)>
+Tensor along(const Tensor& self, int64_t dim, bool half_to_float) {
+  return op(self, dim, half_to_float ? std::optional(DType::Float32) : std::nullopt);
+}
+Tensor reflection_pad(const Tensor& self, IntList padding) { return pad(self, padding, "reflect"); }
+Tensor replication_pad(const Tensor& self, IntList padding) { return pad(self, padding, "replicate"); }
+Tensor cdist_forward(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t>) { return cdist(x1, x2, p); }
+
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+Three batch_norm_of_statistics(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                               const Tensor& var, double momentum, double eps) {
+  return native_batch_norm(input, weight, bias, mean, var, false, momentum, eps);
+}
+Three batch_norm_of_batch(const Tensor& input, const Tensor& weight, const Tensor& bias, bool, double momentum,
+                          double eps) {
+  return native_batch_norm(input, weight, bias, {}, {}, true, momentum, eps);
+}
+// The running statistics are results, and written back by who asked.
+using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+Five batch_norm_functional(const Tensor& input, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                           const Tensor& var, bool training, double momentum, double eps) {
+  const Tensor new_mean = clone(mean), new_var = clone(var);
+  auto [result, own_mean, own_scale] =
+      native_batch_norm(input, weight, bias, new_mean, new_var, training, momentum, eps);
+  return {result, own_mean, own_scale, new_mean, new_var};
+}
+// The second result is for the backward pass that is recorded beside it, which there is not.
+std::tuple<Tensor, Tensor> attention(const Tensor& query, const Tensor& key, const Tensor& value, double dropout,
+                                     bool causal, const Tensor& mask, std::optional<double> scale) {
+  return {scaled_dot_product_attention(query, key, value, mask, dropout, causal, scale), zeros({0})};
+}
+
 using boxing::box;
 constexpr const char* kTwo = "int a, int b";
+constexpr const char* kAlong = "Tensor self, int dim, bool half_to_float";
+constexpr const char* kPadding = "Tensor self, int[] padding";
+constexpr const char* kThree = "Tensor result, Tensor save_mean, Tensor save_invstd";
+using ThreeOfStatistics = Three(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, double,
+                                double);
+using FiveOfAll = Five(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, bool, double, double);
+// has_biases, num_layers, dropout, train, bidirectional, batch_first
+#define FACULA_RECURRENT \
+  "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
+constexpr const char* kLstm = "Tensor input, Tensor[] hx, Tensor[] params, " FACULA_RECURRENT;
+constexpr const char* kRecurrent = "Tensor input, Tensor hx, Tensor[] params, " FACULA_RECURRENT;
+#undef FACULA_RECURRENT
+using Lstm = recurrent::Three(const Tensor&, TensorList, TensorList, bool, int64_t, double, bool, bool, bool);
+using Recurrent = recurrent::Two(const Tensor&, const Tensor&, TensorList, bool, int64_t, double, bool, bool, bool);
+using Attention = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, double, bool, const Tensor&,
+                                             std::optional<double>);
 
 const BuiltinRow rows[] = {
     {"sym_size", "int", "Tensor self, int dim", "int", "sym_size.int", box<int64_t(const Tensor&, int64_t)>(sym_size)},
@@ -136,11 +192,67 @@ const BuiltinRow rows[] = {
      box<Tensor(const Tensor&, std::optional<DType>, std::optional<Layout>, std::optional<Device>, std::optional<bool>,
                 bool, std::optional<MemoryFormat>)>(to_copy)},
     {"detach", "", "Tensor self", "Tensor", "detach.default detach_.default", box<Tensor(const Tensor&)>(detached)},
+    {"_arange", "",
+     "Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, layout? layout=None, device? device=None, "
+     "bool? pin_memory=None",
+     "Tensor", "arange.start_step",
+     box<Tensor(const Scalar&, const Scalar&, const Scalar&, std::optional<DType>, std::optional<Layout>,
+                std::optional<Device>, std::optional<bool>)>(arange_by)},
+    {"_softmax", "", kAlong, "Tensor", "_softmax.default", box<Tensor(const Tensor&, int64_t, bool)>(along<softmax>)},
+    {"_log_softmax", "", kAlong, "Tensor", "_log_softmax.default",
+     box<Tensor(const Tensor&, int64_t, bool)>(along<log_softmax>)},
+    {"_reflection_pad", "", kPadding, "Tensor",
+     "reflection_pad1d.default reflection_pad2d.default reflection_pad3d.default",
+     box<Tensor(const Tensor&, IntList)>(reflection_pad)},
+    {"_replication_pad", "", kPadding, "Tensor",
+     "replication_pad1d.default replication_pad2d.default replication_pad3d.default",
+     box<Tensor(const Tensor&, IntList)>(replication_pad)},
+    {"_cdist", "", "Tensor x1, Tensor x2, float p=2.0, int? compute_mode=None", "Tensor",
+     "cdist.default _cdist_forward.default",
+     box<Tensor(const Tensor&, const Tensor&, double, std::optional<int64_t>)>(cdist_forward)},
+    {"_native_batch_norm_legit_no_training", "",
+     "Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps",
+     kThree, "_native_batch_norm_legit_no_training.default", box<ThreeOfStatistics>(batch_norm_of_statistics)},
+    {"_native_batch_norm_legit", "no_stats",
+     "Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps", kThree,
+     "_native_batch_norm_legit.no_stats",
+     box<Three(const Tensor&, const Tensor&, const Tensor&, bool, double, double)>(batch_norm_of_batch)},
+    {"_native_batch_norm_legit_functional", "",
+     "Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, "
+     "float momentum, float eps",
+     "Tensor result, Tensor save_mean, Tensor save_invstd, Tensor running_mean_out, Tensor running_var_out",
+     "_native_batch_norm_legit_functional.default", box<FiveOfAll>(batch_norm_functional)},
+    {"_scaled_dot_product_flash_attention_for_cpu", "",
+     "Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, "
+     "float? scale=None",
+     "Tensor output, Tensor logsumexp", "_scaled_dot_product_flash_attention_for_cpu.default",
+     box<Attention>(attention)},
+    {"lstm", "input", kLstm, "Tensor output, Tensor h_n, Tensor c_n", "lstm.input", box<Lstm>(recurrent::lstm)},
+    {"gru", "input", kRecurrent, "Tensor output, Tensor h_n", "gru.input", box<Recurrent>(recurrent::gru)},
+    {"rnn_tanh", "input", kRecurrent, "Tensor output, Tensor h_n", "rnn_tanh.input",
+     box<Recurrent>(recurrent::rnn_tanh)},
+    {"rnn_relu", "input", kRecurrent, "Tensor output, Tensor h_n", "rnn_relu.input",
+     box<Recurrent>(recurrent::rnn_relu)},
     {"lift_fresh_copy", "", "Tensor self", "Tensor", "lift_fresh_copy.default", box<Tensor(const Tensor&)>(copy_of)},
 };
 
 }  // namespace
 
 std::span<const BuiltinRow> builtin_rows() { return rows; }
+
+std::span<const AtenAlias> aten_aliases() {
+  static constexpr AtenAlias aliases[] = {
+      {"add.Scalar", "add.Tensor"},
+      {"sub.Scalar", "sub.Tensor"},
+      {"mul.Scalar", "mul.Tensor"},
+      {"div.Scalar", "div.Tensor"},
+      {"div.Scalar_mode", "div.Tensor_mode"},
+      {"any.default", "any.dims"},
+      {"_adaptive_avg_pool2d.default", "adaptive_avg_pool2d.default"},
+      {"_adaptive_avg_pool3d.default", "adaptive_avg_pool3d.default"},
+      {"_pdist_forward.default", "pdist.default"},
+  };
+  return aliases;
+}
 
 }  // namespace facula

@@ -75,4 +75,12 @@ const Symbol* Program::find_symbol(std::string_view name) const {
   return nullptr;
 }
 
+void Program::hold(ProgramInput& input, const Tensor& tensor) {
+  const TensorMeta& wanted = values[static_cast<size_t>(input.value)].meta;
+  const TensorMeta came = TensorMeta::of(tensor);
+  FACULA_CHECK(came.dtype == wanted.dtype && came.sizes == wanted.sizes, ErrorKind::Value, "program: ", input.path,
+               ": expected ", wanted.text(), ", got ", came.text());
+  input.tensor = tensor;
+}
+
 }  // namespace facula

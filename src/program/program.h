@@ -85,8 +85,13 @@ struct Symbol {
   int64_t sample = 0;  // its value when the program was recorded
 };
 
+class LoadedProgram;
+
 class Program {
  public:
+  /// Reads a ".pt2" and makes it callable: program/loaded.h, which who calls it includes.
+  static LoadedProgram load(const std::string& path);
+
   std::vector<ProgramValue> values;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramNode> nodes;
@@ -100,6 +105,8 @@ class Program {
   int add_named(std::string name, Value::Kind kind, TensorMeta meta);
   int find_value(std::string_view name) const;  // -1: none
   const Symbol* find_symbol(std::string_view name) const;
+  /// Gives a parameter, a buffer or a constant its tensor; a ValueError where it is not as the program says.
+  void hold(ProgramInput& input, const Tensor& tensor);
 
   /// Throws a ValueError that names the node and what is wrong: unknown values, uses before definitions, arguments of
   /// another kind than the op takes, results in wrong number, symbols that no input binds.

@@ -1,5 +1,7 @@
 // Programs and the boxed table in Python: what facula.export and facula._ops are made of.
+#include "core/parallel.h"
 #include "program/passes/passes.h"
+#include "program/pt2.h"
 #include "program/run.h"
 #include "python/args.h"
 #include "python/program_object.h"
@@ -146,22 +148,24 @@ PyObject* program_set_sizes(PyObject* o, PyObject* args) {
     return Py_NewRef(Py_None);
   });
 }
-// hold(path, tensor): what an input that is no user's is
+// hold(input, tensor): what an input that is no user's is; the input by its path or its number
 PyObject* program_hold(PyObject* o, PyObject* args) {
-  const char* path = nullptr;
-  PyObject* object = nullptr;
-  if (!PyArg_ParseTuple(args, "sO", &path, &object)) return nullptr;
+  PyObject *which = nullptr, *object = nullptr;
+  if (!PyArg_ParseTuple(args, "OO", &which, &object)) return nullptr;
   return guarded([&] {
     FACULA_CHECK(is_tensor(object), ErrorKind::Type, "hold: a Tensor, got ", Py_TYPE(object)->tp_name);
     const Tensor& tensor = settled_tensor_of(object);
     Program& program = *self_of(o)->program;
-    for (ProgramInput& input : program.inputs) {
-      if (input.kind == ProgramInput::Kind::User || input.path != path) continue;
-      const TensorMeta& wanted = program.values[static_cast<size_t>(input.value)].meta;
-      const TensorMeta came = TensorMeta::of(tensor);
-      FACULA_CHECK(came.dtype == wanted.dtype && came.sizes == wanted.sizes, ErrorKind::Value, "program: ", path,
-                   ": expected ", wanted.text(), ", got ", came.text());
-      input.tensor = tensor;
+    if (PyUnicode_Check(which)) {
+      const std::string_view path = utf8(which);
+      for (ProgramInput& input : program.inputs) {
+        if (input.kind != ProgramInput::Kind::User && input.path == path) program.hold(input, tensor);
+      }
+    } else {
+      const int64_t number = to_int(which);
+      FACULA_CHECK(number >= 0 && static_cast<size_t>(number) < program.inputs.size(), ErrorKind::Index,
+                   "hold: the program has ", program.inputs.size(), " inputs, got ", number);
+      program.hold(program.inputs[static_cast<size_t>(number)], tensor);
     }
     self_of(o)->runner.reset();
     return Py_NewRef(Py_None);
@@ -169,6 +173,48 @@ PyObject* program_hold(PyObject* o, PyObject* args) {
 }
 PyObject* program_copy(PyObject* o, PyObject*) {
   return guarded([&] { return wrap_program(std::make_shared<Program>(*self_of(o)->program)); });
+}
+
+// ---- files
+
+/// The bytes of an object while it is read.
+class ByteView {
+ public:
+  explicit ByteView(PyObject* object) { check(PyObject_GetBuffer(object, &view_, PyBUF_SIMPLE)); }
+  ~ByteView() { PyBuffer_Release(&view_); }
+  ByteView(const ByteView&) = delete;
+  std::string_view bytes() const { return {static_cast<const char*>(view_.buf), static_cast<size_t>(view_.len)}; }
+
+ private:
+  Py_buffer view_{};
+};
+
+ProgramFile read_file(std::unique_ptr<const ByteSource> source) {
+  LockRelease release(true);
+  return read_program(std::move(source), {.map = false}, true);
+}
+
+// _load_program(file): of a path (a str) or of bytes (program, in_spec, out_spec, names of forward, examples or None)
+PyObject* load_program_file(PyObject*, PyObject* object) {
+  return guarded([&] {
+    ProgramFile file;
+    if (PyUnicode_Check(object)) {
+      PyObject* encoded = nullptr;
+      if (!PyUnicode_FSConverter(object, &encoded)) throw PythonError{};
+      const Owned path(encoded);
+      file = read_file(ByteSource::file(PyBytes_AS_STRING(path.get())));
+    } else {
+      const ByteView view(object);
+      file = read_file(ByteSource::memory(view.bytes()));
+    }
+    Owned examples(Py_NewRef(Py_None));
+    if (file.examples) {
+      examples = Owned(
+          check(PyBytes_FromStringAndSize(file.examples->data(), static_cast<Py_ssize_t>(file.examples->size()))));
+    }
+    return Py_BuildValue("(NNNNO)", wrap_program(file.program), text(file.in_spec), text(file.out_spec),
+                         listed(file.forward_names, text), examples.get());
+  });
 }
 
 // A pass changes the program; what was planned for it is planned anew.
@@ -246,7 +292,8 @@ PyMethodDef methods[] = {
     {"verify", program_verify, METH_NOARGS, "Checks every node against the schema; a ValueError says what is wrong."},
     {"run", program_run, METH_O, "run(inputs): the outputs, as a list."},
     {"set_sizes", program_set_sizes, METH_VARARGS, "set_sizes(value, sizes): what is known of the sizes of a value."},
-    {"hold", program_hold, METH_VARARGS, "hold(path, tensor): gives a parameter, a buffer or a constant its tensor."},
+    {"hold", program_hold, METH_VARARGS,
+     "hold(input, tensor): gives a parameter, a buffer or a constant, by path or number, its tensor."},
     {"copy", program_copy, METH_NOARGS, "Another program with the same nodes and tensors."},
     {"dead", run_pass<remove_dead>, METH_NOARGS, "Removes nodes whose results nobody uses and that have no effects."},
     {"fold", run_pass<fold_constants>, METH_NOARGS, "Computes nodes that depend on constants only."},
@@ -265,6 +312,8 @@ PyMethodDef functions[] = {
     {"_boxed_keys", boxed_keys, METH_NOARGS, "The keys of all ops that programs can have."},
     {"_boxed_op", boxed_op, METH_O, "What is known of an op, as a dict."},
     {"_boxed_by_aten", boxed_by_aten, METH_O, "The key of the op that PyTorch calls so, or None."},
+    {"_load_program", load_program_file, METH_O,
+     "_load_program(file): (program, in_spec, out_spec, names, examples or None) of a path or bytes of a .pt2."},
     {"_boxed_call", boxed_call, METH_VARARGS, "_boxed_call(key, arguments): a tuple of results."},
     {}};
 
