@@ -441,8 +441,8 @@ class Run:
             wanted = ["rank .*is gone"] if cut else [f"rank {victim}\\b{pid}.*is gone{missed}"]
         elif case.fault == "exception":
             wanted = [f"rank {victim} .*ended by ValueError: the cause"]
-        else:
-            wanted = [f"rank {victim} has left"]
+        else:  # who holds the store takes with it what is heard of the others
+            wanted = [f"rank {victim} has left" + ("|its process has ended" if victim == 0 and case.point == "ring" else "")]
         return [f"lacks /{w}/" for w in wanted if not re.search(w, text)]
 
     def judge_status(self):

@@ -7,6 +7,7 @@ import datetime
 import enum
 import os
 import sys
+import time
 import threading
 import traceback
 
@@ -261,10 +262,13 @@ def init_process_group(
     if size == 1 or engine == "fake":
         world = _C._dist_world("local", None, rank, size, timeout.total_seconds(), nccl)
     else:
+        ends = time.monotonic() + timeout.total_seconds()
         store = store if store is not None else _rendezvous.open_store(init_method, size, rank, timeout)
-        store = _rendezvous.meet(store, size, rank, timeout)
         _rendezvous.look_for_mpi()
-        world = _C._dist_world("mpi", store._native, rank, size, timeout.total_seconds(), nccl)
+        with _rendezvous.within(store, timeout):
+            store = _rendezvous.meet(store, size, rank, timeout)
+            left = max(ends - time.monotonic(), 0.5)  # who came late still gets in
+            world = _C._dist_world("mpi", store._native, rank, size, left, nccl)
     if nccl and device is not None:
         world.everybody().connect(device, timeout.total_seconds())
     _world, _rank_of_process, _uses_nccl = world, rank, nccl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib.metadata
 import os
@@ -125,6 +126,19 @@ def _agree(store, rank, what, value):
     found = store.compare_set(what, "", value).decode()
     if found != value:
         _refuse(store, rank, f"all processes need one {what}, another has {found}, got {value}")
+
+
+@contextlib.contextmanager
+def within(store, timeout):
+    """Who holds the store may hang: no request to a store of the core takes longer than all of it may."""
+    native = getattr(_below(store), "_native", None)
+    if native is not None:
+        native.until(timeout.total_seconds())
+    try:
+        yield
+    finally:
+        if native is not None:
+            native.until(-1)
 
 
 def meet(store, size, rank, timeout):

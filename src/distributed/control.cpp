@@ -143,11 +143,18 @@ State state_of(const std::string& text, int group) {
 Control::Control(World& world, std::shared_ptr<Store> store)
     : world_(world), store_(std::move(store)), other_(store_->clone()) {
   for (Store* s : {store_.get(), other_.get()}) s->set_timeout(kBeat);
+  store_->set_until(std::min(kBeat, world.store()->until()));
   if (!served_by_launcher()) {
     store_process_ = store_->get(key_of("who", 0));
     store_host_ = "rank 0 (" + store_process_ + ")";
   }
+  Texts keys;
+  for (int r = 0; r < world_.size(); ++r) keys.push_back(key_of("who", r));
+  const Texts who = store_->multi_get(keys);
+  for (int r = 0; r < world_.size(); ++r)
+    if (r != world_.rank() && process_state(who[static_cast<size_t>(r)])) seen_[r] = who[static_cast<size_t>(r)];
   store_->call({StoreOp::Will, {kLog}, {std::to_string(world_.rank())}, kMaySleep}, 10);
+  store_->set_until(-1);
   store_->set_grace(kForever);  // who holds the store may be stopped, and go on
   thread_ = std::thread([this] { run(); });
 }
@@ -220,14 +227,15 @@ std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank,
   // MPI waits for the others without a deadline: on a thread of its own, which is left behind when they do not come
   const auto made = std::make_shared<std::promise<std::unique_ptr<Engine>>>();
   auto engine = made->get_future();
-  std::thread([made, own = store->clone(), rank, size, timeout] {
+  const auto own = store->clone(), watch = store->clone();
+  for (const auto& s : {own, watch}) s->set_until(std::min(timeout, store->until()));
+  std::thread([made, own, rank, size, timeout] {
     try {
       made->set_value(make_mpi_engine(own, rank, size, timeout));
     } catch (...) {
       made->set_exception(std::current_exception());
     }
   }).detach();
-  const auto watch = store->clone();
   watch->set_timeout(kShort);
   watch->set_grace(kShort);
   const auto end = [rank] {
@@ -236,7 +244,7 @@ std::shared_ptr<World> join_world(const std::shared_ptr<Store>& store, int rank,
   };
   try {
     auto world = std::make_shared<World>(wait_for_engine(engine, *watch, timeout), store, rank, size, true, nccl);
-    store->call({StoreOp::Will, {kLog}, {""}, -1}, 1);  // the world's own connection tells from here on
+    store->call({StoreOp::Will, {kLog}, {""}, -1}, kShort);  // the world's own connection tells from here on
     return world;
   } catch (const DistError& error) {
     end();
@@ -268,9 +276,33 @@ void Control::run() {
     if (leaving_) return;
     std::unique_lock lock(mutex_);
     store_gone_ = true;
-    if (!served_by_launcher() && left_.count(0)) return;  // it went in order, and the store with it
+    const bool left = !served_by_launcher() && left_.count(0);
+    const std::string why = end_of_holder_;
     lock.unlock();
+    if (left && why.empty()) return watch_processes();  // it went in order, and the store with it
+    if (left) {
+      for (const Deadline news = Deadline::after(kNews); !news.passed() && !leaving_;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      if (!leaving_) world_.fail_all(why + ", and with it the store");
+      return;
+    }
     world_.fail_all(store_host_ + ", which holds the store," + gone(store_process_));
+  }
+}
+
+/// Without the store nothing is heard of the others; of those here the system knows at least whether they live.
+void Control::watch_processes() {
+  constexpr std::chrono::milliseconds kPause(20);
+  while (!leaving_) {
+    std::this_thread::sleep_for(kPause);
+    std::scoped_lock lock(mutex_);
+    std::erase_if(seen_, [&](const auto& seen) {
+      const char state = process_state(seen.second);
+      if (state && state != 'Z' && state != 'X') return left_.count(seen.first) > 0;
+      if (left_.insert(seen.first).second)
+        world_.left(seen.first, {seen.second, "its process has ended", false, now(), {}});
+      return true;
+    });
   }
 }
 
@@ -323,6 +355,7 @@ void Control::left(int rank, const std::string& line, const std::string& why, bo
   world_.left(rank, std::move(farewell));
   std::scoped_lock lock(mutex_);
   left_.insert(rank);
+  if (rank == 0 && !why.empty()) end_of_holder_ = store_host_ + (itself ? " ended by " : " gave up: ") + why;
   if (rank == 0 && !heard_.exchange(true)) store_->add(kHeard, 1);
 }
 
@@ -355,7 +388,9 @@ std::string Control::why_late(const std::shared_ptr<Group>& group, const std::sh
   // Who holds the store may have left, and have said why: that is heard soon.
   for (const Deadline news = Deadline::after(asked ? kNews : 0); !news.passed() && !op->done();)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  return title_of_report(*group, *op, final) + "\n  missing  " + store_host_ +
+  const std::string title = title_of_report(*group, *op, final);
+  if (store_gone_) return title + "\n  nobody can be asked: " + store_host_ + " has left, and with it the store";
+  return title + "\n  missing  " + store_host_ +
          ", which holds the store, does not answer (stopped, or host unreachable)";
 }
 
@@ -485,14 +520,17 @@ void Control::leave(const std::string& exception) {
                                         : "gave ") +
                      std::to_string(world_.rank()) + world_.progress();
   if (!why.empty()) line += kUnit + why;
-  if (!store_gone_)  // what is told wakes us as well
-    within(kShort, [store = other_->clone(), line, others = world_.size() - 1, rank = world_.rank(),
+  const bool asked = !store_gone_ && !is_stopped(store_process_);
+  const auto say = [store = other_->clone(), line, others = world_.size() - 1, rank = world_.rank(),
                     once = !heard_.exchange(true)] {
-      tell(*store, line);
-      if (rank != 0 && once) store->add(kHeard, 1);
-      if (rank == 0 && !served_by_launcher()) store->wait_count(kHeard, others, kFarewell);
-    });
-  const Deadline deadline = Deadline::after(1);
+    tell(*store, line);
+    if (rank != 0 && once) store->add(kHeard, 1);
+    if (rank == 0 && !served_by_launcher()) store->wait_count(kHeard, others, kFarewell);
+  };
+  const Deadline enough = Deadline::after(kShort);
+  const auto may_answer = [&] { return process_state(store_process_) ? is_busy(store_process_) : !enough.passed(); };
+  const bool told = asked && within(kFarewell + 0.1, say, may_answer);  // it wakes us as well
+  const Deadline deadline = Deadline::after(told || store_gone_ ? 1 : 0);
   while (!ended_ && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(200));
   if (ended_) thread_.join();
   else thread_.detach();  // the store does not answer

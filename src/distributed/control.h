@@ -32,6 +32,7 @@ class Control {
  private:
   void run();
   void read_log();
+  void watch_processes();
   void heard(const std::string& word, const std::string& rest);
   void lost(int rank, const std::string& who);
   void left(int rank, const std::string& line, const std::string& why, bool itself);
@@ -45,7 +46,9 @@ class Control {
   std::mutex mutex_;
   std::set<int> silent_, left_;
   std::map<int, std::string> lost_;
-  Deadlock doubt_;  // one that other threads may end
+  std::map<int, std::string> seen_;  // other ranks that the system shows here
+  std::string end_of_holder_;        // why who holds the store ended, if not in order
+  Deadlock doubt_;                   // one that other threads may end
   int64_t lines_ = 0;
   size_t read_ = 0;
   int queries_ = 0;

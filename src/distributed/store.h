@@ -85,6 +85,7 @@ class StoreTable {
 
 class Store {
  public:
+  static constexpr double kNever = 1e300;
   explicit Store(double timeout) : timeout_(timeout) {}
   virtual ~Store() = default;
   /// Answers within `timeout` seconds: Done, Timeout, Empty or Refused.
@@ -93,6 +94,10 @@ class Store {
   virtual std::shared_ptr<Store> clone() = 0;
   /// How many seconds an answer may take beyond the time that a request may wait, where a process far away answers.
   virtual void set_grace(double) {}
+  /// No answer is waited for longer than so many seconds from now, beside half a second, whatever requests say. A
+  /// negative number ends that.
+  virtual void set_until(double) {}
+  virtual double until() const { return kNever; }  // seconds from now
 
   void set(const std::string& key, std::string value) { ask({StoreOp::Set, {key}, {std::move(value)}}); }
   void multi_set(Texts keys, Texts values) { ask({StoreOp::Set, std::move(keys), std::move(values)}); }
@@ -150,6 +155,8 @@ class PrefixStore final : public Store {
   Reply call(const Request& request, double timeout) override;
   std::shared_ptr<Store> clone() override;
   void set_grace(double seconds) override { store_->set_grace(seconds); }
+  void set_until(double seconds) override { store_->set_until(seconds); }
+  double until() const override { return store_->until(); }
 
  private:
   std::string prefix_;

@@ -1,5 +1,7 @@
 #include "distributed/tcp_store.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 
@@ -10,6 +12,8 @@ namespace facula::distributed {
 namespace {
 
 constexpr const char* kWorkers = "init/";  // how many processes have come; PyTorch's store counts it as a key as well
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::shared_ptr<StoreServer> serve(const TcpStoreOptions& options) {
   static std::mutex mutex;
@@ -101,9 +105,15 @@ void TcpStore::connect(const Deadline& deadline) {
   served_ = true;
 }
 
+void TcpStore::set_until(double seconds) { until_ = seconds < 0 ? kNever : now() + seconds; }
+double TcpStore::until() const { return std::max(until_ - now(), 0.0); }
+
 Reply TcpStore::exchange(const Request& request, double timeout) {
-  const Deadline deadline = Deadline::after(timeout + grace_);
-  if (!socket_) connect(Deadline::after(timeout));
+  constexpr double kNoAnswer = 0.5;
+  const double left = until();
+  timeout = std::min(timeout, left);
+  const Deadline deadline = Deadline::after(std::min(timeout + grace_, left + kNoAnswer));
+  if (!socket_) connect(Deadline::after(std::max(timeout, std::min(left, kNoAnswer))));
   Writer message;
   const std::string body = encode(request);
   FACULA_CHECK(body.size() < kLongestMessage, ErrorKind::Value, "store: a message has at most ", kLongestMessage,

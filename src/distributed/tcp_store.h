@@ -6,6 +6,8 @@
 // refused.
 #pragma once
 
+#include <atomic>
+
 #include "distributed/store.h"
 
 namespace facula::distributed {
@@ -31,6 +33,8 @@ class TcpStore final : public Store {
   Reply call(const Request& request, double timeout) override;
   std::shared_ptr<Store> clone() override;
   void set_grace(double seconds) override { grace_ = seconds; }
+  void set_until(double seconds) override;
+  double until() const override;
   const std::string& host() const { return host_; }
   int port() const { return port_; }
   bool serves() const { return server_ != nullptr; }
@@ -44,6 +48,7 @@ class TcpStore final : public Store {
   std::string host_, token_;
   int port_;
   double grace_ = 10;
+  std::atomic<double> until_ = kNever;   // on the clock of deadlines
   bool served_ = false;                  // whether a server has answered
   std::shared_ptr<StoreServer> server_;  // here, or null
   std::mutex mutex_;                     // one request at a time

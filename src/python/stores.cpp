@@ -193,6 +193,14 @@ PyObject* store_timeout(PyObject* self, PyObject* args) {
     return check(PyFloat_FromDouble(store.timeout()));
   });
 }
+PyObject* store_until(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    double seconds;
+    take(args, "d", &seconds);
+    reinterpret_cast<StoreObject*>(self)->store->set_until(seconds);
+    return none();
+  });
+}
 PyObject* store_address(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     const auto* tcp = dynamic_cast<distributed::TcpStore*>(reinterpret_cast<StoreObject*>(self)->store.get());
@@ -219,6 +227,7 @@ PyMethodDef methods[] = {
     {"queue_len", store_queue_len, METH_O, "(key) -> int"},
     {"barrier", store_barrier, METH_VARARGS, "(key, world_size, seconds)"},
     {"clone", store_clone, METH_NOARGS, "The same store, for another thread."},
+    {"until", store_until, METH_VARARGS, "Seconds from now in which all requests end; negative: no such limit."},
     {"timeout", store_timeout, METH_VARARGS, "Seconds that get and wait may take; sets them if given."},
     {"address", store_address, METH_NOARGS, "(host, port) of a TCP store, else None."},
     {}};
