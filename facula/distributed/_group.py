@@ -7,8 +7,8 @@ import datetime
 import enum
 import os
 import sys
-import time
 import threading
+import time
 import traceback
 
 import facula

@@ -150,8 +150,8 @@ Control::Control(World& world, std::shared_ptr<Store> store)
   }
   Texts keys;
   for (int r = 0; r < world_.size(); ++r) keys.push_back(key_of("who", r));
-  const Texts who = store_->multi_get(keys);
-  for (int r = 0; r < world_.size(); ++r)
+  const Texts who = store_->has(keys) ? store_->multi_get(keys) : Texts();
+  for (int r = 0; r < static_cast<int>(who.size()); ++r)
     if (r != world_.rank() && process_state(who[static_cast<size_t>(r)])) seen_[r] = who[static_cast<size_t>(r)];
   store_->call({StoreOp::Will, {kLog}, {std::to_string(world_.rank())}, kMaySleep}, 10);
   store_->set_until(-1);
