@@ -1,4 +1,6 @@
-"""The functions and methods of the `torch::` headers: inline calls of Facula's functions with libtorch's argument types.
+"""The functions and methods of the `torch::` headers: calls of Facula's functions with libtorch's argument types.
+
+Headers only declare them, since a program that reads 3,000 bodies waits for its compiler; the bodies are compiled once, in src/cxx.
 
 Where Facula's own signature is not libtorch's, the function is written by hand in include/compat/torch and left out here.
 """
@@ -6,6 +8,7 @@ Where Facula's own signature is not libtorch's, the function is written by hand 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from .emit_autograd import mutates, out_names
 from .emit_ops import HEADER, cpp_args
@@ -35,25 +38,50 @@ REQUIRED = {("clamp", "min"), ("clip", "min"), ("var", "unbiased"), ("std", "unb
             ("var_dim", "unbiased"), ("std_dim", "unbiased"), ("var_mean_dim", "unbiased"), ("std_mean_dim", "unbiased")}  # fmt: skip
 
 
+class Function(NamedTuple):
+    """`kind name(params)`, with defaults and without, and what it does."""
+
+    kind: str
+    name: str
+    params: str
+    plain: str
+    body: str
+    const: str = ""  # behind the parameters of a method
+
+    def declaration(self) -> str:
+        return f"{self.kind} {self.name}({self.params}){self.const};\n"
+
+    def definition(self, scope: str = "") -> str:
+        return f"{self.kind} {scope}{self.name}({self.plain}){self.const} {{\n  {self.body}\n}}\n"
+
+
 def emit(ops: list[Op], out: Path, write) -> None:
     used = [op for op in ops if _is_public(op)]
-    methods, bodies, functions = [], [], []
-    spaces: dict[str, list[str]] = {name: [] for name in NAMESPACES}
+    methods, functions = [], []
+    spaces: dict[str, list[Function]] = {name: [] for name in NAMESPACES}
     for op in used:
         for args in _overloads(op):
             functions += _functions(op, args)
             for space, name in _in_namespaces(op):
-                spaces[space].append(_function(op, args, name))
-            declared, defined = _methods(op, args)
-            methods += declared
-            bodies += defined
-    write(out / "methods.h", HEADER + "// Inside class Tensor.\n" + "".join(dict.fromkeys(methods)))
-    text = [HEADER, '#pragma once\n\n#include <torch/detail/convert.h>\n#include "functions.h"\n\nnamespace torch {\n\n']
-    text += dict.fromkeys(functions)
-    for space, lines in spaces.items():
-        text += [f"\nnamespace {space} {{\n", *dict.fromkeys(lines), f"}}  // namespace {space}\n"]
-    text += ["\n", *dict.fromkeys(bodies), "\n}  // namespace torch\n"]
-    write(out / "ops.h", "".join(text))
+                spaces[space] += _function(op, args, name)
+            methods += _methods(op, args)
+    write(out / "methods.h", HEADER + "// Inside class Tensor.\n" + _declared(methods))
+    text = [HEADER, "#pragma once\n\n#include <torch/detail/convert.h>\n\nnamespace torch {\n\n", _declared(functions)]
+    bodies = [HEADER, _defined(functions)]
+    for space, inside in spaces.items():
+        text += [f"\nnamespace {space} {{\n", _declared(inside), f"}}  // namespace {space}\n"]
+        bodies += [f"\nnamespace {space} {{\n", _defined(inside), f"}}  // namespace {space}\n"]
+    write(out / "ops.h", "".join([*text, "\n}  // namespace torch\n"]))
+    write(out / "functions.inc", "".join(bodies))
+    write(out / "methods.inc", HEADER + _defined(methods, "Tensor::"))
+
+
+def _declared(functions: list[Function]) -> str:
+    return "".join(dict.fromkeys(f.declaration() for f in functions))
+
+
+def _defined(functions: list[Function], scope: str = "") -> str:
+    return "".join({f.declaration(): f.definition(scope) for f in functions}.values())
 
 
 def _is_public(op: Op) -> bool:
@@ -118,43 +146,44 @@ def _return(op: Op) -> str:
     return "void" if not types else types[0] if len(types) == 1 else f"std::tuple<{', '.join(types)}>"
 
 
-def _functions(op: Op, args: list[Argument]) -> list[str]:
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
+
+
+def _functions(op: Op, args: list[Argument]) -> list[Function]:
     if mutates(op):
         return [_write_function(op, op.name, args)] if "function" in op.variants and args[0].type == "Tensor" else []
-    lines = []
-    if "function" in op.variants or op.name.startswith("new_"):
-        lines = [_factory(op, args) if _is_factory(op) else _function(op, args, op.name)]
     if op.name.startswith("new_"):
-        lines = []
+        return []
+    found = _function(op, args, op.name) if "function" in op.variants else []
     if "inplace" in op.variants and args[0].type == "Tensor" and "function" in op.variants:
-        lines.append(_write_function(op, op.name + "_", args))
+        found.append(_write_function(op, op.name + "_", args))
     if "out" in op.variants and not _is_factory(op) and op.returns and all(r == "Tensor" for r in op.returns):
-        lines.append(_out_function(op, args))
-    return lines
+        found.append(_out_function(op, args))
+    return found
 
 
-def _write_function(op: Op, name: str, args: list[Argument]) -> str:
-    rest = _params(op, args[1:], True)
-    return (
-        f"inline Tensor& {name}(Tensor& self{', ' + rest if rest else ''}) {{\n"
-        f"  facula::{name}({_given([Argument('Tensor', 'self', None, False), *args[1:]])});\n  return self;\n}}\n"
-    )
+def _write_function(op: Op, name: str, args: list[Argument]) -> Function:
+    given = _given([Argument("Tensor", "self", None, False), *args[1:]])
+    params, plain = (_joined("Tensor& self", _params(op, args[1:], defaults)) for defaults in (True, False))
+    return Function("Tensor&", name, params, plain, f"facula::{name}({given});\n  return self;")
 
 
-def _function(op: Op, args: list[Argument], name: str) -> str:
+def _function(op: Op, args: list[Argument], name: str) -> list[Function]:
     if _is_factory(op):
         return _factory(op, args, name)
-    return f"inline {_return(op)} {name}({_params(op, args, True)}) {{ return detail::out(facula::{op.name}({_given(args)})); }}\n"
+    body = f"return detail::out(facula::{op.name}({_given(args)}));"
+    return [Function(_return(op), name, _params(op, args, True), _params(op, args, False), body)]
 
 
-def _out_function(op: Op, args: list[Argument]) -> str:
+def _out_function(op: Op, args: list[Argument]) -> Function:
     names = out_names(op)
     outs = ", ".join(f"Tensor& {n}" for n in names)
     value = names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"
     kind = "Tensor&" if len(names) == 1 else f"std::tuple<{', '.join(['Tensor&'] * len(names))}>"
     given = ", ".join([f"detail::in({n})" for n in names] + ([_given(args)] if args else []))
-    params = _params(op, args, True)
-    return f"inline {kind} {op.name}_out({outs}{', ' + params if params else ''}) {{\n  facula::{op.name}_out({given});\n  return {value};\n}}\n"
+    params, plain = (_joined(outs, _params(op, args, defaults)) for defaults in (True, False))
+    return Function(kind, f"{op.name}_out", params, plain, f"facula::{op.name}_out({given});\n  return {value};")
 
 
 def _own(args: list[Argument]) -> list[Argument]:
@@ -162,8 +191,8 @@ def _own(args: list[Argument]) -> list[Argument]:
     return [a for a in args if a.name not in ("dtype", "device")]
 
 
-def _factory(op: Op, args: list[Argument], name: str | None = None) -> str:
-    own, lines = _own(args), []
+def _factory(op: Op, args: list[Argument], name: str | None = None) -> list[Function]:
+    own, found = _own(args), []
     wanted = "options.given_dtype(), options.given_device()"
     memory = [a for a in own if a.name == "memory_format"]
     generator = [a for a in own if a.type == "Generator?"]
@@ -171,46 +200,38 @@ def _factory(op: Op, args: list[Argument], name: str | None = None) -> str:
     for with_generator in (False, True) if generator else (False,):
         given = plain + (generator if with_generator else [])
         required = [Argument(a.type, a.name, None if with_generator else a.default, a.keyword_only, a.list_size) for a in given]
-        params = _params(op, required, True)
         calls = {a.name: _given([a]) for a in given}
         values = [calls.get(a.name, "nullptr" if a.type == "Generator?" else "detail::in(options.pick(memory_format))") for a in own]
-        tail = ", std::optional<MemoryFormat> memory_format = std::nullopt" if memory else ""
-        lines.append(
-            f"inline Tensor {name or op.name}({params}{', ' if params else ''}const TensorOptions& options = {{}}{tail}) {{\n"
-            f"  return detail::made(facula::{op.name}({', '.join([*values, wanted])}), options);\n}}\n"
-        )
-    return "".join(lines)
+        format_text = "std::optional<MemoryFormat> memory_format" if memory else ""
+        params = _joined(_params(op, required, True), "const TensorOptions& options = {}", format_text and format_text + " = std::nullopt")
+        plain_text = _joined(_params(op, required, False), "const TensorOptions& options", format_text)
+        body = f"return detail::made(facula::{op.name}({', '.join([*values, wanted])}), options);"
+        found.append(Function("Tensor", name or op.name, params, plain_text, body))
+    return found
 
 
-def _methods(op: Op, args: list[Argument]) -> tuple[list[str], list[str]]:
-    declared, defined = [], []
+def _methods(op: Op, args: list[Argument]) -> list[Function]:
     if not args or args[0].type != "Tensor":
-        return declared, defined
+        return []
     rest, me = args[1:], "detail::in(*this)"
     given = ", ".join([me, *([_given(rest)] if rest else [])])
     if op.name.startswith("new_") and _is_factory(op):
         own = _own(rest)
-        params = _params(op, own, True)
-        declared.append(f"Tensor {op.name}({params}{', ' if params else ''}const TensorOptions& options = {{}}) const;\n")
-        defined.append(
-            f"inline Tensor Tensor::{op.name}({_params(op, own, False)}{', ' if params else ''}const TensorOptions& options) const {{\n"
-            f"  return detail::made(facula::{op.name}({', '.join([me, _given(own), 'options.given_dtype()', 'options.given_device()'])}), options);\n}}\n"
-        )
-        return declared, defined
+        params = _joined(_params(op, own, True), "const TensorOptions& options = {}")
+        plain = _joined(_params(op, own, False), "const TensorOptions& options")
+        values = ", ".join([me, _given(own), "options.given_dtype()", "options.given_device()"])
+        return [Function("Tensor", op.name, params, plain, f"return detail::made(facula::{op.name}({values}), options);", " const")]
     if mutates(op):
-        _in_place(op, op.name, rest, given, declared, defined)
-        return declared, defined
+        return [_in_place(op, op.name, rest, given)]
+    found = []
     if "method" in op.variants:
-        declared.append(f"{_return(op)} {op.name}({_params(op, rest, True)}) const;\n")
-        defined.append(f"inline {_return(op)} Tensor::{op.name}({_params(op, rest, False)}) const {{ return detail::out(facula::{op.name}({given})); }}\n")
+        body = f"return detail::out(facula::{op.name}({given}));"
+        found.append(Function(_return(op), op.name, _params(op, rest, True), _params(op, rest, False), body, " const"))
     if "inplace" in op.variants:
-        _in_place(op, op.name + "_", rest, given, declared, defined)
-    return declared, defined
+        found.append(_in_place(op, op.name + "_", rest, given))
+    return found
 
 
-def _in_place(op: Op, name: str, rest: list[Argument], given: str, declared: list[str], defined: list[str]) -> None:
-    declared.append(f"Tensor& {name}({_params(op, rest, True)}) const;\n")
-    defined.append(
-        f"inline Tensor& Tensor::{name}({_params(op, rest, False)}) const {{\n"
-        f"  facula::{name}({given});\n  return const_cast<Tensor&>(*this);\n}}\n"
-    )
+def _in_place(op: Op, name: str, rest: list[Argument], given: str) -> Function:
+    body = f"facula::{name}({given});\n  return const_cast<Tensor&>(*this);"
+    return Function("Tensor&", name, _params(op, rest, True), _params(op, rest, False), body, " const")

@@ -5,6 +5,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/inplace.h"
+#include "functions.h"
 
 namespace torch {
 
@@ -27,22 +28,6 @@ InferenceMode::~InferenceMode() {
 bool InferenceMode::is_enabled() { return facula::thread_state.modes & facula::kModeInference; }
 
 // ---- values of several types
-
-IValue::IValue(const Scalar& s) {
-  if (s.isFloatingPoint()) value_ = s.toDouble();
-  else if (s.isBoolean()) value_ = s.toBool();
-  else value_ = s.toLong();
-}
-Scalar IValue::toScalar() const {
-  if (isInt()) return toInt();
-  if (isBool()) return toBool();
-  return toDouble();
-}
-const char* IValue::tagKind() const {
-  constexpr const char* kNames[] = {"None",   "Tensor",  "Double",     "Int",      "Bool",
-                                    "String", "IntList", "DoubleList", "BoolList", "TensorList"};
-  return kNames[value_.index()];
-}
 
 // ---- what tensors say of their history
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "functions.h"
+
 namespace torch {
 
 using facula::ErrorKind;

@@ -27,6 +27,44 @@ void Module::clone_(Module&, const optional<Device>&) {
   facula::throw_error(ErrorKind::NotImplemented, "clone: ", name(), " is no torch::nn::Cloneable");
 }
 
+namespace detail {
+namespace {
+
+void copy_tensors(OrderedDict<std::string, Tensor>& to, const OrderedDict<std::string, Tensor>& from,
+                  const optional<Device>& device) {
+  FACULA_CHECK(to.size() == from.size(), ErrorKind::Runtime,
+               "The cloned module does not have the same number of parameters or buffers as the original module "
+               "after calling reset()");
+  for (const auto& item : from) {
+    const Tensor& t = *item;
+    if (t.defined()) to[item.key()].set_data(device && t.device() != *device ? t.to(*device) : t.clone());
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Module> CloneableBase::cloned(const CopyOps& ops, const optional<Device>& device) const {
+  NoGradGuard off;
+  std::shared_ptr<Module> copy(ops.copied(*this));
+  copy->parameters_.clear();
+  copy->buffers_.clear();
+  copy->children_.clear();
+  static_cast<CloneableBase&>(*copy).reset();
+  copy_tensors(copy->parameters_, parameters_, device);
+  copy_tensors(copy->buffers_, buffers_, device);
+  FACULA_CHECK(copy->children_.size() == children_.size(), ErrorKind::Runtime,
+               "The cloned module does not have the same number of child modules as the original module after "
+               "calling reset(). Are you sure you called register_module() inside reset() and not the constructor?");
+  for (const auto& child : children_) copy->children_[child.key()]->clone_(*child.value(), device);
+  return copy;
+}
+void CloneableBase::assign_clone(const CopyOps& ops, Module& other, const optional<Device>& device) {
+  FACULA_CHECK(ops.assign(*this, *other.clone(device)), ErrorKind::Runtime,
+               "Attempted to clone submodule, but it is of a different type");
+}
+
+}  // namespace detail
+
 // ---- what is in it
 
 namespace {
@@ -208,6 +246,24 @@ std::shared_ptr<Module> ModuleDictImpl::clone(const optional<Device>& device) co
   auto copy = std::make_shared<ModuleDictImpl>();
   for (const auto& child : children_) copy->insert(child.key(), child.value()->clone(device));
   return copy;
+}
+
+namespace {
+
+void print_parameters(std::ostream& stream, const char* name, const OrderedDict<std::string, Tensor>& parameters) {
+  stream << "torch::nn::" << name << "(\n";
+  for (const auto& item : parameters)
+    stream << "(" << item.key() << "): Parameter containing: [" << item->scalar_type() << " of size " << item->sizes()
+           << "]\n";
+  stream << ")";
+}
+
+}  // namespace
+void ParameterListImpl::pretty_print(std::ostream& stream) const {
+  print_parameters(stream, "ParameterList", parameters_);
+}
+void ParameterDictImpl::pretty_print(std::ostream& stream) const {
+  print_parameters(stream, "ParameterDict", parameters_);
 }
 
 }  // namespace torch::nn

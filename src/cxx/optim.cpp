@@ -2,8 +2,11 @@
 #include "torch/optim.h"
 
 #include <cmath>
+#include <iostream>
+#include <limits>
 
 #include "ops/optim.h"
+#include "torch/serialize.h"
 
 namespace torch::optim {
 
@@ -46,6 +49,187 @@ Tensor Optimizer::evaluate(const LossClosure& closure) {
   if (!closure) return {};
   AutoGradMode on(true);
   return closure();
+}
+
+std::vector<Tensor>& Optimizer::parameters() {
+  FACULA_CHECK(!param_groups_.empty(), ErrorKind::Runtime, "parameters: the optimizer has no group");
+  return param_groups_[0].params();
+}
+
+// ---- archives
+
+namespace {
+
+/// `f(name, option)` for the options of each class, in the order in which archives have them.
+template <class F>
+void each_option(SGDOptions& o, F&& f) {
+  f("lr", o.lr()), f("momentum", o.momentum()), f("dampening", o.dampening());
+  f("weight_decay", o.weight_decay()), f("nesterov", o.nesterov());
+}
+template <class Options, class F>
+void each_option_of_adam(Options& o, F&& f) {
+  f("lr", o.lr()), f("betas", o.betas()), f("eps", o.eps());
+  f("weight_decay", o.weight_decay()), f("amsgrad", o.amsgrad());
+}
+template <class F>
+void each_option(AdamOptions& o, F&& f) {
+  each_option_of_adam(o, f);
+}
+template <class F>
+void each_option(AdamWOptions& o, F&& f) {
+  each_option_of_adam(o, f);
+}
+template <class F>
+void each_option(RMSpropOptions& o, F&& f) {
+  f("lr", o.lr()), f("alpha", o.alpha()), f("eps", o.eps()), f("weight_decay", o.weight_decay());
+  f("momentum", o.momentum()), f("centered", o.centered());
+}
+template <class F>
+void each_option(AdagradOptions& o, F&& f) {
+  f("lr", o.lr()), f("lr_decay", o.lr_decay()), f("weight_decay", o.weight_decay());
+  f("initial_accumulator_value", o.initial_accumulator_value()), f("eps", o.eps());
+}
+template <class F>
+void each_option(LBFGSOptions& o, F&& f) {
+  f("lr", o.lr()), f("max_iter", o.max_iter()), f("max_eval", o.max_eval());
+  f("tolerance_grad", o.tolerance_grad()), f("tolerance_change", o.tolerance_change());
+  f("history_size", o.history_size()), f("line_search_fn", o.line_search_fn());
+}
+
+template <class T>
+void take(const IValue& value, T& option) {
+  option = value.to<T>();
+}
+template <class T>
+void take(const IValue& value, optional<T>& option) {
+  option = value.isNone() ? nullopt : optional<T>(value.to<T>());
+}
+void take(const IValue& value, AdamBetas& option) {
+  const auto& both = value.toTupleRef().elements();
+  FACULA_CHECK(both.size() == 2, ErrorKind::Runtime, "load: betas: 2 numbers are expected, got ", both.size());
+  option = {both[0].toDouble(), both[1].toDouble()};
+}
+
+}  // namespace
+
+void OptimizerOptions::serialize(serialize::OutputArchive&) const {
+  facula::throw_error(ErrorKind::NotImplemented, "save: these options of an optimizer do not say how");
+}
+void OptimizerOptions::serialize(serialize::InputArchive&) {
+  facula::throw_error(ErrorKind::NotImplemented, "load: these options of an optimizer do not say how");
+}
+#define TORCH_SERIALIZE_OPTIONS(Name)                                                              \
+  void Name::serialize(serialize::OutputArchive& archive) const {                                  \
+    each_option(const_cast<Name&>(*this),                                                          \
+                [&](const char* key, const auto& option) { archive.write(key, IValue(option)); }); \
+  }                                                                                                \
+  void Name::serialize(serialize::InputArchive& archive) {                                         \
+    each_option(*this, [&](const char* key, auto& option) {                                        \
+      IValue value;                                                                                \
+      archive.read(key, value);                                                                    \
+      take(value, option);                                                                         \
+    });                                                                                            \
+  }
+TORCH_SERIALIZE_OPTIONS(SGDOptions)
+TORCH_SERIALIZE_OPTIONS(AdamOptions)
+TORCH_SERIALIZE_OPTIONS(AdamWOptions)
+TORCH_SERIALIZE_OPTIONS(RMSpropOptions)
+TORCH_SERIALIZE_OPTIONS(AdagradOptions)
+TORCH_SERIALIZE_OPTIONS(LBFGSOptions)
+#undef TORCH_SERIALIZE_OPTIONS
+
+void Optimizer::save_state(const State& state, serialize::OutputArchive& archive) const {
+  const StateNames names = state_names();
+  if (names.step) archive.write("step", IValue(state.step));
+  for (size_t i = 0; i < state.tensors.size(); ++i)
+    if (state.tensors[i].defined()) archive.write(names.tensors[i], IValue(state.tensors[i]));
+}
+void Optimizer::load_state(State& state, serialize::InputArchive& archive) const {
+  const StateNames names = state_names();
+  if (IValue step; names.step) {
+    archive.read("step", step);
+    state.step = step.toInt();
+  }
+  for (size_t i = 0; i < names.tensors.size(); ++i) {
+    Tensor found;
+    if (!archive.try_read(names.tensors[i], found)) continue;
+    state.tensors.resize(i + 1);
+    state.tensors[i] = found;
+  }
+}
+
+namespace {
+
+/// The name by which parameters of groups and states find each other in an archive.
+std::string key_of(const void* impl) { return std::to_string(reinterpret_cast<uintptr_t>(impl)); }
+constexpr const char* kArchiveVersion = "1.5.0";
+
+}  // namespace
+
+void Optimizer::save(serialize::OutputArchive& archive) const {
+  archive.write("pytorch_version", IValue(kArchiveVersion));
+  serialize::OutputArchive states, groups;
+  for (const auto& group : param_groups_)
+    for (const Tensor& p : group.params()) {
+      const auto found = state_.find(p.core().impl());
+      if (found == state_.end()) continue;
+      serialize::OutputArchive state;
+      save_state(found->second, state);
+      states.write(key_of(found->first), state);
+    }
+  groups.write("param_groups/size", torch::tensor(static_cast<int64_t>(param_groups_.size())));
+  for (size_t g = 0; g < param_groups_.size(); ++g) {
+    serialize::OutputArchive group, options;
+    const auto& params = param_groups_[g].params();
+    group.write("params/size", torch::tensor(static_cast<int64_t>(params.size())));
+    for (size_t i = 0; i < params.size(); ++i)
+      group.write("params/" + std::to_string(i), IValue(key_of(params[i].core().impl())));
+    param_groups_[g].options().serialize(options);
+    group.write("options", options);
+    groups.write("param_groups/" + std::to_string(g), group);
+  }
+  archive.write("state", states);
+  archive.write("param_groups", groups);
+}
+
+void Optimizer::load(serialize::InputArchive& archive) {
+  serialize::InputArchive states, groups;
+  archive.read("state", states);
+  archive.read("param_groups", groups);
+  const auto count_in = [](serialize::InputArchive& from, const char* key) {
+    Tensor count;
+    from.read(key, count);
+    return count.item<int64_t>();
+  };
+  FACULA_CHECK(count_in(groups, "param_groups/size") == static_cast<int64_t>(param_groups_.size()), ErrorKind::Runtime,
+               "loaded state dict has a different number of parameter groups");
+  for (size_t g = 0; g < param_groups_.size(); ++g) {
+    serialize::InputArchive group, options;
+    groups.read("param_groups/" + std::to_string(g), group);
+    const auto& params = param_groups_[g].params();
+    FACULA_CHECK(count_in(group, "params/size") == static_cast<int64_t>(params.size()), ErrorKind::Runtime,
+                 "loaded state dict contains a parameter group that has a different size than the optimizer's "
+                 "parameter group");
+    for (size_t i = 0; i < params.size(); ++i) {
+      IValue key;
+      group.read("params/" + std::to_string(i), key);
+      if (serialize::InputArchive state; states.try_read(key.toStringRef(), state)) {
+        State& mine = state_of(params[i]) = State();
+        load_state(mine, state);
+      }
+    }
+    group.read("options", options);
+    param_groups_[g].options().serialize(options);
+  }
+}
+
+serialize::OutputArchive& operator<<(serialize::OutputArchive& archive, const Optimizer& optimizer) {
+  optimizer.save(archive);
+  return archive;
+}
+serialize::InputArchive& operator>>(serialize::InputArchive& archive, Optimizer& optimizer) {
+  optimizer.load(archive);
+  return archive;
 }
 
 // ---- rules
@@ -116,6 +300,7 @@ SGD::SGD(std::vector<OptimizerParamGroup> groups, SGDOptions o)
   FACULA_CHECK(!o.nesterov() || (o.momentum() > 0 && o.dampening() == 0), ErrorKind::Runtime,
                "Nesterov momentum requires a momentum and zero dampening");
 }
+Optimizer::StateNames SGD::state_names() const { return {false, {"momentum_buffer"}}; }
 Tensor SGD::step(LossClosure closure) {
   NoGradGuard off;
   const Tensor loss = evaluate(closure);
@@ -141,6 +326,7 @@ Adam::Adam(std::vector<OptimizerParamGroup> groups, AdamOptions o)
     : Optimizer(std::move(groups), std::make_unique<AdamOptions>(o)) {
   check_adam(o);
 }
+Optimizer::StateNames Adam::state_names() const { return {true, {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}}; }
 Tensor Adam::step(LossClosure closure) {
   NoGradGuard off;
   const Tensor loss = evaluate(closure);
@@ -153,6 +339,7 @@ AdamW::AdamW(std::vector<OptimizerParamGroup> groups, AdamWOptions o)
     : Optimizer(std::move(groups), std::make_unique<AdamWOptions>(o)) {
   check_adam(o);
 }
+Optimizer::StateNames AdamW::state_names() const { return {true, {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}}; }
 Tensor AdamW::step(LossClosure closure) {
   NoGradGuard off;
   const Tensor loss = evaluate(closure);
@@ -162,9 +349,131 @@ Tensor AdamW::step(LossClosure closure) {
   return loss;
 }
 
-void StepLR::step() {
-  if (++steps_ % step_size_ != 0) return;
-  for (auto& group : optimizer_.param_groups()) group.options().set_lr(group.options().get_lr() * gamma_);
+RMSprop::RMSprop(std::vector<OptimizerParamGroup> groups, RMSpropOptions o)
+    : Optimizer(std::move(groups), std::make_unique<RMSpropOptions>(o)) {
+  FACULA_CHECK(o.lr() >= 0, ErrorKind::Runtime, "Invalid learning rate: ", o.lr());
+  FACULA_CHECK(o.eps() >= 0, ErrorKind::Runtime, "Invalid epsilon value: ", o.eps());
+  FACULA_CHECK(o.momentum() >= 0, ErrorKind::Runtime, "Invalid momentum value: ", o.momentum());
+  FACULA_CHECK(o.weight_decay() >= 0, ErrorKind::Runtime, "Invalid weight_decay value: ", o.weight_decay());
+  FACULA_CHECK(o.alpha() >= 0, ErrorKind::Runtime, "Invalid alpha value: ", o.alpha());
+}
+Optimizer::StateNames RMSprop::state_names() const { return {true, {"square_avg", "momentum_buffer", "grad_avg"}}; }
+Tensor RMSprop::step(LossClosure closure) {
+  NoGradGuard off;
+  const Tensor loss = evaluate(closure);
+  for (auto& group : param_groups_) {
+    const auto& o = static_cast<const RMSpropOptions&>(group.options());
+    OptimSteps steps;
+    each_parameter(group, steps, [&](const Tensor& param, const Tensor& grad) {
+      State& state = state_of(param);
+      state.tensors.resize(3);
+      const bool wanted[] = {true, o.momentum() > 0, o.centered()};
+      for (size_t i = 0; i < 3; ++i)
+        if (wanted[i] && !state.tensors[i].defined()) state.tensors[i] = zeros_for(param);
+      ++state.step;
+      const auto kept = [&](size_t i) { return wanted[i] ? state.tensors[i].core() : facula::Tensor(); };
+      steps.add(OptimRule::RmsProp, param.core(), grad.core(), {kept(0), kept(1), kept(2)},
+                {1.0, o.weight_decay(), o.lr(), o.alpha(), o.eps(), o.momentum()});
+    });
+  }
+  return loss;
+}
+
+Adagrad::Adagrad(std::vector<OptimizerParamGroup> groups, AdagradOptions o)
+    : Optimizer(std::move(groups), std::make_unique<AdagradOptions>(o)) {
+  FACULA_CHECK(o.lr() >= 0, ErrorKind::Runtime, "Invalid learning rate: ", o.lr());
+  FACULA_CHECK(o.lr_decay() >= 0, ErrorKind::Runtime, "Invalid lr_decay value: ", o.lr_decay());
+  FACULA_CHECK(o.weight_decay() >= 0, ErrorKind::Runtime, "Invalid weight_decay value: ", o.weight_decay());
+  FACULA_CHECK(o.initial_accumulator_value() >= 0, ErrorKind::Runtime,
+               "Invalid initial_accumulator_value value: ", o.initial_accumulator_value());
+  FACULA_CHECK(o.eps() >= 0, ErrorKind::Runtime, "Invalid epsilon value: ", o.eps());
+}
+Optimizer::StateNames Adagrad::state_names() const { return {true, {"sum"}}; }
+Tensor Adagrad::step(LossClosure closure) {
+  NoGradGuard off;
+  const Tensor loss = evaluate(closure);
+  for (auto& group : param_groups_) {
+    const auto& o = static_cast<const AdagradOptions&>(group.options());
+    OptimSteps steps;
+    each_parameter(group, steps, [&](const Tensor& param, const Tensor& grad) {
+      State& state = state_of(param);
+      if (state.tensors.empty())
+        state.tensors.push_back(torch::full_like(param.detach(), o.initial_accumulator_value()));
+      const double lr = o.lr() / (1.0 + static_cast<double>(state.step++) * o.lr_decay());
+      steps.add(OptimRule::Adagrad, param.core(), grad.core(), {state.tensors[0].core()},
+                {1.0, o.weight_decay(), lr, o.eps()});
+    });
+  }
+  return loss;
+}
+
+// ---- schedules
+
+void LRScheduler::step() {
+  ++step_count_;
+  const std::vector<double> rates = get_lrs();
+  auto& groups = optimizer_.param_groups();
+  FACULA_CHECK(rates.size() == groups.size(), ErrorKind::Runtime, "Number of learning rates not equal to the number ",
+               "of param groups, expected ", groups.size(), ", got ", rates.size());
+  for (size_t i = 0; i < rates.size(); ++i) groups[i].options().set_lr(rates[i]);
+}
+std::vector<double> LRScheduler::get_current_lrs() const {
+  std::vector<double> rates;
+  for (const auto& group : optimizer_.param_groups()) rates.push_back(group.options().get_lr());
+  return rates;
+}
+std::vector<double> StepLR::get_lrs() {
+  std::vector<double> rates = get_current_lrs();
+  if (step_count_ % step_size_ == 0)
+    for (double& rate : rates) rate *= gamma_;
+  return rates;
+}
+
+ReduceLROnPlateauScheduler::ReduceLROnPlateauScheduler(Optimizer& optimizer, SchedulerMode mode, float factor,
+                                                       int patience, double threshold, ThresholdMode threshold_mode,
+                                                       int cooldown, const std::vector<float>& min_lr, double eps,
+                                                       bool verbose)
+    : optimizer_(optimizer),
+      mode_(mode),
+      threshold_mode_(threshold_mode),
+      factor_(factor),
+      threshold_(threshold),
+      eps_(eps),
+      patience_(patience),
+      cooldown_(cooldown),
+      min_lrs_(min_lr),
+      best_(mode == min ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity()),
+      verbose_(verbose) {
+  FACULA_CHECK(factor < 1, ErrorKind::Runtime, "Factor should be < 1.0, got ", factor);
+  if (min_lrs_.empty()) min_lrs_.assign(optimizer.param_groups().size(), 0.0f);
+  FACULA_CHECK(min_lrs_.size() == optimizer.param_groups().size(), ErrorKind::Runtime, "Number of learning rates not ",
+               "equal to the number of param groups, got ", min_lrs_.size());
+}
+bool ReduceLROnPlateauScheduler::is_better(float metric) const {
+  const double best = best_;
+  const double margin = threshold_mode_ == rel ? std::fabs(best) * threshold_ : threshold_;
+  if (std::isinf(best)) return mode_ == min ? metric < best : metric > best;
+  return mode_ == min ? metric < best - margin : metric > best + margin;
+}
+void ReduceLROnPlateauScheduler::step(float metric) {
+  ++steps_;
+  const bool better = is_better(metric);
+  if (better) best_ = metric;
+  bad_steps_ = better || cooldown_left_ > 0 ? 0 : bad_steps_ + 1;
+  if (cooldown_left_ > 0) --cooldown_left_;
+  if (bad_steps_ <= patience_) return;
+  reduce_lr();
+  cooldown_left_ = cooldown_;
+  bad_steps_ = 0;
+}
+void ReduceLROnPlateauScheduler::reduce_lr() {
+  auto& groups = optimizer_.param_groups();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const double old = groups[i].options().get_lr(), rate = std::max(old * factor_, double{min_lrs_[i]});
+    if (old - rate <= eps_) continue;
+    groups[i].options().set_lr(rate);
+    if (verbose_) std::cout << "Step " << steps_ << ": reducing learning rate of group " << i << " to " << rate << "\n";
+  }
 }
 
 }  // namespace torch::optim

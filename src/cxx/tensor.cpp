@@ -1,6 +1,7 @@
 // torch::Tensor: what the op schema does not state.
 #include "autograd/inplace.h"
 #include "core/backend.h"
+#include "functions.h"
 #include "ops/pinned.h"
 #include "torch/detail/operators.h"
 
@@ -302,7 +303,7 @@ Tensor TensorData::made(TensorOptions options) const {
 }  // namespace detail
 
 std::ostream& operator<<(std::ostream& out, const std::vector<Tensor>& list) {
-  for (size_t i = 0; i < list.size(); ++i) out << list[i] << (i + 1 < list.size() ? "\n" : "");
+  for (size_t i = 0; i < list.size(); ++i) out << list[i] << (i + 1 < list.size() ? " " : "");
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include "core/backend.h"
 #include "core/host.h"
 #include "core/parallel.h"
+#include "cuda/stream.h"
 
 namespace torch {
 namespace {
@@ -220,6 +221,16 @@ size_t device_count() {
 }
 void manual_seed(uint64_t seed) { manual_seed_all(seed); }
 void manual_seed_all(uint64_t seed) { facula::seed_other_devices(seed); }
+void synchronize(int64_t device_index) {
+  FACULA_CHECK(is_available(), facula::ErrorKind::Runtime, "synchronize: no CUDA device is there");
+  facula::cuda::synchronize_device(
+      facula::concrete(detail::device_of(Device(kCUDA, static_cast<DeviceIndex>(device_index)))).index);
+}
 }  // namespace cuda
+
+Context& globalContext() {
+  static Context context;
+  return context;
+}
 
 }  // namespace torch

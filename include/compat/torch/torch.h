@@ -2,6 +2,8 @@
 #pragma once
 
 #include <torch/autograd.h>
+#include <torch/data.h>
 #include <torch/detail/indexing.h>
 #include <torch/nn/modules.h>
 #include <torch/optim.h>
+#include <torch/serialize.h>

@@ -453,7 +453,27 @@ size_t device_count();
 inline bool cudnn_is_available() { return is_available(); }
 void manual_seed(uint64_t seed);
 void manual_seed_all(uint64_t seed);
+/// Waits for what was started on a device, the current one if none is said.
+void synchronize(int64_t device_index = -1);
 }  // namespace cuda
+
+/// Settings of the process that programs make of cuDNN; results are repeatable here whatever they say.
+class Context {
+ public:
+  bool hasCUDA() const { return cuda::is_available(); }
+  bool hasCuDNN() const { return cuda::cudnn_is_available(); }
+  bool userEnabledCuDNN() const { return enabled_; }
+  void setUserEnabledCuDNN(bool yes) { enabled_ = yes; }
+  bool benchmarkCuDNN() const { return benchmark_; }
+  void setBenchmarkCuDNN(bool yes) { benchmark_ = yes; }
+  bool deterministicCuDNN() const { return deterministic_; }
+  void setDeterministicCuDNN(bool yes) { deterministic_ = yes; }
+
+ private:
+  bool enabled_ = true, benchmark_ = false, deterministic_ = false;
+};
+Context& globalContext();
+inline bool hasCUDA() { return cuda::is_available(); }
 
 namespace Reduction {
 enum Reduction { None, Mean, Sum, END };

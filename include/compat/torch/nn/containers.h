@@ -390,4 +390,90 @@ class ModuleDictImpl : public Cloneable<ModuleDictImpl> {
 };
 TORCH_MODULE(ModuleDict);
 
+/// A function as a module.
+class FunctionalImpl : public Cloneable<FunctionalImpl> {
+ public:
+  using Function = std::function<Tensor(Tensor)>;
+  explicit FunctionalImpl(Function function) : function_(std::move(function)) {}
+  template <class F, class... Args>
+    requires(sizeof...(Args) > 0)
+  explicit FunctionalImpl(F original, Args&&... args)
+      : function_([original, ... args = std::decay_t<Args>(std::forward<Args>(args))](Tensor input) {
+          return original(std::move(input), args...);
+        }) {}
+  void reset() override {}
+  void pretty_print(std::ostream& stream) const override { stream << "torch::nn::Functional()"; }
+  Tensor forward(Tensor input) { return function_(std::move(input)); }
+  Tensor operator()(Tensor input) { return forward(std::move(input)); }
+  bool is_serializable() const override { return false; }
+
+ private:
+  Function function_;
+};
+TORCH_MODULE(Functional);
+
+/// Parameters by number.
+class ParameterListImpl : public Cloneable<ParameterListImpl> {
+ public:
+  ParameterListImpl() = default;
+  template <class... Tensors>
+    requires(sizeof...(Tensors) > 0 && (std::is_same_v<std::decay_t<Tensors>, Tensor> && ...))
+  explicit ParameterListImpl(Tensors&&... tensors) {
+    (append(std::forward<Tensors>(tensors)), ...);
+  }
+  void reset() override {}
+  void pretty_print(std::ostream& stream) const override;
+  void append(const Tensor& parameter) {
+    register_parameter(std::to_string(parameters_.size()), parameter, parameter.requires_grad());
+  }
+  template <class Container>
+  void extend(const Container& container) {
+    for (const Tensor& each : container) append(each);
+  }
+  auto begin() { return parameters_.begin(); }
+  auto end() { return parameters_.end(); }
+  Tensor& at(size_t i) {
+    FACULA_CHECK(i < size(), facula::ErrorKind::Index, "Index ", i, " is out of range of ", size());
+    return *parameters_[i];
+  }
+  Tensor& operator[](size_t i) { return at(i); }
+  size_t size() const noexcept { return parameters_.size(); }
+  bool is_empty() const noexcept { return parameters_.is_empty(); }
+};
+TORCH_MODULE(ParameterList);
+
+/// Parameters by name.
+class ParameterDictImpl : public Cloneable<ParameterDictImpl> {
+ public:
+  ParameterDictImpl() = default;
+  explicit ParameterDictImpl(const OrderedDict<std::string, Tensor>& parameters) { update(parameters); }
+  void reset() override {}
+  void pretty_print(std::ostream& stream) const override;
+  Tensor& insert(const std::string& key, const Tensor& value) {
+    return register_parameter(key, value, value.requires_grad());
+  }
+  void update(const OrderedDict<std::string, Tensor>& others) {
+    for (const auto& item : others) {
+      if (contains(item.key())) parameters_[item.key()] = *item;
+      else insert(item.key(), *item);
+    }
+  }
+  Tensor pop(const std::string& key) {
+    const Tensor parameter = parameters_[key];
+    parameters_.erase(key);
+    return parameter;
+  }
+  Tensor& get(const std::string& key) { return parameters_[key]; }
+  Tensor& operator[](const std::string& key) { return parameters_[key]; }
+  std::vector<std::string> keys() const { return parameters_.keys(); }
+  std::vector<Tensor> values() const { return parameters_.values(); }
+  bool contains(const std::string& key) const noexcept { return parameters_.contains(key); }
+  auto begin() { return parameters_.begin(); }
+  auto end() { return parameters_.end(); }
+  void clear() { parameters_.clear(); }
+  size_t size() const noexcept { return parameters_.size(); }
+  bool empty() const noexcept { return parameters_.is_empty(); }
+};
+TORCH_MODULE(ParameterDict);
+
 }  // namespace torch::nn

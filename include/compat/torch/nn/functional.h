@@ -255,19 +255,6 @@ struct PadOptions {
   TORCH_ARG(double, value) = 0;
 };
 
-template <bool kGates>
-struct RecurrentOptions {
-  RecurrentOptions(int64_t input, int64_t hidden) : input_size_(input), hidden_size_(hidden) {}
-  TORCH_ARG(int64_t, input_size);
-  TORCH_ARG(int64_t, hidden_size);
-  TORCH_ARG(int64_t, num_layers) = 1;
-  TORCH_ARG(bool, bias) = true;
-  TORCH_ARG(bool, batch_first) = false;
-  TORCH_ARG(double, dropout) = 0.0;
-  TORCH_ARG(bool, bidirectional) = false;
-};
-using LSTMOptions = RecurrentOptions<true>;
-
 namespace functional {
 
 using MSELossFuncOptions = MSELossOptions;

@@ -8,6 +8,10 @@
 #include <utility>
 
 namespace torch {
+namespace serialize {
+class OutputArchive;
+class InputArchive;
+}  // namespace serialize
 
 /// A dictionary that keeps the order in which its items came.
 template <class Key, class Value>
@@ -107,6 +111,9 @@ namespace nn {
 
 template <class Contained>
 class ModuleHolder;
+namespace detail {
+class CloneableBase;
+}
 
 class Module : public std::enable_shared_from_this<Module> {
  public:
@@ -145,6 +152,9 @@ class Module : public std::enable_shared_from_this<Module> {
   virtual void to(Dtype dtype, bool non_blocking = false);
   virtual void to(Device device, bool non_blocking = false);
   virtual void zero_grad(bool set_to_none = true);
+  virtual void save(serialize::OutputArchive& archive) const;
+  virtual void load(serialize::InputArchive& archive);
+  virtual bool is_serializable() const { return true; }
 
   template <class M>
   typename M::ContainedType* as() noexcept {
@@ -196,6 +206,7 @@ class Module : public std::enable_shared_from_this<Module> {
  private:
   template <class Derived>
   friend class Cloneable;
+  friend class detail::CloneableBase;
   virtual void clone_(Module& other, const optional<Device>& device);
   void add_module(std::string name, std::shared_ptr<Module> module);
   void convert(const std::function<Tensor(const Tensor&)>& change);
@@ -207,44 +218,41 @@ class Module : public std::enable_shared_from_this<Module> {
 };
 std::ostream& operator<<(std::ostream& stream, const Module& module);
 
-/// A module that can be copied: `reset()` makes its parts anew.
-template <class Derived>
-class Cloneable : public Module {
+namespace detail {
+/// What copying takes of a class: compiled for each, so there is little of it.
+struct CopyOps {
+  Module* (*copied)(const Module& module);
+  bool (*assign)(Module& to, const Module& from);  // false: not of the class
+};
+class CloneableBase : public Module {
  public:
   using Module::Module;
   virtual void reset() = 0;
+
+ protected:
+  std::shared_ptr<Module> cloned(const CopyOps& ops, const optional<Device>& device) const;
+  void assign_clone(const CopyOps& ops, Module& other, const optional<Device>& device);
+};
+}  // namespace detail
+
+/// A module that can be copied: `reset()` makes its parts anew.
+template <class Derived>
+class Cloneable : public detail::CloneableBase {
+ public:
+  using detail::CloneableBase::CloneableBase;
   std::shared_ptr<Module> clone(const optional<Device>& device = nullopt) const override {
-    NoGradGuard off;
-    auto copy = std::make_shared<Derived>(static_cast<const Derived&>(*this));
-    copy->parameters_.clear();
-    copy->buffers_.clear();
-    copy->children_.clear();
-    copy->reset();
-    copy_tensors(copy->parameters_, parameters_, device);
-    copy_tensors(copy->buffers_, buffers_, device);
-    FACULA_CHECK(copy->children_.size() == children_.size(), facula::ErrorKind::Runtime,
-                 "The cloned module does not have the same number of child modules as the original module after "
-                 "calling reset(). Are you sure you called register_module() inside reset() and not the constructor?");
-    for (const auto& child : children_) copy->children_[child.key()]->clone_(*child.value(), device);
-    return copy;
+    return cloned(kOps, device);
   }
 
  private:
-  static void copy_tensors(OrderedDict<std::string, Tensor>& to, const OrderedDict<std::string, Tensor>& from,
-                           const optional<Device>& device) {
-    FACULA_CHECK(to.size() == from.size(), facula::ErrorKind::Runtime,
-                 "The cloned module does not have the same number of parameters or buffers as the original module "
-                 "after calling reset()");
-    for (const auto& item : from) {
-      const Tensor& t = *item;
-      to[item.key()].set_data(device && t.device() != *device ? t.to(*device) : t.clone());
-    }
+  static Module* copied(const Module& m) { return new Derived(static_cast<const Derived&>(m)); }
+  static bool assign(Module& to, const Module& from) {
+    const auto* same = dynamic_cast<const Derived*>(&from);
+    if (same) static_cast<Derived&>(to) = *same;
+    return same != nullptr;
   }
-  void clone_(Module& other, const optional<Device>& device) final {
-    auto copy = std::dynamic_pointer_cast<Derived>(other.clone(device));
-    FACULA_CHECK(copy, facula::ErrorKind::Runtime, "Attempted to clone submodule, but it is of a different type");
-    static_cast<Derived&>(*this) = *copy;
-  }
+  static constexpr detail::CopyOps kOps = {copied, assign};
+  void clone_(Module& other, const optional<Device>& device) final { assign_clone(kOps, other, device); }
 };
 
 /// Shares a module, like a pointer; an empty one is made with nullptr.

@@ -1,8 +1,12 @@
 // The modules.
 #pragma once
 
+#include <torch/nn/activations.h>
 #include <torch/nn/containers.h>
 #include <torch/nn/functional.h>
+#include <torch/nn/images.h>
+#include <torch/nn/losses.h>
+#include <torch/nn/recurrent.h>
 
 namespace torch::nn {
 
@@ -226,23 +230,5 @@ TORCH_LOSS(NLLLoss, nll_loss);
 TORCH_LOSS(CrossEntropyLoss, cross_entropy);
 TORCH_LOSS(KLDivLoss, kl_div);
 #undef TORCH_LOSS
-
-class LSTMImpl : public Cloneable<LSTMImpl> {
- public:
-  using State = std::tuple<Tensor, Tensor>;
-  LSTMImpl(int64_t input, int64_t hidden) : LSTMImpl(LSTMOptions(input, hidden)) {}
-  explicit LSTMImpl(const LSTMOptions& o);
-  void reset() override;
-  void reset_parameters();
-  void pretty_print(std::ostream& stream) const override;
-  std::tuple<Tensor, State> forward(const Tensor& input, optional<State> state = {});
-  std::vector<Tensor> all_weights() const { return weights_; }
-  void flatten_parameters() {}
-  LSTMOptions options;
-
- private:
-  std::vector<Tensor> weights_;
-};
-TORCH_MODULE(LSTM);
 
 }  // namespace torch::nn

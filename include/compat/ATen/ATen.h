@@ -1,0 +1,4 @@
+// libtorch's other name of the same.
+#pragma once
+
+#include <torch/types.h>

@@ -1,0 +1,3 @@
+// libtorch has the classes in files of their own.
+#pragma once
+#include <torch/data/datasets.h>

@@ -1,0 +1,119 @@
+// Further losses.
+#pragma once
+
+#include <torch/nn/containers.h>
+#include <torch/nn/functional.h>
+
+namespace torch::nn {
+
+struct HuberLossOptions {
+  HuberLossOptions(Word reduction = kMean) : reduction_(reduction) {}
+  TORCH_ARG(Word, reduction);
+  TORCH_ARG(double, delta) = 1.0;
+};
+struct MarginOptions {
+  TORCH_ARG(double, margin) = 0.0;
+  TORCH_ARG(Word, reduction) = kMean;
+};
+using CosineEmbeddingLossOptions = MarginOptions;
+using MarginRankingLossOptions = MarginOptions;
+struct HingeEmbeddingLossOptions {
+  TORCH_ARG(double, margin) = 1.0;
+  TORCH_ARG(Word, reduction) = kMean;
+};
+struct TripletMarginLossOptions {
+  TORCH_ARG(double, margin) = 1.0;
+  TORCH_ARG(double, p) = 2.0;
+  TORCH_ARG(double, eps) = 1e-6;
+  TORCH_ARG(bool, swap) = false;
+  TORCH_ARG(Word, reduction) = kMean;
+};
+using SoftMarginLossOptions = ReductionOptions;
+using MultiLabelSoftMarginLossOptions = WeightedOptions;
+struct PoissonNLLLossOptions {
+  TORCH_ARG(bool, log_input) = true;
+  TORCH_ARG(bool, full) = false;
+  TORCH_ARG(double, eps) = 1e-8;
+  TORCH_ARG(Word, reduction) = kMean;
+};
+struct CTCLossOptions {
+  TORCH_ARG(int64_t, blank) = 0;
+  TORCH_ARG(Word, reduction) = kMean;
+  TORCH_ARG(bool, zero_infinity) = false;
+};
+
+namespace functional {
+
+using HuberLossFuncOptions = HuberLossOptions;
+using CosineEmbeddingLossFuncOptions = CosineEmbeddingLossOptions;
+using MarginRankingLossFuncOptions = MarginRankingLossOptions;
+using HingeEmbeddingLossFuncOptions = HingeEmbeddingLossOptions;
+using TripletMarginLossFuncOptions = TripletMarginLossOptions;
+using SoftMarginLossFuncOptions = SoftMarginLossOptions;
+using MultilabelSoftMarginLossFuncOptions = MultiLabelSoftMarginLossOptions;
+using PoissonNLLLossFuncOptions = PoissonNLLLossOptions;
+using CTCLossFuncOptions = CTCLossOptions;
+
+Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberLossOptions& options = {});
+Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, const HingeEmbeddingLossOptions& options = {});
+Tensor soft_margin_loss(const Tensor& input, const Tensor& target, const SoftMarginLossOptions& options = {});
+Tensor multilabel_soft_margin_loss(const Tensor& input, const Tensor& target,
+                                   const MultiLabelSoftMarginLossOptions& options = {});
+Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const PoissonNLLLossOptions& options = {});
+Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
+                             const CosineEmbeddingLossOptions& options = {});
+Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
+                           const MarginRankingLossOptions& options = {});
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginLossOptions& options = {});
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, const CTCLossOptions& options = {});
+
+}  // namespace functional
+
+#define TORCH_LOSS(Name, function)                                                                                     \
+  class Name##Impl : public Cloneable<Name##Impl> {                                                                    \
+   public:                                                                                                             \
+    explicit Name##Impl(const Name##Options& o = {}) : options(o) {}                                                   \
+    void reset() override {}                                                                                           \
+    void pretty_print(std::ostream& stream) const override;                                                            \
+    Tensor forward(const Tensor& input, const Tensor& target) { return functional::function(input, target, options); } \
+    Name##Options options;                                                                                             \
+  };                                                                                                                   \
+  TORCH_MODULE(Name)
+TORCH_LOSS(HuberLoss, huber_loss);
+TORCH_LOSS(HingeEmbeddingLoss, hinge_embedding_loss);
+TORCH_LOSS(SoftMarginLoss, soft_margin_loss);
+TORCH_LOSS(MultiLabelSoftMarginLoss, multilabel_soft_margin_loss);
+TORCH_LOSS(PoissonNLLLoss, poisson_nll_loss);
+#undef TORCH_LOSS
+#define TORCH_LOSS(Name, function)                                                   \
+  class Name##Impl : public Cloneable<Name##Impl> {                                  \
+   public:                                                                           \
+    explicit Name##Impl(const Name##Options& o = {}) : options(o) {}                 \
+    void reset() override {}                                                         \
+    void pretty_print(std::ostream& stream) const override;                          \
+    Tensor forward(const Tensor& first, const Tensor& second, const Tensor& third) { \
+      return functional::function(first, second, third, options);                    \
+    }                                                                                \
+    Name##Options options;                                                           \
+  };                                                                                 \
+  TORCH_MODULE(Name)
+TORCH_LOSS(CosineEmbeddingLoss, cosine_embedding_loss);
+TORCH_LOSS(MarginRankingLoss, margin_ranking_loss);
+TORCH_LOSS(TripletMarginLoss, triplet_margin_loss);
+#undef TORCH_LOSS
+class CTCLossImpl : public Cloneable<CTCLossImpl> {
+ public:
+  explicit CTCLossImpl(const CTCLossOptions& o = {}) : options(o) {}
+  void reset() override {}
+  void pretty_print(std::ostream& stream) const override { stream << "torch::nn::CTCLoss()"; }
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                 const Tensor& target_lengths) {
+    return functional::ctc_loss(log_probs, targets, input_lengths, target_lengths, options);
+  }
+  CTCLossOptions options;
+};
+TORCH_MODULE(CTCLoss);
+
+}  // namespace torch::nn
