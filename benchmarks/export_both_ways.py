@@ -1,19 +1,30 @@
 """Exported programs in both directions: PyTorch runs Facula's files, Facula runs PyTorch's. Needs PyTorch beside Facula.
 
-    PYTHONPATH=. python benchmarks/export_both_ways.py            # all models
+    PYTHONPATH=. python benchmarks/export_both_ways.py            # small models, a batch that varies
     PYTHONPATH=. python benchmarks/export_both_ways.py --only gpt
+    PYTHONPATH=. python benchmarks/export_both_ways.py --zoo      # sixty models of torchvision, timm and transformers
 
-Each library builds the same models from one source, with its own numbers, exports them (static and with a batch that varies)
-and writes inputs and results beside them; the other library loads and runs the file. Prints the largest differences.
+Each library builds the same models from one source, with its own numbers, exports them and writes inputs and results beside them;
+the other library loads and runs the file. Prints the largest differences, of `--zoo` those divided by the largest result where it is
+above 1, and writes those to a file (`--json`). There is a process for each library, which does what it reads from its input.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import inspect
+import json
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
+import warnings
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import model_zoo
 
 MODELS = ("mlp", "conv", "gpt", "encoder", "unet", "vae", "norms", "indexing", "mixer")
 
@@ -147,62 +158,142 @@ def leaves(torch, value):
     return [leaf.detach() for leaf in torch.utils._pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-def write(lib, folder, name):
-    """Exports one model with a varying batch, and saves it with an input of another batch and its results."""
+def write(lib, folder, name, zoo):
+    """Exports a model, and saves it with an input and its results; small ones with a varying batch, and another batch."""
     import numpy as np
 
     torch = library(lib)
     export = library(f"{lib}.export")
-    module, x = build(torch, name)
-    argument = next(iter(__import__("inspect").signature(module.forward).parameters))
-    ep = export.export(module, (x,), dynamic_shapes={argument: {0: export.Dim("batch", min=2, max=64)}})
-    export.save(ep, str(Path(folder) / f"{name}.pt2"))
-    x = torch.cat([x, x.flip(0)])
-    results = leaves(torch, module(x))
-    np.savez(Path(folder) / f"{name}.npz", x=x.numpy(), **{f"y{i}": y.numpy() for i, y in enumerate(results)})
+    module, args = model_zoo.built(torch, name) if zoo else build(torch, name)
+    start = time.perf_counter()
+    if zoo:
+        x, shapes = args[0], None
+    else:
+        x, argument = args, next(iter(inspect.signature(module.forward).parameters))
+        shapes = {argument: {0: export.Dim("batch", min=2, max=64)}}
+    with torch.no_grad():
+        ep = export.export(module.eval(), (x,), dynamic_shapes=shapes)
+        seconds = time.perf_counter() - start
+        export.save(ep, str(Path(folder) / "model.pt2"))
+        x = x if zoo else torch.cat([x, x.flip(0)])
+        results = leaves(torch, module(x))
+    np.savez(Path(folder) / "model.npz", x=x.numpy(), **{f"y{i}": y.numpy() for i, y in enumerate(results)})
+    return f"exported in {seconds:.2f} s"
 
 
-def read(lib, folder, name):
+def read(lib, folder, name, zoo):
     """Runs a file of the other library; the largest difference."""
     import numpy as np
 
     torch = library(lib)
-    data = np.load(Path(folder) / f"{name}.npz")
-    module = library(f"{lib}.export").load(str(Path(folder) / f"{name}.pt2")).module()
-    found = leaves(torch, module(torch.from_numpy(data["x"])))
+    data = np.load(Path(folder) / "model.npz")
+    module = library(f"{lib}.export").load(str(Path(folder) / "model.pt2")).module()
+    with torch.no_grad():
+        found = leaves(torch, module(torch.from_numpy(data["x"])))
     assert len(found) == len(data.files) - 1, f"{len(found)} results, not {len(data.files) - 1}"
-    return max(float(np.abs(y.numpy() - data[f"y{i}"]).max()) for i, y in enumerate(found))
+    worst = 0.0
+    for i, y in enumerate(found):
+        y, wanted = y.numpy(), data[f"y{i}"]
+        assert y.shape == wanted.shape and y.dtype == wanted.dtype, f"{y.dtype}{y.shape}, not {wanted.dtype}{wanted.shape}"
+        difference = np.abs(y.astype("f8") - wanted).max(initial=0)
+        worst = max(worst, float(difference / max(1, np.abs(wanted).max(initial=0)) if zoo else difference))
+    assert worst == worst, "nan"
+    return f"{worst:.1e}"
 
 
-def attempt(action, *args):
-    try:
-        return action(*args)
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
+def serve(lib, zoo):
+    """Does what its input says, line by line: "write folder model", "read folder model"."""
+    warnings.simplefilter("ignore")
+    if lib == "torch":  # where torchvision's own library does not load, its Python still asks for these
+        torch = library("torch")
+        with contextlib.suppress(RuntimeError):
+            library_of = torch.library.Library("torchvision", "DEF")
+            library_of.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            library_of.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    elif zoo:
+        library("facula.compat").install()
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        action, folder, name = line.split()
+        try:
+            answer = (write if action == "write" else read)(lib, folder, name, zoo)
+        except Exception as error:
+            if "--trace" in sys.argv:
+                traceback.print_exc()
+            answer = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        print(answer, file=answers, flush=True)
+
+
+class Server:
+    """The process of one library; another one after it died."""
+
+    def __init__(self, lib, options):
+        command = [sys.executable, "-W", "ignore", __file__, "--serve", lib]
+        self.command = command + ["--zoo"] * options.zoo + ["--trace"] * options.trace
+        self.lib, self.process = lib, None
+
+    def ask(self, *words):
+        if self.process is None or self.process.poll() is not None:
+            quiet = None if "--trace" in self.command else subprocess.DEVNULL
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet, text=True
+            )
+        self.process.stdin.write(" ".join(words) + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip() or "the process died"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="models with this in their names")
-    parser.add_argument("--part", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--models", nargs="*", help="their names")
+    parser.add_argument("--zoo", action="store_true", help="sixty models of others")
+    parser.add_argument("--way", choices=("facula", "torch", "both"), default="both", help="who writes")
+    parser.add_argument("--json", help="a file to add the results to")
+    parser.add_argument("--trace", action="store_true", help="show where errors come from")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    names = [n for n in MODELS if options.only in n]
-    if options.part:
-        lib, action, folder = options.part
-        for name in names:
-            print(f"{name}\t{attempt(write if action == 'write' else read, lib, folder, name)}")
-        return
-    for writer, reader in (("facula", "torch"), ("torch", "facula")):
-        with tempfile.TemporaryDirectory() as folder:
-            for lib, action in ((writer, "write"), (reader, "read")):  # each library in a process of its own
-                done = subprocess.run(
-                    [sys.executable, "-W", "ignore", __file__, "--only", options.only, "--part", lib, action, folder],
-                    capture_output=True, text=True,
-                )  # fmt: skip
-                for line in done.stdout.splitlines():
-                    name, _, result = line.partition("\t")
-                    if action == "read" or result != "None":
-                        print(f"{writer} to {reader}  {name:10} {action:6} {result}")
+    if options.serve:
+        return serve(options.serve, options.zoo)
+    names = options.models or [n for n in (model_zoo.NAMES if options.zoo else MODELS) if options.only in n]
+    servers = {lib: Server(lib, options) for lib in ("facula", "torch")}
+    results = {}
+    for name in names:
+        for writer, reader in (("facula", "torch"), ("torch", "facula")):
+            if options.way not in ("both", writer):
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                answer = servers[writer].ask("write", folder, name)
+                took = answer if answer.startswith("exported") else ""
+                if took:
+                    answer = servers[reader].ask("read", folder, name)
+                results.setdefault(name, {})[f"{writer} to {reader}"] = answer if took else f"export: {answer}"
+                print(f"{writer:6} to {reader:6} {name:34} {answer}  {took}", flush=True)
+    for server in servers.values():
+        if server.process:
+            server.process.stdin.close()
+            server.process.wait()
+    report(results, options)
+
+
+def _good(text):
+    with contextlib.suppress(ValueError):
+        return float(text) <= 1e-5
+    return False
+
+
+def report(results, options):
+    """Prints how many agree, and adds what was found to the file."""
+    if options.json:
+        path = Path(options.json)
+        known = json.loads(path.read_text()) if path.exists() else {}
+        for name, found in results.items():
+            known.setdefault(name, {}).update(found)
+        path.write_text(json.dumps(known, indent=1) + "\n")
+        results = known
+    for way in ("facula to torch", "torch to facula"):
+        found = [r[way] for r in results.values() if way in r]
+        print(f"{way}: {sum(map(_good, found))} of {len(found)} within 1e-5")
 
 
 if __name__ == "__main__":
