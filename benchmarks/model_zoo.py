@@ -29,9 +29,27 @@ SMALL = {
 NAMES = [*TORCHVISION, *(f"timm:{n}" for n in TIMM), *(f"transformers:{n}" for n in TRANSFORMERS)]
 
 
+def prepare(name):
+    """Imports what says how results of this model are nested: whoever reads its program has to know the classes."""
+    package, _, word = name.rpartition(":")
+    if package == "transformers":
+        import transformers
+
+        getattr(transformers, TRANSFORMERS[word])
+
+
 def built(torch, name):
-    """A model and its inputs."""
+    """A model and its inputs. Weights that begin as zeros are drawn: they would hide what is before them."""
     torch.manual_seed(0)
+    model, inputs = _built(torch, name)
+    with torch.no_grad():
+        for path, parameter in model.named_parameters():
+            if path.endswith("weight") and not parameter.any():
+                parameter.normal_(std=0.05)
+    return model, inputs
+
+
+def _built(torch, name):
     package, _, word = name.rpartition(":")
     if package == "timm":
         import timm

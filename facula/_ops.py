@@ -12,6 +12,7 @@ import types
 
 import facula
 from facula import _C, library
+from facula.functions import control_flow
 
 _missing = object()
 
@@ -143,6 +144,10 @@ def _own_function(name):
     )
 
 
+#: of Python, which aten has under their names
+_OPERATORS = frozenset(f"__{i}{name}__" for name in ("and", "or", "xor", "lshift", "rshift") for i in ("", "i"))
+
+
 class OpNamespace(types.ModuleType):
     """The operators of one library."""
 
@@ -151,9 +156,11 @@ class OpNamespace(types.ModuleType):
         self.__dict__["name"] = name
 
     def __getattr__(self, op):
-        if op.startswith("__"):
+        if op.startswith("__") and op not in _OPERATORS:
             raise AttributeError(f"torch.ops.{self.name}: no attribute {op!r}")
         function = _own_function(op) if self.name in ("aten", "prims") else library.find(self.name, op)
+        if function is None and self.name == "higher_order":
+            function = control_flow.HIGHER_ORDER.get(op)
         if function is None and self.name == "profiler":
             function = _RANGES.get(op)
         if function is None and self.name == "facula":  # what PyTorch has no name for

@@ -127,9 +127,12 @@ def cudagraph_mark_step_begin():
     """No graphs are recorded."""
 
 
+_exporting = False  # set while `facula.export` records
+
+
 def is_compiling():
-    """False."""
-    return False
+    """Whether a program is being recorded by `facula.export`."""
+    return _exporting
 
 
 is_dynamo_compiling = is_exporting = is_compiling

@@ -79,7 +79,7 @@ def test_no_name_is_listed_twice_and_every_reason_is_used():
         (lambda: facula.ops.aten.no_such(1), "torch.ops.aten.no_such is not supported", "got 1"),
         (lambda: facula.nn.functional.scaled_mm("x" * 99), "torch.nn.functional.scaled_mm", r"got 'x+\.\.\.'"),
         (lambda: facula.distributed.shrink_group("b", to=1), "torch.distributed.shrink_group", "got 'b', to=1"),
-        (lambda: facula.jit.save("model.pt"), "torch.jit.save", "got 'model.pt'"),
+        (lambda: facula.jit.export_opnames("model.pt"), "torch.jit.export_opnames", "got 'model.pt'"),
         (lambda: facula.symeig(facula.eye(2)), r"torch.symeig was removed in PyTorch 1.9; use linalg\.eigh", r"\[2, 2\]"),
         (lambda: facula.package.PackageImporter.load_text(None), "torch.package.PackageImporter.load_text is not supported by Facula: archives", "got None"),
     ],

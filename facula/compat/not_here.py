@@ -269,7 +269,7 @@ NAMES = {
             unify_type_list
             """,
         "torch._jit_internal": "_qualified_name",
-        "torch.jit": "CompilationUnit _flatten export_opnames save",
+        "torch.jit": "CompilationUnit _flatten export_opnames",
         "torch.jit._recursive": "concrete_type_store",
         "torch.jit._state": "_jit_caching_layer",
     },

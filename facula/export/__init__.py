@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 
 import facula
@@ -91,11 +92,29 @@ def export(
         raise TypeError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
     if preserve_module_call_signature:
         raise NotImplementedError("export: signatures of inner modules are not kept")
+    return _export(mod, args, kwargs or {}, dynamic_shapes)
+
+
+def _export(mod, args, kwargs, dynamic_shapes, function=None, tracing=False):
+    """The program of a call.
+
+    Args:
+        mod: whose parameters and buffers the program holds.
+        args, kwargs: of the call.
+        dynamic_shapes: as `export` takes it; or those of the positional arguments, under "__positional__".
+        function: what is called; None for the module.
+        tracing: whether conditions on values of tensors become checks of the program, and no errors.
+    """
+    function = function or mod
+    signature = _signature(function, args, kwargs)
+    if isinstance(dynamic_shapes, dict) and "__positional__" in dynamic_shapes:
+        names = [n for n, v in signature.parameters.items() if v.kind != v.VAR_POSITIONAL]
+        dynamic_shapes = dict(zip(names, dynamic_shapes["__positional__"], strict=False))
     static: set[str] = set()
     while True:
-        sizes = Sizes(mod, args, kwargs or {}, dynamic_shapes, frozenset(static))
+        sizes = Sizes(signature, args, kwargs, dynamic_shapes, frozenset(static))
         try:
-            return _Export(mod, args, kwargs or {}, sizes).run()
+            return _Export(mod, function, signature, args, kwargs, sizes, tracing).run()
         except SizeDependence as error:  # what is marked automatic becomes a constant
             found = set(error.symbols) & sizes.automatic
             if not found:
@@ -126,10 +145,11 @@ def draft_export(
 class _Export:
     """One export: the recordings and what is made of them."""
 
-    def __init__(self, mod, args, kwargs, sizes):
-        self.mod, self.args, self.kwargs, self.sizes = mod, args, kwargs, sizes
+    def __init__(self, mod, function, signature, args, kwargs, sizes, tracing):
+        self.mod, self.function, self.args, self.kwargs, self.sizes = mod, function, args, kwargs, sizes
+        self.signature, self.tracing = signature, tracing
         self.flat, self.in_spec = _pytree.tree_flatten((args, kwargs))
-        self.names = _leaf_names(mod, args, kwargs)
+        self.names = _leaf_names(signature, args, kwargs)
 
     def run(self):
         """The exported program."""
@@ -144,15 +164,16 @@ class _Export:
             survey.check(program)
         program.dead()
         out_spec = _pytree.tree_structure(results)
-        forward = list(inspect.signature(self.mod.forward).parameters)
-        return ExportedProgram(program, self.in_spec, out_spec, (self.args, self.kwargs), forward)
+        names = _argument_names(self.signature, self.args, self.kwargs)
+        return ExportedProgram(program, self.in_spec, out_spec, (self.args, self.kwargs), names)
 
     def record(self, flat, symbols=(), sizes_of=None):
         """A recording with these inputs."""
         by_leaf = self.sizes.by_leaf if symbols else [None] * len(flat)
         leaves = [Leaf(v, name, path, s) for v, (name, path), s in zip(flat, self.names, by_leaf)]
         args, kwargs = _pytree.tree_unflatten(flat, self.in_spec)
-        return record(self.mod, lambda: self.mod(*args, **kwargs), leaves, symbols, sizes_of)
+        call = functools.partial(self.function, *args, **kwargs)
+        return record(self.mod, call, leaves, symbols, sizes_of, self.tracing)
 
     def survey(self):
         """Recordings with other sizes."""
@@ -208,14 +229,33 @@ class _Export:
         return made.requires_grad_(value.requires_grad) if value.requires_grad else made.clone()
 
 
-def _leaf_names(mod, args, kwargs):
-    """For every leaf its name in the graph, and its path: "x", "pair_0" and "pair[0]"."""
+def _signature(function, args, kwargs):
+    """Of the function, or of a module's forward; of what has none (builtins) one with as many arguments as are given."""
     try:
-        bound = inspect.signature(mod.forward).bind(*args, **kwargs)
-        positional = list(bound.signature.parameters)
-    except TypeError:
-        positional = []
+        found = inspect.signature(function.forward if isinstance(function, facula.nn.Module) else function)
+        found.bind(*args, **kwargs)
+        return found
+    except (TypeError, ValueError):
+        if isinstance(function, facula.nn.Module):
+            raise
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return inspect.Signature([inspect.Parameter(n, kind) for n in (*(f"args_{i}" for i in range(len(args))), *kwargs)])
+
+
+def _argument_names(signature, args, kwargs):
+    """What the function calls the arguments that were given."""
     names = []
+    for parameter in signature.parameters.values():
+        if parameter.kind == parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}_{i}" for i in range(len(args) - len(names))]
+        elif len(names) < len(args):
+            names.append(parameter.name)
+    return [*names, *kwargs]
+
+
+def _leaf_names(signature, args, kwargs):
+    """For every leaf its name in the graph, and its path: "x", "pair_0" and "pair[0]"."""
+    positional, names = list(signature.parameters), []
     for key_path, _ in _pytree.tree_flatten_with_path((args, kwargs))[0]:
         which, entry, *rest = key_path
         if which.idx == 0:

@@ -7,6 +7,7 @@ import operator
 
 import facula
 from facula import _C, fx
+from facula.functions.control_flow import HIGHER_ORDER
 
 _OPERATORS = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
@@ -25,6 +26,8 @@ _OF_INTEGERS = {
 def target_of(key, aten):
     """The function that a node calls: an overload of torch.ops, by PyTorch's name where it has one."""
     name = key.split(".")[0]
+    if name in HIGHER_ORDER:
+        return getattr(facula.ops.higher_order, name)
     if name in _OF_INTEGERS:
         return _OF_INTEGERS[name]
     namespace, (op, overload) = (facula.ops.aten, aten.split(".")) if aten else (facula.ops.facula, key.split(".", 1))
@@ -43,7 +46,7 @@ class Builder:
     def __init__(self, program, lifted, keep=None):
         self.program, self.lifted, self.keep = program, lifted, keep
         self.graph = fx.Graph()
-        self.nodes, self.symbols = {}, {}
+        self.nodes, self.symbols, self.modules = {}, {}, {}  # modules: the graphs that nodes call
         self.values = program.values
 
     def run(self):
@@ -56,8 +59,14 @@ class Builder:
                 self.keep(path, tensor)
                 node = self.graph.get_attr(path)
             self._note(number, node)
-        for key, aten, arguments, results, module, source in self.program.nodes:
-            self._call(key, aten, arguments, results, module, source)
+        off = False
+        for *node, no_grad in self.program.nodes:
+            if no_grad != off:
+                self.graph.call_function(facula.set_grad_enabled, (off,))
+                off = no_grad
+            self._call(*node)
+        if off:
+            self.graph.call_function(facula.set_grad_enabled, (True,))
         return [self._argument(a) for a in self.program.outputs]
 
     def _note(self, number, node):
@@ -101,7 +110,17 @@ class Builder:
             return [self._argument(item) for item in value]
         if kind == "expr":
             return [self._size(v) for v in value] if isinstance(value, list) else self._size(value)
+        if isinstance(value, _C._Program):
+            return self._module_of(value)
         return value
+
+    def _module_of(self, program):
+        """A graph that a node calls, as a module."""
+        builder = Builder(program, lifted=True, keep=None)
+        builder.graph.output(tuple(builder.run()))
+        name = f"graph_{len(self.modules)}"
+        self.modules[name] = facula.fx.GraphModule(builder.modules, builder.graph, name)
+        return self.graph.get_attr(name)
 
     def _size(self, text):
         return text if isinstance(text, int) else self._expression(ast.parse(text, mode="eval").body)

@@ -71,15 +71,22 @@ def _srepr(tree):
 # ---- writing
 
 
+#: ops whose last argument is left out under another name: (it, PyTorch's name without it)
+_SHORTER = {"norm.ScalarOpt_dim_dtype": ("dtype", "norm.ScalarOpt_dim")}
+_HIGHER_ORDER = ("cond", "while_loop", "map_impl", "scan")
+
+
 class _Writer:
-    def __init__(self, exported):
-        self.exported, self.program = exported, exported.program
+    def __init__(self, program, exported=None):
+        self.exported, self.program = exported, program
         self.values, self.nodes, self.sym_ints, self.numbers = self.program.values, [], {}, {}
         self.samples = {name: sample for name, _, _, sample in self.program.symbols}
         self.places = {}  # symbol -> (input, dimension)
         self.names = {v[0] for v in self.values}
+        self.without_gradients = set()  # names of nodes that ran so
 
-    def model(self):
+    def graph(self):
+        """The graph, and what each of its inputs is."""
         inputs, specs = [], []
         for kind, number, path, persistent, _, constant in self.program.inputs:
             name, value_kind, meta = self.values[number]
@@ -98,12 +105,15 @@ class _Writer:
         for node in self.program.nodes:
             self.node(*node)
         outputs = [self.argument(a, "Tensor") for a in self.program.outputs]
-        graph = {
-            "inputs": inputs, "outputs": outputs, "nodes": self.nodes,
-            "tensor_values": {name: self.meta(meta) for name, kind, meta in self.values if meta is not None},
-            "sym_int_values": self.sym_ints, "sym_bool_values": {}, "is_single_tensor_return": False, "custom_obj_values": {},
-            "sym_float_values": {},
-        }  # fmt: skip
+        tensors = {name: self.meta(meta) for name, kind, meta in self.values if meta is not None}
+        graph = _graph(inputs, outputs, self.nodes, tensors, self.sym_ints)
+        if self.without_gradients:
+            _Regions(graph, self.without_gradients, self.fresh).run()
+        return graph, specs
+
+    def model(self):
+        graph, specs = self.graph()
+        outputs = graph["outputs"]
         spec = self.exported.call_spec
         call = {
             "inputs": [], "outputs": [], "in_spec": _pytree.treespec_dumps(spec.in_spec),
@@ -149,10 +159,15 @@ class _Writer:
             "storage_offset": {"as_int": offset}, "layout": _STRIDED,
         }  # fmt: skip
 
-    def node(self, key, aten, arguments, results, module, source):
+    def node(self, key, aten, arguments, results, module, source, no_grad):
         info = _C._boxed_op(key)
         named = list(zip(info["arguments"], arguments))
-        if key.startswith("int_"):
+        if aten in _SHORTER and arguments[-1] == ("constant", None):
+            aten = _SHORTER[aten][1]
+            named = [(a, ("constant", []) if a[1] == "int[]?" and given[1] is None else given) for a, given in named[:-1]]
+        if info["name"] in _HIGHER_ORDER:
+            target = f"torch.ops.higher_order.{info['name']}"
+        elif key.startswith("int_"):
             target = f"_operator.{key[4:].split('.')[0]}"
         elif not aten:
             raise ArchiveError(f"save: PyTorch has no operator for {key} ({source})")
@@ -166,26 +181,37 @@ class _Writer:
         for i, (a, given) in enumerate(named):
             name, kind, keyword_only, required = a[:4]
             name = _RENAMED.get(info["name"], {}).get(name, name)
-            if keyword_only and (required or not _is_default(a, given)) and given != ("constant", None):
+            if info["name"] in _HIGHER_ORDER:
+                inputs.append({"name": "", "arg": self.argument(given, kind), "kind": 1})
+            elif keyword_only and (required or not _is_default(a, given)) and given != ("constant", None):
                 inputs.append({"name": name, "arg": self.argument(given, kind), "kind": 2})
             elif not keyword_only and (required or i <= last):
                 arg = self.argument(given, kind, _optional_list(info["name"], name))
                 inputs.append({"name": name, "arg": arg, "kind": 1})
+        if info["name"] == "while_loop":  # whose condition is one tensor, and no tuple of it
+            inputs[0]["arg"]["as_graph"]["graph"]["is_single_tensor_return"] = True
         outputs = []
         for kind, made in zip(info["results"], results):
             names = [{"name": self.values[v][0]} for v in made]
+            if kind == "bool":  # of an assertion, which gives nothing in PyTorch
+                continue
             if kind == "int":
                 outputs.append({"as_sym_int": {"as_name": names[0]["name"]}})
                 self.sym_ints[names[0]["name"]] = {"as_int": 0}
             else:
-                outputs.append({"as_tensors": names} if kind.endswith("[]") else {"as_tensor": names[0]})
+                flat = info["name"] in _HIGHER_ORDER
+                outputs += [{"as_tensor": n} for n in names] if flat or not kind.endswith("[]") else [{"as_tensors": names}]
         single = len(outputs) == 1 and "as_tensor" in outputs[0]
         file, _, line = source.rpartition(":")
         metadata = {"stack_trace": f'  File "{os.path.basename(file)}", line {line}, in forward\n'} if file else {}
+        single = single and info["name"] not in _HIGHER_ORDER
         self.nodes.append({
-            "target": target, "inputs": inputs, "outputs": outputs, "metadata": metadata, "is_hop_single_tensor_return": None,
+            "target": target, "inputs": inputs, "outputs": outputs, "metadata": metadata,
+            "is_hop_single_tensor_return": False if info["name"] in _HIGHER_ORDER else None,
             "name": outputs[0]["as_tensor"]["name"] if single else self.fresh(info["name"]),
         })  # fmt: skip
+        if no_grad:
+            self.without_gradients.add(self.nodes[-1]["name"])
 
     def argument(self, given, kind, optional=False):
         what, value = given
@@ -222,6 +248,8 @@ class _Writer:
             return {"as_memory_format": _FORMAT_NUMBERS[value]}
         if isinstance(value, facula.layout):
             return {"as_layout": _STRIDED}
+        if isinstance(value, _C._Program):
+            return {"as_graph": {"name": self.fresh("subgraph"), "graph": _Writer(value).graph()[0]}}
         if isinstance(value, list):
             if kind.startswith("Tensor") and not value:
                 return {"as_tensors": []}
@@ -276,6 +304,87 @@ class _Writer:
         return name
 
 
+def _graph(inputs, outputs, nodes, tensors, sym_ints):
+    return {
+        "inputs": inputs, "outputs": outputs, "nodes": nodes, "tensor_values": tensors, "sym_int_values": sym_ints,
+        "sym_bool_values": {}, "is_single_tensor_return": False, "custom_obj_values": {}, "sym_float_values": {},
+    }  # fmt: skip
+
+
+def _names_in(arg, see):
+    """Calls see(kind, name) for the values that an argument names: "as_tensor" or "as_sym_int"."""
+    if isinstance(arg, list):
+        for item in arg:
+            _names_in(item, see)
+    elif isinstance(arg, dict):
+        for key, value in arg.items():
+            if key == "as_graph":
+                continue
+            if key == "name":
+                see("as_tensor", value)
+            elif key == "as_name":
+                see("as_sym_int", value)
+            else:
+                _names_in(value, see)
+
+
+class _Regions:
+    """Puts nodes that ran without gradients into graphs of their own, as PyTorch has them.
+
+    Args:
+        graph: is changed.
+        marked: the names of those nodes.
+        fresh: makes names.
+    """
+
+    def __init__(self, graph, marked, fresh):
+        self.graph, self.marked, self.fresh = graph, marked, fresh
+        self.uses = {}  # name -> how many nodes and outputs use it
+        for arg in [*[n["inputs"] for n in graph["nodes"]], *graph["outputs"]]:
+            self._count(arg, 1)
+
+    def _count(self, args, step):
+        def see(kind, name):
+            self.uses[name] = self.uses.get(name, 0) + step
+
+        _names_in([a["arg"] if "arg" in a else a for a in (args if isinstance(args, list) else [args])], see)
+
+    def run(self):
+        kept, region = [], []
+        for node in self.graph["nodes"]:
+            if node["name"] in self.marked:
+                region.append(node)
+            elif node["target"].startswith(("torch.ops.aten.sym_size", "_operator.", "torch.sym_")):
+                kept.append(node)  # computed before the region
+            else:
+                kept += self.closed(region)
+                region = []
+                kept.append(node)
+        self.graph["nodes"] = kept + self.closed(region)
+
+    def closed(self, region):
+        """The node that stands for a region."""
+        if not region:
+            return []
+        made, taken = {}, {}
+        for node in region:
+            _names_in([i["arg"] for i in node["inputs"]], lambda kind, name: made.get(name) or taken.setdefault(name, kind))
+            self._count(node["inputs"], -1)
+            _names_in(node["outputs"], lambda kind, name: made.setdefault(name, kind))
+        given = [{k: {"name": n}} if k == "as_tensor" else {k: {"as_name": n}} for n, k in taken.items()]
+        left = [{"as_tensor": {"name": n}} for n in made if self.uses.get(n)]
+        tensors = {n: self.graph["tensor_values"][n] for n in (*taken, *made) if n in self.graph["tensor_values"]}
+        numbers = {n: self.graph["sym_int_values"][n] for n in taken if n in self.graph["sym_int_values"]}
+        inner = {"as_graph": {"name": self.fresh("submod"), "graph": _graph(given, left, region, tensors, numbers)}}
+        arguments = [{"as_bool": False}, inner, *given]
+        return [{
+            "target": "torch.ops.higher_order.wrap_with_set_grad_enabled",
+            "inputs": [{"name": "", "arg": a, "kind": 1} for a in arguments], "outputs": left,
+            "metadata": region[0]["metadata"], "is_hop_single_tensor_return": False,
+            "name": self.fresh("wrap_with_set_grad_enabled"),
+        }]  # fmt: skip
+
+
 def _json_float(value):
     """JSON has no infinities; PyTorch writes their names."""
     if value != value:
@@ -299,7 +408,7 @@ def save(exported, file):
     Args:
         file: a path, or a writable binary file.
     """
-    writer = _Writer(exported)
+    writer = _Writer(exported.program, exported)
     model = writer.model()
     name = os.path.splitext(os.path.basename(file))[0] if isinstance(file, (str, os.PathLike)) else "archive"
     tables = {"weights": {}, "constants": {}}

@@ -78,9 +78,25 @@ def _modules_named(module):
         kind.__call__ = original
 
 
-def _refused(name):
+def _checked(tensor, what):
+    """Python gets the values of a tensor, and every run checks that they are the same."""
+    values = _C._record_unseen(lambda: tensor.detach().clone(), ())
+    where = _C._record_source()
+    if tensor.numel() == 1:
+        value = _C._record_unseen(values.item, ())
+        same, shown = (tensor == value).reshape(()), f"was {value}"
+    else:
+        same, shown = (tensor == values).all(), "had other values"
+    message = f"jit.trace: {what} at {where} {shown} when the program was recorded: another input needs another program"
+    _C._record_op("_assert_async.msg", (same, message), lambda: True, ())
+
+
+def _refused(name, tracing):
     def refuse(self, *args, **kwargs):
         if _C._recording() and _C._record_value(self) >= 0:
+            if tracing:
+                _checked(self, f"{name}()")
+                return _C._record_unseen(lambda: refuse.original(self, *args, **kwargs), ())
             raise RuntimeError(
                 f"export: {name}() at {_C._record_source()} gives Python the values of a tensor, so that the program would be "
                 "another one for other values: keep them a tensor"
@@ -91,11 +107,11 @@ def _refused(name):
 
 
 @contextlib.contextmanager
-def _values_refused():
-    """tolist() and numpy() of tensors that the program makes are errors."""
+def _values_refused(tracing):
+    """tolist() and numpy() of tensors that the program makes are errors; checks where a call is traced."""
     methods = {name: getattr(facula.Tensor, name) for name in ("tolist", "numpy")}
     for name, original in methods.items():
-        refuse = _refused(name)
+        refuse = _refused(name, tracing)
         refuse.original = original
         setattr(facula.Tensor, name, refuse)
     try:
@@ -103,6 +119,17 @@ def _values_refused():
     finally:
         for name, original in methods.items():
             setattr(facula.Tensor, name, original)
+
+
+@contextlib.contextmanager
+def _said_to_programs(tracing):
+    """`compiler.is_exporting()` holds within it, but for traces, which `jit.is_tracing()` tells of."""
+    compiler = facula.compiler
+    before, compiler._exporting = compiler._exporting, not tracing
+    try:
+        yield
+    finally:
+        compiler._exporting = before
 
 
 class Leaf:
@@ -120,7 +147,7 @@ def plain_name(path):
 _PREFIX = {"parameter": "p_", "buffer": "b_"}
 
 
-def record(module, call, leaves, symbols=(), sizes=None):
+def record(module, call, leaves, symbols=(), sizes=None, tracing=False):
     """The program of one call, and what the call returned.
 
     Args:
@@ -129,16 +156,19 @@ def record(module, call, leaves, symbols=(), sizes=None):
         leaves: a `Leaf` for every leaf of its arguments.
         symbols: (name, least, most, sample) of every size that varies.
         sizes: gives a tensor's sizes with expressions, or None.
+        tracing: whether the program checks values that Python asks for; else asking is an error.
     """
     handlers = dict(HANDLERS)
     if sizes is not None:
         handlers["sizes"] = sizes
+    if tracing:
+        handlers["value"] = _checked
     attributes = _tensor_attributes(module)
     with _undone(module):
-        return _record(module, call, leaves, symbols, handlers, attributes)
+        return _record(module, call, leaves, symbols, handlers, attributes, tracing)
 
 
-def _record(module, call, leaves, symbols, handlers, attributes):
+def _record(module, call, leaves, symbols, handlers, attributes, tracing):
     _C._record_begin(handlers, lambda tensor: attributes.get(id(tensor)), _PACKAGE)
     program = None
     try:
@@ -149,7 +179,7 @@ def _record(module, call, leaves, symbols, handlers, attributes):
         for leaf in leaves:
             if not _C._record_input(leaf.value, "user", leaf.name, leaf.path, True, leaf.sizes):
                 raise ValueError(f"export: the input '{leaf.path}' is given twice, or is a parameter: give a clone")
-        with _modules_named(module), _values_refused(), watching(_C._record_guard):
+        with _modules_named(module), _values_refused(tracing), _said_to_programs(tracing), watching(_C._record_guard):
             results = call()
         _C._record_outputs(facula.utils._pytree.tree_leaves(results))
     finally:

@@ -8,7 +8,8 @@ from facula.export._graph import Builder
 from facula.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 
-def _keep(root, path, tensor, kind, persistent):
+def keep(root, path, tensor, kind, persistent):
+    """Gives a module a parameter or a buffer under a path, with modules on the way."""
     *parents, name = path.split(".")
     for parent in parents:
         if parent not in root._modules:
@@ -24,10 +25,12 @@ def unlift(exported, check_guards):
     """The GraphModule of `ExportedProgram.module()`."""
     program, root = exported.program, facula.nn.Module()
     kinds = {path: (kind, persistent) for kind, _, path, persistent, _, _ in program.inputs}
-    builder = Builder(program, lifted=False, keep=lambda path, tensor: _keep(root, path, tensor, *kinds[path]))
+    builder = Builder(program, lifted=False, keep=lambda path, tensor: keep(root, path, tensor, *kinds[path]))
     outputs = builder.run()
     spec = exported.call_spec
     builder.graph.output(outputs)
+    for name, graph in builder.modules.items():
+        root.add_module(name, graph)
     names = _argument_names(exported)
     builder.graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo(names, spec.in_spec, spec.out_spec)))
     module = facula.fx.GraphModule(root, builder.graph, "GraphModule")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 
 import facula
 from facula.utils import _pytree
@@ -154,17 +155,16 @@ class AdditionalInputs:
 
 def _bound(function, args, kwargs):
     """The arguments by the names that the function gives them."""
-    import inspect
-
     forward = function.forward if isinstance(function, facula.nn.Module) else function
-    return dict(inspect.signature(forward).bind(*args, **kwargs).arguments)
+    signature = forward if isinstance(forward, inspect.Signature) else inspect.signature(forward)
+    return dict(signature.bind(*args, **kwargs).arguments)
 
 
 class Sizes:
     """The symbols of a call's inputs.
 
     Args:
-        module, args, kwargs: the call.
+        module, args, kwargs: the call; of a module that is called, or its signature.
         shapes: `dynamic_shapes` as `export` takes it.
         static: names of symbols that were found to be constant.
     """

@@ -92,7 +92,7 @@ class ExportedProgram:
             builder = Builder(self._program, lifted=True)
             outputs = builder.run()
             builder.graph.output(tuple(outputs))
-            self._graph_module = facula.fx.GraphModule({}, builder.graph, "GraphModule")
+            self._graph_module = facula.fx.GraphModule(builder.modules, builder.graph, "GraphModule")
         return self._graph_module
 
     @property

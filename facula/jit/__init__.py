@@ -1,4 +1,4 @@
-"""TorchScript's decorators and questions, and its archives. Facula runs Python itself: nothing is compiled or traced."""
+"""TorchScript's decorators and questions, its archives, and traces. What is scripted runs as Python does."""
 
 import builtins
 import contextlib
@@ -7,9 +7,10 @@ from typing import Final, TypeVar  # noqa: F401
 
 import facula
 from facula.futures import Future
-from facula.jit import annotations, scripted  # noqa: F401
+from facula.jit import annotations, scripted, traced  # noqa: F401
 from facula.jit.loaded import load
-from facula.jit.scripted import ScriptFunction, ScriptModule
+from facula.jit.scripted import ScriptFunction, ScriptModule, save
+from facula.jit.traced import TracerWarning, TracingCheckError, is_tracing
 
 __all__ = [
     "Attribute",
@@ -40,6 +41,7 @@ __all__ = [
     "optimize_for_inference",
     "optimized_execution",
     "run_frozen_optimizations",
+    "save",
     "script",
     "script_if_tracing",
     "script_method",
@@ -58,14 +60,6 @@ class Error(RuntimeError):
     """An error of TorchScript code."""
 
 
-class TracingCheckError(Error):
-    """A trace differs from the function it was made of."""
-
-
-class TracerWarning(Warning):
-    """Warns that a trace fixes a value of the program; never given, as nothing is traced."""
-
-
 RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
 
 
@@ -78,14 +72,61 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     return obj
 
 
-def trace(func, example_inputs=None, *args, **kwargs):
-    """As `script`: what is traced runs eagerly, with whatever control flow it has."""
-    return script(func)
+def trace(
+    func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
+    _force_outplace=False, _module_class=None, _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True,
+):  # fmt: skip
+    """A module or a function as one that runs what was recorded for the example; `jit/traced.py` says how.
+
+    Args:
+        func: a module or a function.
+        example_inputs: a tuple of arguments, or one argument.
+        optimize: without meaning.
+        check_trace: whether what was recorded is compared with `func`.
+        check_inputs: further arguments to compare with, each as `example_inputs`.
+        check_tolerance: of these comparisons.
+        strict: without meaning: lists and dicts may be results.
+        example_kwarg_inputs: a dict of arguments by name.
+    """
+    args, kwargs = traced.as_arguments(example_inputs), dict(example_kwarg_inputs or {})
+    if builtins.isinstance(func, facula.nn.Module):
+        made = traced.traced_module(func, ["forward"])
+    else:
+        made = traced.TracedFunction(func)
+    _record_example(made._traces["forward"], args, kwargs, check_trace, check_inputs, check_tolerance)
+    return made
 
 
-def trace_module(mod, inputs, *args, **kwargs):
-    """As `script`."""
-    return script(mod)
+def trace_module(
+    mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
+    _force_outplace=False, _module_class=None, _compilation_unit=None, example_inputs_is_kwarg=False, _store_inputs=True,
+):  # fmt: skip
+    """As `trace`, for several methods of a module.
+
+    Args:
+        mod: the module.
+        inputs: a dict from the names of methods to their example arguments.
+        optimize: without meaning.
+        check_trace: as for `trace`.
+        check_inputs: a list of dicts like `inputs`.
+        check_tolerance: as for `trace`.
+        strict: without meaning.
+        example_inputs_is_kwarg: whether the examples are dicts of arguments by name.
+    """
+    made = traced.traced_module(mod, list(inputs))
+    for name, example in inputs.items():
+        args, kwargs = ((), dict(example)) if example_inputs_is_kwarg else (traced.as_arguments(example), {})
+        more = [given[name] for given in check_inputs or () if name in given]
+        _record_example(made._traces[name], args, kwargs, check_trace, more, check_tolerance)
+    return made
+
+
+def _record_example(trace, args, kwargs, check_trace, check_inputs, tolerance):
+    trace(*args, **kwargs)
+    if trace.failed is None and check_trace:
+        traced.check(trace, args, kwargs, tolerance)
+        for example in check_inputs or ():
+            traced.check(trace, traced.as_arguments(example), {}, tolerance)
 
 
 def freeze(mod, preserved_attrs=None, optimize_numerics=True):
@@ -146,11 +187,6 @@ def _overload_method(func):
 
 
 def is_scripting():
-    """False."""
-    return False
-
-
-def is_tracing():
     """False."""
     return False
 

@@ -1,6 +1,7 @@
 """Modules of TorchScript archives: what `jit.load` gives."""
 
 import contextlib
+import io
 import os
 
 import facula
@@ -8,9 +9,11 @@ from facula._serialization import source
 from facula._serialization.errors import UnpicklingError
 from facula._serialization.locations import restorer
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
+from facula.export._unlifted import keep
 
 from .scripted import ScriptModule
 from .torchscript import Archive, ScriptError
+from .traced import hold, state_of
 
 _RESERVED = frozenset(vars(facula.nn.Module()))
 _SAVED = ("training", "_is_full_backward_hook")  # of Module's own attributes, what archives hold
@@ -93,6 +96,33 @@ class LoadedModule(ScriptModule):
         return made
 
 
+class ProgramModule(ScriptModule):
+    """A program of an archive that `jit.save` or `export.save` wrote, as a module.
+
+    Args:
+        data: the archive's bytes.
+        map_location: where its tensors go: a device, its name, or None.
+    """
+
+    def __init__(self, data, map_location=None):
+        super().__init__()
+        program = facula.export.load(io.BytesIO(data))
+        self.__dict__["_program"] = program
+        for kind, _, path, persistent, tensor, _ in program.program.inputs:
+            if kind in ("parameter", "buffer"):
+                keep(self, path, tensor, kind, persistent)
+        if isinstance(map_location, (str, facula.device)):
+            self.to(map_location)
+
+    def forward(self, *args, **kwargs):
+        if not hold(self._program, state_of(self)):
+            raise RuntimeError("jit: this program was recorded for parameters of other dtypes or shapes")
+        return self._program._run(*args, **kwargs)
+
+    def _exported(self):
+        return self._program
+
+
 def _parameter(tensor):
     wants = tensor.requires_grad
     return facula.nn.Parameter(tensor.detach(), requires_grad=wants)
@@ -134,7 +164,10 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     with _opened(f) as data:
         if not looks_like_zip(bytes(data.read(0, min(len(data), 4)))):
             raise RuntimeError("jit.load: this file is no archive of TorchScript (it is no zip file)")
-        archive = Archive(ZipReader(data), module_class)
+        reader = ZipReader(data)
+        if any(name.rpartition("/")[2] == "archive_format" for name in reader.names()):
+            return ProgramModule(bytes(data.read(0, len(data))), map_location)
+        archive = Archive(reader, module_class)
         module = archive.module(restorer(map_location))
         for name in _extra_files or ():
             contents = archive.extra(name)

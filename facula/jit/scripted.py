@@ -1,14 +1,16 @@
-"""What `script` and `trace` give: modules and functions that run as Python, and say that they are TorchScript.
+"""What `script` gives: modules and functions that run as Python, and say that they are TorchScript.
 
-A program that asks `isinstance(m, ScriptModule)` gets PyTorch's answer. What only a compiled program has (its text, its
-graph, a file of it) raises NotImplementedError with its name.
+A program that asks `isinstance(m, ScriptModule)` gets PyTorch's answer. The text, the graph and the file of it are those of the
+program that its first call was (traced.py). What only a compiler has raises NotImplementedError with its name.
 """
 
 import copy
 import functools
+import io
 import weakref
 
 import facula
+from facula.utils import _pytree
 
 
 def _missing(owner, name, what):
@@ -22,24 +24,93 @@ def _missing(owner, name, what):
     return refuse
 
 
-_FILES = ("save", "save_to_buffer", "_save_for_lite_interpreter", "_save_to_buffer_for_lite_interpreter")
-_TEXTS = ("code", "code_with_constants", "graph", "inlined_graph")
+_FILES = ("_save_for_lite_interpreter", "_save_to_buffer_for_lite_interpreter")
 
 
 def _refusing(cls):
     """Gives a class the names that only compiled programs have."""
     for name in _FILES:
-        setattr(cls, name, _missing(cls.__name__, name, "no program to write"))
-    for name in _TEXTS:
-        setattr(cls, name, property(_missing(cls.__name__, name, "no program to show")))
+        setattr(cls, name, _missing(cls.__name__, name, "no program for other interpreters"))
+    cls.code_with_constants = property(_missing(cls.__name__, "code_with_constants", "no text with constants"))
     for name in ("graph_for", "get_debug_state"):
         setattr(cls, name, _missing(cls.__name__, name, "no program to show"))
     return cls
 
 
+#: what scripted modules and functions were first called with
+_first_calls = weakref.WeakKeyDictionary()
+
+
+def _note_call(scripted, args, kwargs):
+    if scripted not in _first_calls:
+        alone = _pytree.tree_map(lambda v: v.detach() if isinstance(v, facula.Tensor) else v, (args, kwargs))
+        _first_calls[scripted] = alone
+
+
+class _Recorded:
+    """What a program that was recorded has: of the first call, or of the example of a trace."""
+
+    def _exported(self):
+        from facula.jit.traced import Trace
+
+        traces = self.__dict__.get("_traces")
+        if traces:
+            return next(iter(traces.values())).exported()
+        is_module = isinstance(self, facula.nn.Module)
+        trace = Trace(self if is_module else facula.nn.Module(), self if is_module else self.__wrapped__)
+        trace.first = _first_calls.get(self)
+        return trace.exported()
+
+    def save(self, f, _extra_files=None):
+        """Writes the program as an archive, ".pt2", which `jit.load` and `export.load` read.
+
+        Args:
+            f: a path, or a writable binary file.
+            _extra_files: must be None or empty.
+        """
+        if _extra_files:
+            raise NotImplementedError("jit.save: _extra_files are not written")
+        facula.export.save(self._exported(), f)
+
+    def save_to_buffer(self):
+        """The bytes of what `save` writes."""
+        buffer = io.BytesIO()
+        self.save(buffer)
+        return buffer.getvalue()
+
+    @property
+    def graph(self):
+        """The program as a graph of torch.fx."""
+        return self._exported().graph
+
+    inlined_graph = graph
+
+    @property
+    def code(self):
+        """The text of the program, in Python."""
+        return self._exported().graph_module.code
+
+
+def save(m, f, _extra_files=None):
+    """Writes what `trace` or `script` gave.
+
+    Args:
+        m: a ScriptModule or a ScriptFunction.
+        f: a path, or a writable binary file.
+        _extra_files: must be None or empty.
+    """
+    if not isinstance(m, (ScriptModule, ScriptFunction)):
+        raise TypeError(f"jit.save: what trace or script gave, got {type(m).__name__}")
+    m.save(f, _extra_files)
+
+
 @_refusing
-class ScriptModule(facula.nn.Module):
+class ScriptModule(_Recorded, facula.nn.Module):
     """A module that `script` or `trace` gave, or whose class derives from this one."""
+
+    def __call__(self, *args, **kwargs):
+        _note_call(self, args, kwargs)
+        return super().__call__(*args, **kwargs)
 
     define = _missing("ScriptModule", "define", "nothing that compiles text")
 
@@ -50,7 +121,7 @@ class ScriptModule(facula.nn.Module):
 
 
 @_refusing
-class ScriptFunction:
+class ScriptFunction(_Recorded):
     """A function that `script` or `trace` gave; calls the Python function."""
 
     def __init__(self, function):
@@ -58,6 +129,7 @@ class ScriptFunction:
         self.name = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, *args, **kwargs):
+        _note_call(self, args, kwargs)
         return self.__wrapped__(*args, **kwargs)
 
     def __reduce__(self):

@@ -7,6 +7,8 @@ they are read next. What is computed from constants alone is computed here, by t
 
 import operator
 
+import facula
+
 from . import _ops, _registered
 from ._graph import Graph, Value, numpy_dtype
 from .errors import UnsupportedOperatorError
@@ -182,6 +184,8 @@ class Translator:
 
     def call_function(self, node):
         self.g.at(node.meta.get("stack_trace"))
+        if node.target is facula.set_grad_enabled:
+            return
         if node.target is operator.getitem:
             return self._getitem(node)
         if node.target in _SIZES or not _is_op(node.target):

@@ -22,6 +22,7 @@ constexpr std::pair<const char*, Base> kBases[] = {
     {"layout", Base::Layout},
     {"memory_format", Base::MemoryFormat},
     {"Generator", Base::Generator},
+    {"Graph", Base::Graph},
 };
 
 std::vector<std::string_view> split(std::string_view text, char between) {
@@ -169,7 +170,9 @@ class Table {
     for (const auto& part : boxed_rows()) {
       for (const BoxedRow& row : part) add({&row, nullptr, texts.at(row.id), nullptr});
     }
-    for (const BuiltinRow& row : builtin_rows()) add({nullptr, &row, nullptr, nullptr});
+    for (const auto rows : {builtin_rows(), core_ir_rows(), control_rows()}) {
+      for (const BuiltinRow& row : rows) add({nullptr, &row, nullptr, nullptr});
+    }
     for (const AtenAlias& alias : aten_aliases()) by_aten_.emplace(alias.name, by_aten_.at(alias.own));
   }
 
@@ -248,6 +251,7 @@ class Table {
     op.aten = split(row.aten, ' ').empty() ? "" : std::string(split(row.aten, ' ')[0]);
     read_arguments(op, row.arguments);
     read_results(op, row.results);
+    op.draws = op.name.starts_with("_assert");  // these run for what they find
     return op;
   }
 
@@ -321,6 +325,7 @@ bool BoxedType::accepts(const Value& v) const {
     case Base::Device: return kind == Kind::Device;
     case Base::Layout: return kind == Kind::Layout;
     case Base::MemoryFormat: return kind == Kind::MemoryFormat;
+    case Base::Graph: return kind == Kind::Graph;
     default: return kind == Kind::Generator;
   }
 }

@@ -36,6 +36,7 @@ struct BoxedType {
     Layout,
     MemoryFormat,
     Generator,
+    Graph,
   };
   Base base = Base::Tensor;
   bool list = false;
@@ -66,7 +67,7 @@ struct BoxedOp {
   std::vector<BoxedArgument> arguments;  // as the C++ function takes them: out= tensors come first
   std::vector<BoxedType> results;
   std::vector<std::string> result_names;  // none for a single one
-  bool draws = false;                     // may draw random numbers
+  bool draws = false;                     // may draw random numbers, or raise what nobody else would notice
   bool may_alias = true;                  // results may share memory with arguments
   std::string aten;  // PyTorch's name, "softmax.int"; several by operands: see aten_name(); "" for none
   BoxedFunction function{};
@@ -122,7 +123,9 @@ struct BuiltinRow {
 };
 std::span<const std::span<const BoxedRow>> boxed_rows();
 std::span<const BoxedText> boxed_texts();
-std::span<const BuiltinRow> builtin_rows();
+std::span<const BuiltinRow> builtin_rows();  // sizes, integers, conversions
+std::span<const BuiltinRow> core_ir_rows();
+std::span<const BuiltinRow> control_rows();
 /// Names of PyTorch's for what has another one there as well, with the same arguments.
 struct AtenAlias {
   const char* name;

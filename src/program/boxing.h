@@ -79,6 +79,7 @@ inline void read(const Value& v, Device& to) { to = v.to_device(); }
 inline void read(const Value& v, Layout& to) { to = v.to_layout(); }
 inline void read(const Value& v, MemoryFormat& to) { to = v.to_memory_format(); }
 inline void read(const Value& v, Generator*& to) { to = v.to_generator(); }
+inline void read(const Value& v, std::shared_ptr<const Runner>& to) { to = v.graph(); }
 
 template <class T>
 struct Unbox {

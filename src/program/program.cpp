@@ -2,7 +2,18 @@
 
 #include <sstream>
 
+#include "program/run.h"
+
 namespace facula {
+
+bool ProgramNode::has_effects() const {
+  if (op->has_effects()) return true;
+  return std::any_of(arguments.begin(), arguments.end(), [](const Arg& arg) {
+    if (arg.constant.kind() != Value::Kind::Graph) return false;
+    const std::vector<ProgramNode>& inside = arg.constant.graph()->program().nodes;
+    return std::any_of(inside.begin(), inside.end(), [](const ProgramNode& node) { return node.has_effects(); });
+  });
+}
 
 TensorMeta TensorMeta::of(const Tensor& t) {
   TensorMeta meta;

@@ -59,6 +59,10 @@ struct ProgramNode {
   std::vector<std::vector<int>> results;  // for each result the values made: several where it is a list
   std::string module;                     // path of the module whose forward() ran: "layers.0.attention"
   std::string source;                     // "model.py:17"
+  bool no_grad = false;                   // it ran where gradients were switched off
+
+  /// It must run even when nobody uses its results: itself, or what is in a graph that it calls.
+  bool has_effects() const;
 };
 
 struct ProgramValue {

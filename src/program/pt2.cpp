@@ -7,6 +7,7 @@
 #include "autograd/node.h"
 #include "core/checked.h"
 #include "program/json.h"
+#include "program/run.h"
 #include "program/srepr.h"
 
 namespace facula {
@@ -15,6 +16,7 @@ namespace {
 constexpr int64_t kSchema = 8;
 constexpr size_t kMostNodes = 1'000'000;
 constexpr size_t kMostDims = 64;
+constexpr int kDeepest = 16;  // graphs in graphs
 
 using Kind = Value::Kind;
 
@@ -70,16 +72,21 @@ constexpr std::pair<std::string_view, const char*> kNumberOps[] = {
 constexpr std::string_view kIgnored[] = {"_assert_tensor_metadata", "_assert_scalar", "_assert_async",
                                          "sym_constrain_range", "sym_constrain_range_for_size"};
 
-constexpr std::string_view kAten = "torch.ops.aten.";
+constexpr std::string_view kAten = "torch.ops.aten.", kHigherOrder = "torch.ops.higher_order.";
+constexpr std::string_view kControl[] = {"cond", "while_loop", "map_impl", "scan"};
 
 /// The op of a target; null for one that is left out.
 const BoxedOp* find_target(std::string_view target) {
   const BoxedOp* op = nullptr;
   if (target.starts_with(kAten)) {
     const std::string_view name = target.substr(kAten.size());
+    if (name == "_assert_async.msg") return find_boxed(name);
     if (std::find(std::begin(kIgnored), std::end(kIgnored), name.substr(0, name.find('.'))) != std::end(kIgnored))
       return nullptr;
     op = find_aten(name);
+  }
+  for (std::string_view name : kControl) {
+    if (target == std::string(kHigherOrder) + std::string(name)) op = find_boxed(std::string(name) + ".default");
   }
   for (const auto& [own, key] : kNumberOps) {
     if (target == own) op = find_boxed(std::string(key) + ".default");
@@ -149,23 +156,31 @@ Device device_of(const Json& device) {
 /// Makes the program of a graph.
 class GraphReader {
  public:
-  GraphReader(const Json& model, Program& program)
-      : module_(model.at("graph_module")),
-        graph_(module_.at("graph")),
-        metas_(graph_.at("tensor_values")),
-        ranges_(model.find("range_constraints")),
-        program_(program) {}
+  GraphReader(const Json& graph, Program& program, int depth = 0)
+      : graph_(graph), metas_(&graph.at("tensor_values")), program_(program), depth_(depth) {}
 
-  void run() {
-    const auto nodes = graph_.at("nodes").items();
-    if (nodes.size() > kMostNodes) refuse("a program has at most ", kMostNodes, " nodes, got ", nodes.size());
-    for (const Json& spec : module_.at("signature").at("input_specs").items()) input(spec.only());
-    for (size_t i = 0; i < nodes.size(); ++i) node_at(i, nodes[i]);
-    for (const Json& spec : module_.at("signature").at("output_specs").items()) output(spec.only());
+  void run(const Json& model) {
+    const Json& signature = model.at("graph_module").at("signature");
+    ranges_ = model.find("range_constraints");
+    for (const Json& spec : signature.at("input_specs").items()) input(spec.only());
+    nodes(graph_);
+    for (const Json& spec : signature.at("output_specs").items()) output(spec.only());
     for (Symbol& symbol : program_.symbols) set_range(symbol);
+  }
+  /// A graph that a node calls: all that it needs are inputs.
+  void run_inner() {
+    for (const Json& spec : graph_.at("inputs").items()) user_input(spec.only());
+    nodes(graph_);
+    for (const Json& spec : graph_.at("outputs").items()) program_.outputs.push_back(argument(spec.only()));
   }
 
  private:
+  void nodes(const Json& graph) {
+    const auto all = graph.at("nodes").items();
+    if (all.size() > kMostNodes) refuse("a program has at most ", kMostNodes, " nodes, got ", all.size());
+    for (size_t i = 0; i < all.size(); ++i) node_at(i, all[i]);
+  }
+
   // ---- names. Those of values are words, whatever the file calls them.
 
   int define(std::string_view name, Kind kind, TensorMeta meta = {}) {
@@ -220,6 +235,7 @@ class GraphReader {
     const std::string_view text = expr.at("expr_str").to_string();
     const std::optional<Expr>& read = expression(text);
     const int64_t hint = hint_of(expr);
+    if (binds && depth_ > 0 && !(read && read->op() == Expr::Op::Symbol)) return free_size(hint);
     if (binds) {
       if (!read) refuse("the size '", shown(text, 100), "' of an input cannot be read");
       add_symbols(*read, hint);
@@ -229,8 +245,14 @@ class GraphReader {
     if (read) read->each_symbol([&](const std::string& name) { known = known && find_symbol(name); });
     return known ? *read : Expr(hint);
   }
+  /// A size that is computed outside of the graph: to the graph, one of its own.
+  Expr free_size(int64_t hint) {
+    const Expr size = Expr::parse("free" + std::to_string(program_.symbols.size()));
+    add_symbols(size, hint);
+    return size;
+  }
   TensorMeta meta(std::string_view name, bool binds = false) {
-    const Json* found = metas_.find(name);
+    const Json* found = metas_->find(name);
     if (!found) refuse("nothing is said of the tensor '", shown(name), "'");
     TensorMeta made;
     made.dtype = dtype_of(found->at("dtype"));
@@ -325,13 +347,68 @@ class GraphReader {
     }
   }
   void node(const Json& json, std::string_view target) {
+    if (target.starts_with(kHigherOrder) && target.substr(kHigherOrder.size()) == "wrap_with_set_grad_enabled")
+      return region(json);
     ProgramNode made;
     made.op = find_target(target);
     if (!made.op) return;
     made.arguments = arguments(*made.op, json.at("inputs"));
     for (const Json& output : json.at("outputs").items()) made.results.push_back(result(output.only()));
+    if (target.starts_with(kHigherOrder)) made.results = {joined(made.results)};
+    if (made.op->name == "_assert_async") made.results = {{define(names_.emplace_back("assertion"), Kind::Bool)}};
     made.source = source_of(json);
+    made.no_grad = no_grad_;
     program_.nodes.push_back(std::move(made));
+  }
+
+  static std::vector<int> joined(const std::vector<std::vector<int>>& parts) {
+    std::vector<int> all;
+    for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }
+
+  Arg graph(const Json& json) {
+    if (depth_ >= kDeepest) refuse("graphs are nested at most ", kDeepest, " deep");
+    auto inner = std::make_shared<Program>();
+    GraphReader(json.at("graph"), *inner, depth_ + 1).run_inner();
+    return Value(std::make_shared<const Runner>(std::move(inner)));
+  }
+
+  /// A graph that runs with gradients on or off becomes nodes of this one that say so.
+  void region(const Json& json) {
+    const auto inputs = json.at("inputs").items();
+    const auto given = [&](size_t i) -> const Json::Member& { return inputs[i].at("arg").only(); };
+    if (inputs.size() < 2 || given(1).key() != "as_graph") refuse("a region has a bool and a graph");
+    if (depth_ >= kDeepest) refuse("graphs are nested at most ", kDeepest, " deep");
+    const Json& inner = given(1).value.at("graph");
+    const auto places = inner.at("inputs").items();
+    if (places.size() != inputs.size() - 2)
+      refuse("a region takes ", places.size(), " values, and is given ", inputs.size() - 2);
+    std::unordered_map<std::string_view, int> inside;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const Json::Member& place = places[i].only();
+      const Arg value = argument(given(i + 2));
+      if (value.kind != Arg::Kind::Ref) continue;  // a constant, which the graph knows
+      inside.emplace(place.value.at(place.key() == "as_tensor" ? "name" : "as_name").to_string(), value.ref);
+    }
+    const bool no_grad = std::exchange(no_grad_, !given(0).value.to_bool());
+    const Json* metas = std::exchange(metas_, &inner.at("tensor_values"));
+    std::swap(values_, inside);
+    ++depth_;
+    nodes(inner);
+    std::vector<Arg> results;
+    for (const Json& output : inner.at("outputs").items()) results.push_back(argument(output.only()));
+    --depth_;
+    std::swap(values_, inside);
+    metas_ = metas;
+    no_grad_ = no_grad;
+    const auto outputs = json.at("outputs").items();
+    if (outputs.size() != results.size()) refuse("a region gives ", results.size(), " values, not ", outputs.size());
+    for (size_t i = 0; i < results.size(); ++i) {
+      const std::string_view name = outputs[i].only().value.at("name").to_string();
+      if (results[i].kind != Arg::Kind::Ref || !values_.emplace(name, results[i].ref).second)
+        refuse("the value '", shown(name), "' is made twice");
+    }
   }
 
   std::vector<Arg> arguments(const BoxedOp& op, const Json& inputs) {
@@ -400,6 +477,7 @@ class GraphReader {
         {"as_sym_ints", [](GraphReader& r, const Json& v) { return r.list(v, &GraphReader::number); }},
         {"as_sym_floats", [](GraphReader& r, const Json& v) { return r.list(v, &GraphReader::number); }},
         {"as_sym_bools", [](GraphReader& r, const Json& v) { return r.list(v, &GraphReader::number); }},
+        {"as_graph", [](GraphReader& r, const Json& v) { return r.graph(v); }},
         {"as_none", [](GraphReader&, const Json&) { return Arg(); }},
         {"as_int", [](GraphReader&, const Json& v) { return Arg(Value(v.to_int())); }},
         {"as_float", [](GraphReader&, const Json& v) { return Arg(Value(float_of(v))); }},
@@ -468,9 +546,12 @@ class GraphReader {
     program_.nodes.push_back(std::move(node));
   }
 
-  const Json &module_, &graph_, &metas_;
-  const Json* ranges_;
+  const Json& graph_;
+  const Json* metas_;  // of the graph whose nodes are read
+  const Json* ranges_ = nullptr;
   Program& program_;
+  int depth_;                                         // of graphs around it
+  bool no_grad_ = false;                              // within a region
   std::unordered_map<std::string_view, int> values_;  // by the names of the file
   std::deque<std::string> names_;                     // of values that the file does not name
   std::unordered_map<std::string, int> taken_;        // how often a word was numbered
@@ -622,7 +703,7 @@ ProgramFile read(const Archive& archive, bool map, bool examples) {
   if (version != kSchema) refuse("a file of schema ", kSchema, " is expected, got ", version);
   ProgramFile file;
   file.program = std::make_shared<Program>();
-  GraphReader(model, *file.program).run();
+  GraphReader(model.at("graph_module").at("graph"), *file.program).run(model);
   file.program->verify();
   TensorReader tensors(archive, root, name, map);
   for (ProgramInput& input : file.program->inputs) {

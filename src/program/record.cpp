@@ -89,6 +89,7 @@ void Recorder::add(const BoxedOp& op, std::vector<Arg> arguments, std::span<cons
   node.arguments = std::move(arguments);
   node.module = module;
   if (find_source) node.source = find_source();
+  node.no_grad = grad_enabled_ && !GradMode::enabled();
   const std::string name = plain_name(op.name);
   for (size_t i = 0; i < op.results.size(); ++i) {
     std::vector<int> made;

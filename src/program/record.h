@@ -49,6 +49,7 @@ class Recorder {
   std::shared_ptr<Program> program_;
   std::unordered_map<const TensorImpl*, int> known_;
   std::vector<Tensor> held_;
+  const bool grad_enabled_ = GradMode::enabled();  // where the recording began
 };
 
 }  // namespace facula

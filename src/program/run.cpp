@@ -19,6 +19,7 @@ struct Step {
   const ProgramNode* node;
   uint32_t arguments, builds, drops;  // where its own begin in the plan's lists; the next step's begin is their end
   int32_t result;                     // the first of results that lie side by side; -1: by the node's lists
+  bool no_grad;
 };
 
 }  // namespace
@@ -153,7 +154,8 @@ void Planner::add(const ProgramNode& node) {
             static_cast<uint32_t>(plan_.arguments.size()),
             static_cast<uint32_t>(plan_.builds.size()),
             static_cast<uint32_t>(plan_.drops.size()),
-            node.results.empty() || node.results[0].empty() ? -1 : node.results[0][0]};
+            node.results.empty() || node.results[0].empty() ? -1 : node.results[0][0],
+            node.no_grad};
   for (size_t i = 0; i < node.results.size(); ++i) {
     const bool side_by_side = !node.op->results[i].list && node.results[i][0] == step.result + static_cast<int>(i);
     if (!side_by_side) step.result = -1;
@@ -173,7 +175,8 @@ void Planner::run() {
     for (size_t k = first; k < plan_.builds.size(); ++k) plan_.drops.push_back(plan_.builds[k].place);
   }
   plan_.steps.push_back({nullptr, nullptr, static_cast<uint32_t>(plan_.arguments.size()),
-                         static_cast<uint32_t>(plan_.builds.size()), static_cast<uint32_t>(plan_.drops.size()), -1});
+                         static_cast<uint32_t>(plan_.builds.size()), static_cast<uint32_t>(plan_.drops.size()), -1,
+                         false});
 }
 
 // Inputs
@@ -303,6 +306,7 @@ std::vector<Value> Runner::operator()(std::span<const Value> inputs) const {
         const int32_t place = plan.arguments[i];
         arguments[k] = place >= 0 ? frame + place : &plan.constants[static_cast<size_t>(~place)];
       }
+      const GradMode mode(GradMode::enabled() && !step->no_grad);
       if (__builtin_expect(step->result >= 0, 1)) {
         step->op->call(arguments, frame + step->result);
       } else {

@@ -5,17 +5,19 @@
 //     input parameter "lin.weight" %p_lin_weight: float32[16, 8] requires_grad
 //     input user "x" %x: float32[s0, 8]
 //     %linear: float32[s0, 16] = linear.default(%x, %p_lin_weight, none) in "lin" @ model.py:20
+//     %abs: float32[s0, 16] = abs.default(%linear) no_grad
 //     %values: float32[s0, 3], %indices: int64[s0, 3] = topk.default(%linear, 3, -1, true, true)
 //     [%a: float32[2], %b: float32[2]] = split.Tensor(%y, 2, 0)
 //     return %linear, [%a, none], 3
 //
 // Constants: 3, 0.5, true, none, "text", complex(1.0, 2.0), dtype:float32, device:cpu, layout:strided,
-// format:channels_last, {2*s0}, lists in brackets. Names and texts are quoted with escapes.
+// format:channels_last, {2*s0}, lists in brackets, graph "text of a program". Names and texts are quoted with escapes.
 #include <cctype>
 #include <charconv>
 #include <cmath>
 
 #include "program/program.h"
+#include "program/run.h"
 
 namespace facula {
 namespace {
@@ -72,6 +74,7 @@ std::string text_of(const Value& v) {
       std::vector<double> room;
       return listed(v.floats(room), number_text);
     }
+    case Kind::Graph: return "graph " + quoted(v.graph()->program().text());
     case Kind::Complex: {
       const auto c = v.to_scalar().to_complex();
       return "complex(" + number_text(c.real()) + ", " + number_text(c.imag()) + ")";
@@ -128,6 +131,7 @@ class Writer {
     }
     out_ += results + " = " + node.op->key() + "(" + arguments(node.arguments) + ")";
     if (!node.module.empty()) out_ += " in " + quoted(node.module);
+    if (node.no_grad) out_ += " no_grad";
     out_ += at(node.source) + "\n";
   }
 
@@ -136,6 +140,8 @@ class Writer {
 };
 
 // Reading
+
+constexpr int kDeepest = 16;  // graphs in graphs
 
 class LineReader {
  public:
@@ -351,6 +357,7 @@ class LineReader {
       --at_;
       node.module = quoted_text();
     }
+    node.no_grad = take("no_grad");
     if (take("@ ")) node.source = rest();
     end();
     program_.nodes.push_back(std::move(node));
@@ -371,6 +378,7 @@ class LineReader {
       return Value(e);
     }
     if (at_ < text_.size() && text_[at_] == '"') return Value(quoted_text());
+    if (take("graph ")) return graph();
     if (take("dtype:")) return Value(dtype(word()));
     if (take("device:")) return Value(parse_device(device_word()));
     if (take("layout:strided")) return Value(Layout::Strided);
@@ -387,6 +395,16 @@ class LineReader {
     if (text == "true" || text == "false") return Value(text == "true");
     const bool is_float = text.find_first_not_of("-0123456789") != std::string::npos;
     return is_float ? Value(number(text)) : Value(whole<int64_t>(text));
+  }
+  Value graph() {
+    static thread_local int depth = 0;
+    struct Deeper {
+      Deeper() { ++depth; }
+      ~Deeper() { --depth; }
+    } const deeper;
+    FACULA_CHECK(depth < kDeepest, ErrorKind::Value, "program: line ", line_, ": graphs nested more than ", kDeepest,
+                 " deep");
+    return std::make_shared<const Runner>(std::make_shared<const Program>(Program::parse(quoted_text())));
   }
   Value format(const std::string& text) const {
     for (size_t i = 0; i < std::size(kFormats); ++i) {

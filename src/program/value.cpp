@@ -8,7 +8,7 @@ namespace facula {
 struct Value::Heap {
   RefCount refs;
   std::variant<std::complex<double>, std::string, std::vector<Tensor>, std::vector<int64_t>, std::vector<double>,
-               std::vector<bool>, Expr, std::vector<Expr>>
+               std::vector<bool>, std::shared_ptr<const Runner>, Expr, std::vector<Expr>>
       content;
 };
 
@@ -16,9 +16,9 @@ const Tensor Value::kUndefined;
 
 namespace {
 
-constexpr std::array<const char*, 18> kNames = {
-    "None",   "int",      "float",   "bool", "dtype", "device",  "layout", "memory_format", "Generator",
-    "Tensor", "Tensor[]", "complex", "str",  "int[]", "float[]", "bool[]", "SymInt",        "SymInt[]"};
+constexpr std::array<const char*, 19> kNames = {
+    "None",     "int",     "float", "bool",  "dtype",   "device", "layout", "memory_format", "Generator", "Tensor",
+    "Tensor[]", "complex", "str",   "int[]", "float[]", "bool[]", "Graph",  "SymInt",        "SymInt[]"};
 
 // Devices as one integer.
 int64_t packed(Device d) { return static_cast<int64_t>(d.type) | static_cast<int64_t>(d.index) << 8; }
@@ -54,6 +54,7 @@ Value::Value(std::string v) { put(Kind::String, std::move(v)); }
 Value::Value(std::vector<int64_t> v) { put(Kind::Ints, std::move(v)); }
 Value::Value(std::vector<double> v) { put(Kind::Floats, std::move(v)); }
 Value::Value(std::vector<bool> v) { put(Kind::Bools, std::move(v)); }
+Value::Value(std::shared_ptr<const Runner> v) { put(Kind::Graph, std::move(v)); }
 Value::Value(std::vector<Expr> v) {
   std::vector<int64_t> plain;
   for (const Expr& e : v) {
@@ -141,6 +142,7 @@ Generator* Value::to_generator() const {
   if (kind_ != Kind::Generator) mismatch("Generator");
   return bits_.generator;
 }
+const std::shared_ptr<const Runner>& Value::graph() const { return heap<std::shared_ptr<const Runner>>(Kind::Graph); }
 const Expr& Value::expr() const { return heap<Expr>(Kind::Symbolic); }
 const std::vector<Expr>& Value::exprs() const { return heap<std::vector<Expr>>(Kind::Symbolics); }
 
@@ -162,6 +164,7 @@ bool Value::operator==(const Value& other) const {
       return floats(a) == other.floats(b);
     }
     case Kind::Bools: return bools() == other.bools();
+    case Kind::Graph: return graph() == other.graph();
     case Kind::Symbolic: return expr() == other.expr();
     case Kind::Symbolics: return exprs() == other.exprs();
     default: return bits_.integer == other.bits_.integer;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <complex>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@
 #include "program/expr.h"
 
 namespace facula {
+
+class Runner;
 
 class Value {
  public:
@@ -35,6 +38,7 @@ class Value {
     Ints,
     Floats,
     Bools,
+    Graph,      // a program inside a program: what a branch or the body of a loop does
     Symbolic,   // an integer that depends on symbols
     Symbolics,  // a list of such
   };
@@ -74,6 +78,7 @@ class Value {
   Value(IntList v) : Value(v.vec()) {}
   Value(std::vector<double> v);
   Value(std::vector<bool> v);
+  Value(std::shared_ptr<const Runner> v);
   Value(Expr v);
   Value(std::vector<Expr> v);
 
@@ -109,6 +114,7 @@ class Value {
   facula::Layout to_layout() const;
   facula::MemoryFormat to_memory_format() const;
   facula::Generator* to_generator() const;  // null for None
+  const std::shared_ptr<const Runner>& graph() const;
   const Expr& expr() const;
   const std::vector<Expr>& exprs() const;
 

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "program/program.h"
+#include "program/run.h"
 
 namespace facula {
 namespace {
@@ -62,6 +63,10 @@ class Verifier {
     if (arg.constant.kind() == Value::Kind::Symbolic) symbols_of(arg.constant.expr());
     if (arg.constant.kind() == Value::Kind::Symbolics) {
       for (const Expr& e : arg.constant.exprs()) symbols_of(e);
+    }
+    if (arg.constant.kind() == Value::Kind::Graph) {
+      for (const ProgramInput& input : arg.constant.graph()->program().inputs)
+        expect(input.kind == ProgramInput::Kind::User, "has a graph that is given all that it needs");
     }
     for (const Arg& item : arg.items) check_refs(item);
   }

@@ -171,6 +171,34 @@ PyObject* program_hold(PyObject* o, PyObject* args) {
     return Py_NewRef(Py_None);
   });
 }
+// lift(tensors): the program as one that is given these, in this order: what it held of them it takes as inputs
+PyObject* program_lift(PyObject* o, PyObject* tensors) {
+  return guarded([&] {
+    Program& program = *self_of(o)->program;
+    Owned items(check(PySequence_Fast(tensors, "lift: a list of tensors")));
+    std::vector<ProgramInput> given, held = std::move(program.inputs);
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+      PyObject* object = PySequence_Fast_GET_ITEM(items.get(), i);
+      FACULA_CHECK(is_tensor(object), ErrorKind::Type, "lift: a list of tensors, got ", Py_TYPE(object)->tp_name);
+      const Tensor& tensor = settled_tensor_of(object);
+      const auto found = std::find_if(held.begin(), held.end(),
+                                      [&](const ProgramInput& input) { return input.tensor.is_same(tensor); });
+      ProgramInput input;
+      input.path = found == held.end() ? "unused_" + std::to_string(i) : found->path;
+      if (found != held.end()) {
+        input.value = found->value;
+        held.erase(found);
+      } else {
+        input.value = program.add_value("unused", Value::Kind::Tensor, TensorMeta::of(tensor));
+      }
+      given.push_back(std::move(input));
+    }
+    FACULA_CHECK(held.empty(), ErrorKind::Value, "lift: the program holds a tensor that is not given: ", held[0].path);
+    program.inputs = std::move(given);
+    self_of(o)->runner.reset();
+    return Py_NewRef(o);
+  });
+}
 PyObject* program_copy(PyObject* o, PyObject*) {
   return guarded([&] { return wrap_program(std::make_shared<Program>(*self_of(o)->program)); });
 }
@@ -253,10 +281,10 @@ PyObject* describe_node(const ProgramNode& n) {
   }
   const auto flags = std::make_unique<bool[]>(tensors.size());
   std::copy(tensors.begin(), tensors.end(), flags.get());
-  return Py_BuildValue("(NNNNNN)", text(n.op->key()), text(n.op->aten_name({flags.get(), tensors.size()})),
+  return Py_BuildValue("(NNNNNNO)", text(n.op->key()), text(n.op->aten_name({flags.get(), tensors.size()})),
                        listed(n.arguments, describe_arg),
                        listed(n.results, [](const std::vector<int>& r) { return listed(r, PyLong_FromLong); }),
-                       text(n.module), text(n.source));
+                       text(n.module), text(n.source), n.no_grad ? Py_True : Py_False);
 }
 
 PyObject* get_values(PyObject* o, void*) {
@@ -294,6 +322,7 @@ PyMethodDef methods[] = {
     {"set_sizes", program_set_sizes, METH_VARARGS, "set_sizes(value, sizes): what is known of the sizes of a value."},
     {"hold", program_hold, METH_VARARGS,
      "hold(input, tensor): gives a parameter, a buffer or a constant, by path or number, its tensor."},
+    {"lift", program_lift, METH_O, "lift(tensors): makes inputs of what the program holds, in this order."},
     {"copy", program_copy, METH_NOARGS, "Another program with the same nodes and tensors."},
     {"dead", run_pass<remove_dead>, METH_NOARGS, "Removes nodes whose results nobody uses and that have no effects."},
     {"fold", run_pass<fold_constants>, METH_NOARGS, "Computes nodes that depend on constants only."},

@@ -16,6 +16,7 @@ struct Recording {
   Owned find_path;
   std::string package;  // the folder of the package, whose own lines are not the program's
   int paused = 0;
+  std::unique_ptr<Recording> outer;  // of a function inside a program: a branch, the body of a loop
 };
 thread_local std::unique_ptr<Recording> present __attribute__((tls_model("initial-exec")));
 
@@ -205,7 +206,11 @@ bool has_tensors(PyObject* o) {
 bool is_recording() { return present && present->paused == 0; }
 
 void note_value_needed(const Tensor& tensor, const char* op) {
-  if (is_recording() && present->recorder.knows(tensor)) refuse_value(op);
+  if (!is_recording() || !present->recorder.knows(tensor)) return;
+  PyObject* handler = PyDict_GetItemString(present->handlers.get(), "value");
+  if (!handler) refuse_value(op);
+  Owned object(wrap(tensor));
+  Owned(check(PyObject_CallFunction(handler, "Os", object.get(), op)));
 }
 
 PyObject* record_creation(const char* name, PyObject* args, PyObject* kwargs) {
@@ -288,6 +293,36 @@ PyObject* record_begin(PyObject*, PyObject* args) {
     present->recorder.find_path = path_of;
     set_recorder_sees_calls(true);
     return Py_NewRef(Py_None);
+  });
+}
+
+// _record_inner_begin(): what is called from now on is a program of its own, to which all other tensors are constants
+PyObject* record_inner_begin(PyObject*, PyObject*) {
+  return guarded([&] {
+    Recording& outer = active("_record_inner_begin");
+    FACULA_CHECK(outer.paused == 0, ErrorKind::Runtime, "recorder: what runs inside an op is not recorded");
+    auto inner = std::make_unique<Recording>();
+    Owned handlers(check(PyDict_Copy(outer.handlers.get())));
+    if (PyDict_Contains(handlers.get(), Owned(text("sizes")).get()) == 1)
+      check(PyDict_DelItemString(handlers.get(), "sizes"));
+    inner->handlers = std::move(handlers);
+    inner->package = outer.package;
+    inner->recorder.find_source = source_here;
+    inner->recorder.find_path = [n = 0](const Tensor&) mutable { return "outer_" + std::to_string(n++); };
+    inner->outer = std::move(present);
+    present = std::move(inner);
+    return Py_NewRef(Py_None);
+  });
+}
+// _record_inner_end(): the program so far; the recording outside goes on
+PyObject* record_inner_end(PyObject*, PyObject*) {
+  return guarded([&] {
+    Recording& recording = active("_record_inner_end");
+    FACULA_CHECK(recording.outer, ErrorKind::Runtime, "_record_inner_end: no function inside a program is recorded");
+    std::shared_ptr<Program> program = recording.recorder.program();
+    std::unique_ptr<Recording> outer = std::move(recording.outer);
+    present = std::move(outer);
+    return wrap_program(std::move(program));
   });
 }
 
@@ -447,6 +482,8 @@ PyMethodDef functions[] = {
     {"_record_begin", record_begin, METH_VARARGS,
      "_record_begin(handlers, find_path, package): records what this thread calls from now on."},
     {"_record_end", record_end, METH_NOARGS, "Ends the recording: the program so far."},
+    {"_record_inner_begin", record_inner_begin, METH_NOARGS, "Begins to record a function inside the program."},
+    {"_record_inner_end", record_inner_end, METH_NOARGS, "Ends what _record_inner_begin began: that program so far."},
     {"_record_input", record_input, METH_VARARGS,
      "_record_input(tensor, kind, name, path, persistent, sizes): False when the tensor is an input already."},
     {"_record_symbol", record_symbol, METH_VARARGS, "_record_symbol(name, least, most, sample)"},

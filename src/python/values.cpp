@@ -1,6 +1,7 @@
 #include "python/values.h"
 
 #include "python/args.h"
+#include "python/program_object.h"
 
 namespace facula::python {
 namespace {
@@ -54,6 +55,12 @@ void each_item(PyObject* o, F&& use) {
 
 bool is_tensor_or_none(PyObject* o) { return o == Py_None || is_tensor(o); }
 bool is_integer(PyObject* o) { return is_int(o) && !is_tensor(o); }
+
+/// As it is now: the program can change, what holds it does not.
+Value runner_of(PyObject* o) {
+  const Program& program = *reinterpret_cast<PyProgram*>(o)->program;
+  return std::make_shared<const Runner>(std::make_shared<const Program>(program));
+}
 
 Value tensors_of(PyObject* o) {
   std::vector<Tensor> tensors;
@@ -125,6 +132,7 @@ PyObject* wrap_value(const Value& v) {
     case Kind::String: return wrap_text(std::string(v.to_string()));
     case Kind::Ints: return wrap_items(v.ints(), [](int64_t i) { return wrap(i); });
     case Kind::Bools: return wrap_items(v.bools(), [](bool b) { return wrap(b); });
+    case Kind::Graph: return wrap_program(std::make_shared<Program>(v.graph()->program()));
     case Kind::Symbolic: return wrap_expr(v.expr());
     case Kind::Symbolics: return wrap_items(v.exprs(), wrap_expr);
     default: break;
@@ -143,6 +151,7 @@ Value to_value(PyObject* o) {
   if (PyObject_TypeCheck(o, &LayoutType)) return to_layout(o);
   if (PyObject_TypeCheck(o, &MemoryFormatType)) return to_memory_format(o);
   if (PyObject_TypeCheck(o, &GeneratorType)) return to_generator(o);
+  if (PyObject_TypeCheck(o, &ProgramType)) return runner_of(o);
   if (is_sequence(o)) {
     if (all_items(o, is_integer)) return ints_of(o);
     if (all_items(o, is_tensor_or_none)) return tensors_of(o);

@@ -20,7 +20,7 @@ void remove_dead(Program& program) {
   std::vector<ProgramNode> kept;
   for (size_t i = program.nodes.size(); i-- > 0;) {
     ProgramNode& node = program.nodes[i];
-    bool wanted = node.op->has_effects();
+    bool wanted = node.has_effects();
     for (const auto& result : node.results) {
       for (int value : result) wanted = wanted || used[static_cast<size_t>(value)];
     }

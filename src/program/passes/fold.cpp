@@ -47,7 +47,7 @@ class Folder {
   }
 
   bool can_fold(const ProgramNode& node) const {
-    if (node.op->has_effects()) return false;
+    if (node.has_effects()) return false;
     bool known = true, any = false;
     for (const Arg& arg : node.arguments) {
       known = known && !arg.constant.is_symbolic();

@@ -1,0 +1,5 @@
+"""`scan` (facula/functions/control_flow.py)."""
+
+from facula.functions.control_flow import scan
+
+__all__ = ["scan"]

@@ -1,0 +1,5 @@
+"""`while_loop` (facula/functions/control_flow.py)."""
+
+from facula.functions.control_flow import while_loop
+
+__all__ = ["while_loop"]
