@@ -342,12 +342,101 @@ def test_a_program_is_exported_again(net):
     close(again._run(x)["out"], net(x)["out"])
 
 
-def test_run_decompositions_folds(net):
-    x = facula.randn(5, 8)
-    ep = export.export(net, (x,))
-    close(ep.run_decompositions({})._run(x)["out"], net(x)["out"])
-    with pytest.raises(NotImplementedError):
-        ep.run_decompositions({"aten.add.Tensor": None})
+class Writes(nn.Module):
+    """Writes to buffers, to an input, and to views of views."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+        self.register_buffer("count", facula.zeros(3))
+
+    def forward(self, x):
+        self.count.add_(1)
+        y = self.norm(x)
+        y[:, 0] = 2
+        z = y.t()
+        z[1] += 1
+        _, b = y.split([1, 2], 1)
+        b.mul_(2)
+        w = facula.zeros(2, 3, 4)
+        w.diagonal(dim1=1, dim2=2).copy_(y[:2])
+        w.view(6, 4).select(0, 1).fill_(7)
+        w.unbind(1)[2].add_(x[0, 0])
+        w.permute(2, 0, 1).narrow(0, 1, 2).zero_()
+        w.unsqueeze(0).chunk(2, 3)[1].sub_(1)
+        return y + self.count, z, w, x.relu_()
+
+
+@pytest.mark.parametrize("table", [None, {}], ids=["core", "functional"])
+def test_decomposed_programs_write_at_the_end_only(table):
+    facula.manual_seed(0)
+    net = Writes()
+    other, x = copy.deepcopy(net), facula.randn(4, 3)
+    ep = export.export(net, (x.clone(),)).run_decompositions(table)
+    stream = io.BytesIO()
+    export.save(ep, stream)
+    written = [i for i, node in enumerate(ep.program.nodes) if _C._boxed_op(node[0])["form"] == "inplace"]
+    assert written == list(range(len(ep.program.nodes) - 5, len(ep.program.nodes)))
+    assert all(ep.program.nodes[i][0] == "copy_.default" for i in written) and ep.dialect == "ATEN"
+    loaded = export.load(stream)
+    for run, state in ((ep._run, net), (loaded._run, None)):
+        twin = copy.deepcopy(other)
+        given, expected_input = x.clone(), x.clone()
+        for a, b in zip(run(given), twin(expected_input), strict=True):
+            close(a, b)
+        close(given, expected_input)
+        found = state.state_dict() if state is not None else {**loaded.state_dict, **loaded.constants}
+        for name, value in twin.state_dict().items():
+            close(found[name].float(), value.float())
+
+
+def test_decompositions_are_a_table_that_can_be_changed(net):
+    x = facula.rand(3, 8)
+    ep = export.export(net, (x,), dynamic_shapes={"x": {0: Dim("b")}})
+    core = ep.run_decompositions()
+    targets = {node[1] for node in core.program.nodes}
+    assert {"addmm.default", "_softmax.default", "permute.default"} <= targets
+    assert not targets & {"linear.default", "softmax.int", "batch_norm.default", "chunk.default", "zeros.default"}
+    table = export.default_decompositions()
+    del table[facula.ops.aten.linear.default]
+    kept = ep.run_decompositions(table)
+    assert "linear.default" in {node[1] for node in kept.program.nodes}
+    mine = ep.run_decompositions({facula.ops.aten.relu.default: lambda x: facula.clamp(x, 0)})
+    assert "relu.default" not in {node[1] for node in mine.program.nodes}
+    for given in (x, facula.rand(5, 8)):
+        for program in (core, kept, mine):
+            close(program._run(given)["out"], net(given)["out"])
+
+
+class Many(nn.Module):
+    """Ops that rules open up."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.group = nn.Conv2d(4, 6, 3, 2, 1, groups=2), nn.GroupNorm(2, 6)
+        self.layer, self.prelu = nn.LayerNorm(6), nn.PReLU(6)
+
+    def forward(self, x):
+        y = self.group(self.conv(x))
+        y = F.silu(y) + F.hardswish(y) + F.hardsigmoid(y) + F.relu6(y) + F.softplus(y) + F.mish(y) + F.softsign(y) + self.prelu(y)
+        z = self.layer(y.flatten(2).transpose(1, 2))
+        q, k, v = z.unsqueeze(1), facula.stack([z * 2], 1), F.dropout(z, 0.5, False).unsqueeze(1)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True) + F.scaled_dot_product_attention(q, k, v, attn_mask=k @ q.mT > 0)
+        b = facula.addcmul(a, a, a, value=2) + facula.addcdiv(a, a, a.square() + 1) + facula.lerp(a, a + 1, 0.3)
+        c, d = b.chunk(2, -1)
+        e = F.glu(b, -1) * c.masked_fill(d > 0, 0.5) + facula.std(b, dim=-1, keepdim=True) + facula.ones_like(d) * F.log_softmax(d, -1)
+        return e.matmul(facula.ones(3)), F.adaptive_avg_pool2d(y, 1), b.T if b.dim() == 2 else b.mT.contiguous(), e.expand_as(e).double()
+
+
+def test_every_rule_gives_what_its_op_gives():
+    facula.manual_seed(0)
+    net, x = Many(), facula.randn(2, 4, 6, 6)
+    core = export.export(net, (x,)).run_decompositions()
+    for a, b in zip(core._run(x), net(x), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=2e-5, atol=2e-5)
+    kept = {node[1] for node in core.program.nodes} & set(export._decompositions.RULES)
+    assert kept <= {"split_with_sizes.default"}, kept
+    facula.autograd.grad(sum(t.sum() for t in core._run(x)), list(net.parameters()), allow_unused=True)
 
 
 # ---- files

@@ -286,3 +286,10 @@ def test_constants_are_folded():
     assert [node[0] for node in p.nodes] == ["zeros.default", "add_.default", "mul.default", "mul.default"]
     same(p.run([x]), expected)
     same(p.run([x]), expected)
+
+
+def test_every_op_of_the_table_has_a_key_of_its_own():
+    keys = _C._boxed_keys()
+    assert len(keys) == len(set(keys))
+    for key in keys:
+        assert f"{_C._boxed_op(key)['key']}" == key

@@ -102,33 +102,46 @@ class _Writer:
             else:
                 specs.append(self.state_spec(kind, name, path, persistent))
             inputs.append(arg)
-        for node in self.program.nodes:
-            self.node(*node)
+        written = _mutations(self.program) if self.exported is not None and self.exported._functional else {}
+        for i, node in enumerate(self.program.nodes):
+            if i not in written:
+                self.node(*node)
         outputs = [self.argument(a, "Tensor") for a in self.program.outputs]
+        self.mutations = [self.mutation(specs, *pair) for pair in written.values()]
+        outputs = [next(iter(m.values()))["arg"] for m in self.mutations] + outputs
+        outputs = [{"as_tensor": o} if "name" in o else o for o in outputs]
         tensors = {name: self.meta(meta) for name, kind, meta in self.values if meta is not None}
         graph = _graph(inputs, outputs, self.nodes, tensors, self.sym_ints)
         if self.without_gradients:
             _Regions(graph, self.without_gradients, self.fresh).run()
         return graph, specs
 
+    def mutation(self, specs, place, value):
+        """What a file says of an input that is something else in the end."""
+        kind, number, path, *_ = self.program.inputs[place]
+        word = {"user": "user_input", "constant": "buffer"}.get(kind, kind)
+        name = self.values[number][0]
+        return {f"{word}_mutation": {"arg": {"name": self.values[value][0]}, f"{word}_name": name if kind == "user" else path}}
+
     def model(self):
         graph, specs = self.graph()
-        outputs = graph["outputs"]
+        outputs = graph["outputs"][len(self.mutations) :]
         spec = self.exported.call_spec
         call = {
             "inputs": [], "outputs": [], "in_spec": _pytree.treespec_dumps(spec.in_spec),
             "out_spec": _pytree.treespec_dumps(spec.out_spec), "forward_arg_names": self.exported._names,
         }  # fmt: skip
+        results = [*self.mutations, *({"user_output": {"arg": a}} for a in outputs)]
         return {
             "graph_module": {
                 "graph": graph,
-                "signature": {"input_specs": specs, "output_specs": [{"user_output": {"arg": a}} for a in outputs]},
+                "signature": {"input_specs": specs, "output_specs": results},
                 "module_call_graph": [{"fqn": "", "signature": call}], "metadata": {}, "treespec_namedtuple_fields": {},
             },
             "opset_version": {"aten": 10},
             "range_constraints": {n: {"min_val": least, "max_val": most} for n, least, most, _ in self.program.symbols},
-            "schema_version": {"major": SCHEMA, "minor": 20}, "verifiers": ["TRAINING"], "torch_version": facula.__version__,
-            "guards_code": [],
+            "schema_version": {"major": SCHEMA, "minor": 20}, "verifiers": [self.exported.dialect],
+            "torch_version": facula.__version__, "guards_code": [],
         }  # fmt: skip
 
     @staticmethod
@@ -302,6 +315,17 @@ class _Writer:
             "outputs": [{"as_sym_int": {"as_name": name}}], "metadata": {}, "is_hop_single_tensor_return": None, "name": name,
         })  # fmt: skip
         return name
+
+
+def _mutations(program):
+    """Of the writes at the end of a program: the node's number to (which input, the value written)."""
+    places = {number: i for i, (_, number, *_) in enumerate(program.inputs)}
+    found = {}
+    for i, (key, _, arguments, *_) in reversed(list(enumerate(program.nodes))):
+        if key != "copy_.default" or arguments[0][0] != "value" or arguments[0][1] not in places or arguments[1][0] != "value":
+            break
+        found[i] = (places[arguments[0][1]], arguments[1][1])
+    return dict(reversed(found.items()))
 
 
 def _graph(inputs, outputs, nodes, tensors, sym_ints):

@@ -77,6 +77,7 @@ class ExportedProgram:
             elif kind != "user":
                 self._constants[path] = tensor
         self._graph_module = None
+        self._functional = False  # writes are at the end only
 
     # ---- what it is
 
@@ -166,8 +167,8 @@ class ExportedProgram:
 
     @property
     def dialect(self):
-        """"TRAINING": public ops, with writes and views as they were."""
-        return "TRAINING"
+        """"TRAINING": public ops, with writes and views as they were; "ATEN" after `run_decompositions`."""
+        return "ATEN" if self._functional else "TRAINING"
 
     @property
     def verifiers(self):
@@ -229,16 +230,22 @@ class ExportedProgram:
         return unlift(self, check_guards)
 
     def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
-        """The program without what nobody uses, and with constants computed.
+        """The program without writes, and with ops opened up into others.
+
+        What buffers are in the end is written to them by nodes at the end; files have it as mutations.
 
         Args:
-            decomp_table: must be None or empty: ops are not opened up into others.
+            decomp_table: functions by operator; None for `default_decompositions()`, {} to open up none.
             decompose_custom_triton_ops: without meaning.
         """
-        if decomp_table:
-            raise NotImplementedError("run_decompositions: ops are not opened up yet; give {} for the program as it is")
-        program = self._program.copy().dead().fold()
-        return ExportedProgram(program, self._call_spec.in_spec, self._call_spec.out_spec, self._example_inputs, self._names)
+        from facula.export._functional import Rewriter
+
+        rules = default_decompositions() if decomp_table is None else decomp_table
+        by_name = {getattr(key, "__name__", key): function for key, function in rules.items()}
+        program = Rewriter(self, by_name).run().dead()
+        made = ExportedProgram(program, self._call_spec.in_spec, self._call_spec.out_spec, self._example_inputs, self._names)
+        made._functional = True
+        return made
 
     def __deepcopy__(self, memo):
         return ExportedProgram(
@@ -253,7 +260,7 @@ class ExportedProgram:
 
 
 def default_decompositions():
-    """Empty: ops are not opened up into others yet."""
-    return {}
+    """The rules by which ops become those of the core IR, a table that can be changed (`_decompositions.py`)."""
+    from facula.export._decompositions import table
 
-
+    return table()

@@ -137,6 +137,20 @@ def _by_library(network, input, hidden, weights, dropout_p, batch_sizes):
     return output.reshape(*input.shape[:-1], output.size(-1)), tuple(final)
 
 
+def _recorded(mode, input, hidden, weights, *options):
+    """A network as one node of the program that is recorded."""
+    states = list(hidden) if mode == "LSTM" else hidden[0]
+    has_biases, num_layers, dropout_p, training, bidirectional = options
+    arguments = (input, states, weights, has_biases, num_layers, float(dropout_p), training, bidirectional, False)
+
+    def network():
+        output, final = run(mode, input, hidden, weights, *options)
+        return (output, *final)
+
+    output, *final = _C._record_op(f"{mode.lower()}.input", arguments, network, ())
+    return output, tuple(final)
+
+
 def run(
     mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional, batch_sizes=None
 ):
@@ -152,6 +166,9 @@ def run(
     Returns:
         (output of the last layer like input, tuple of final hidden tensors).
     """
+    projected = len(weights) // (num_layers * (2 if bidirectional else 1)) % 2
+    if batch_sizes is None and not projected and _C._recording():
+        return _recorded(mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional)
     if _C._autocasts():
         devices = ("cpu", "cuda") if mode == "LSTM" and batch_sizes is None else ("cuda",)
         input, hidden, weights = (_autocast.cast(tensors, None, devices) for tensors in (input, hidden, weights))

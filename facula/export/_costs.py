@@ -1,0 +1,134 @@
+"""What a program costs: operations of products, bytes that ops read and write, the largest memory of values at once.
+
+Sizes that vary are taken as they were when the program was recorded. Operations are those that `utils.flop_counter` counts
+(matrix products, convolutions, attention), and one for every element that any other op gives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from facula import _C
+from facula.utils import flop_counter
+
+
+class _Sized:
+    """What formulas ask a tensor for."""
+
+    def __init__(self, sizes):
+        self.shape = sizes
+
+    def dim(self):
+        return len(self.shape)
+
+    def numel(self):
+        return math.prod(self.shape)
+
+
+@dataclasses.dataclass
+class Cost:
+    """Of one op, or of several together."""
+
+    count: int = 0
+    operations: int = 0
+    read: int = 0
+    written: int = 0
+
+    def __add__(self, other):
+        return Cost(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other))))
+
+
+class Costs:
+    """The costs of a program.
+
+    Args:
+        program: a `_C._Program`.
+    """
+
+    def __init__(self, program):
+        self.program, self.values = program, program.values
+        self.samples = {name: sample for name, _, _, sample in program.symbols}
+        self.nodes = [self._node(*node[:4]) for node in program.nodes]
+
+    def by_op(self):
+        """Cost by name of op, the dearest first."""
+        found = {}
+        for node, cost in zip(self.program.nodes, self.nodes):
+            name = node[1] or node[0]
+            found[name] = found.get(name, Cost()) + cost
+        return dict(sorted(found.items(), key=lambda item: -item[1].operations))
+
+    def total(self):
+        """The cost of all nodes."""
+        return sum(self.nodes, Cost())
+
+    def sizes(self, number):
+        """The sizes of a value, as numbers; None for one that is no tensor."""
+        meta = self.values[number][2]
+        if meta is None:
+            return None
+        return [s if isinstance(s, int) else _C._evaluate(s, self.samples) for s in meta[1]]
+
+    def bytes(self, number):
+        """How many bytes a value has."""
+        sizes = self.sizes(number)
+        return 0 if sizes is None else math.prod(sizes) * self.values[number][2][0].itemsize
+
+    def peak(self):
+        """The most bytes that values made by nodes have at once: each from its node to its last use. Views count as values."""
+        last, kept = {}, set()
+        for i, node in enumerate(self.program.nodes):
+            for number in (*_values_in(node[2]), *(v for made in node[3] for v in made)):
+                last[number] = i
+        for number in _values_in(self.program.outputs):
+            kept.add(number)
+        now = most = 0
+        ends = {}
+        made_by = set()
+        for number, i in last.items():
+            ends.setdefault(i, []).append(number)
+        for i, node in enumerate(self.program.nodes):
+            fresh = [v for made in node[3] for v in made]
+            made_by.update(fresh)
+            now += sum(map(self.bytes, fresh))
+            most = max(most, now)
+            now -= sum(self.bytes(v) for v in ends.get(i, ()) if v in made_by and v not in kept)
+        return most
+
+    def _node(self, key, aten, arguments, results):
+        taken, made = list(_values_in(arguments)), [v for one in results for v in one]
+        cost = Cost(1, 0, sum(map(self.bytes, taken)), sum(map(self.bytes, made)))
+        cost.operations = self._operations(key, arguments, made)
+        return cost
+
+    def _operations(self, key, arguments, made):
+        out = _Sized(self.sizes(made[0])) if made and self.sizes(made[0]) is not None else _Sized([0])
+        info = _C._boxed_op(key)
+        inside = [Costs(v).total().operations for kind, v in arguments if isinstance(v, _C._Program)]
+        if inside:  # of a branch the dearer; of a loop one round
+            return max(inside)
+        formula = flop_counter._FORMULAS.get(info["name"])
+        if formula is None or info["name"] in ("_rnn_layer", "_rnn_step"):
+            return sum(math.prod(self.sizes(v) or [0]) for v in made)
+        given = [self._argument(a) for a in arguments]
+        names = ["weight" if a[0] == "weight" else a[0] for a in info["arguments"]]
+        taken = formula[0](given, dict(zip(names, given)))
+        if info["name"] == "_einsum":
+            taken = (given[0], given[1])
+        return sum(operations for operations, _ in formula[1](*taken, out))
+
+    def _argument(self, argument):
+        kind, value = argument
+        if kind == "value":
+            sizes = self.sizes(value)
+            return _Sized(sizes) if sizes is not None else None
+        return [self._argument(item) for item in value] if kind == "list" else value
+
+
+def _values_in(arguments):
+    for kind, value in arguments:
+        if kind == "value":
+            yield value
+        elif kind == "list":
+            yield from _values_in(value)

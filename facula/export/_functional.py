@@ -1,0 +1,332 @@
+"""Programs rewritten by running them once more: without writes, and with ops opened up into others.
+
+Every node runs on tensors of the sizes that the program was recorded with, while a new program is recorded. Instead of a node
+that writes, its form that does not runs; what the written tensor was a view of gets the new values by the scatter of that
+view, and other views are made anew when they are next used. What inputs and buffers are in the end is written to them by nodes
+at the end, which files have as mutations. `_decompositions.py` has rules, which give the ops that a node is made of.
+"""
+
+from __future__ import annotations
+
+import math
+
+import facula
+from facula import _C
+from facula.export._handlers import HANDLERS
+from facula.export._record import _PACKAGE
+from facula.export._symint import SymInt
+from facula.utils import _pytree
+
+
+def op(key, *arguments):
+    """Runs an op of the table, and records it."""
+    info = _C._boxed_op(key)
+    missing = [a[5] for a in info["arguments"][len(arguments) :]]
+    values = (*arguments, *missing)
+
+    def run():
+        results = _C._boxed_call(key, _plain(values))
+        return results[0] if len(results) == 1 else results
+
+    return _C._record_op(key, values, run, ())
+
+
+def _plain(value):
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_plain, value))
+    return int(value) if isinstance(value, SymInt) else value
+
+
+class Rewriter:
+    """One rewriting.
+
+    Args:
+        exported: an ExportedProgram.
+        rules: a dict from names of ops ("linear.default", PyTorch's) to functions that take the op's arguments.
+    """
+
+    def __init__(self, exported, rules):
+        self.exported, self.program, self.rules = exported, exported.program, rules
+        self.values = self.program.values
+        self.samples = {name: sample for name, _, _, sample in self.program.symbols}
+        self.found = {}  # value -> tensor or number
+        self.first = {}  # what inputs were at the beginning
+        self.view_of = {}  # value -> (value, how to make it again, how the other one is when this is written)
+        self.same = {}  # the result of a write -> what was written
+        self.versions, self.seen = {}, {}
+        self.sizes = []  # (tensor, its sizes with symbols), of results
+
+    def run(self):
+        """The new program."""
+        examples = self._examples()
+        held = {id(i[4]): i[2] for i in self.program.inputs if i[0] != "user"}
+        with facula.enable_grad():
+            _C._record_begin(dict(HANDLERS), lambda tensor: held.get(id(tensor)), _PACKAGE)
+            try:
+                return self._record(examples)
+            finally:
+                if _C._recording():
+                    _C._record_end()
+
+    def _record(self, examples):
+        for symbol in self.program.symbols:
+            _C._record_symbol(*symbol)
+        for number, (kind, value, path, persistent, tensor, constant) in enumerate(self.program.inputs):
+            self._input(kind, value, path, persistent, examples[number] if kind == "user" else tensor, constant)
+        for condition, _ in self.program.guards:
+            _C._record_guard(condition)
+        for *node, module, _, no_grad in self.program.nodes:
+            _C._record_module(module)
+            with facula.set_grad_enabled(not no_grad):
+                self._node(*node)
+        _C._record_module("")
+        outputs = [self._argument(a) for a in self.program.outputs]
+        self._write_back()
+        numbers = [(_C._record_value(tensor), sizes) for tensor, sizes in self.sizes]
+        _C._record_outputs(outputs)
+        made = _C._record_end()
+        for number, sizes in numbers:
+            if number >= 0:
+                made.set_sizes(number, sizes)
+        return made
+
+    # ---- inputs
+
+    def _examples(self):
+        flat = iter(_pytree.tree_leaves(self.exported.example_inputs)) if self.exported.example_inputs else None
+        examples = []
+        for kind, value, _, _, _, constant in self.program.inputs:
+            example = None
+            if kind == "user":
+                example = next(flat) if flat is not None else self._zeros(value, constant)
+            examples.append(example)
+        return examples
+
+    def _zeros(self, value, constant):
+        _, kind, meta = self.values[value]
+        if kind != "Tensor":
+            return constant
+        return facula.zeros(self._numbers(meta[1]), dtype=meta[0])
+
+    def _numbers(self, sizes):
+        return [s if isinstance(s, int) else _C._evaluate(s, self.samples) for s in sizes]
+
+    def _input(self, kind, value, path, persistent, given, constant):
+        name, value_kind, meta = self.values[value]
+        if value_kind != "Tensor":
+            _C._record_input(constant, kind, name, path, True, None)
+            self.found[value] = constant
+            return
+        if kind == "user" and isinstance(given, facula.Tensor):
+            given = _C._record_unseen(lambda: given.detach().clone(), ())  # which may be given twice
+        _C._record_input(given, kind, name, path, persistent, meta[1] if kind == "user" else None)
+        self.found[value] = self.first[value] = given
+
+    # ---- nodes
+
+    def _argument(self, argument):
+        kind, value = argument
+        if kind == "value":
+            return self.get(value)
+        if kind == "list":
+            return [self._argument(item) for item in value]
+        if kind == "expr":
+            return [self._symbolic(v) for v in value] if isinstance(value, list) else self._symbolic(value)
+        return value
+
+    def _symbolic(self, size):
+        return size if isinstance(size, int) else SymInt(_C._evaluate(size, self.samples), size)
+
+    def _node(self, key, aten, arguments, results):
+        info = _C._boxed_op(key)
+        if info["results"] == ["int"] or key.startswith(("int_", "bool_")):
+            self.found[results[0][0]] = self._number(key, arguments)
+            return
+        written = [(a, given) for a, given in zip(info["arguments"], arguments) if a[4] and given[0] == "value"]
+        if info["form"] == "out":
+            raise NotImplementedError(f"run_decompositions: {key} writes to out=")
+        given = [self._argument(a) for a in arguments]
+        if info["form"] == "inplace" or key in _WRITES:
+            self._write(key, aten, info, arguments[0][1], given, results[0][0])
+            return
+        if written and not (aten.startswith("batch_norm.") or aten.startswith("instance_norm.")):
+            raise NotImplementedError(f"run_decompositions: {key} writes to {written[0][0][0]}")
+        if written and given[5]:  # training, or instance_norm
+            made = self._norm_in_training(aten, arguments, given)
+        else:
+            made = self._call(key, aten, given)
+        self._keep(key, arguments, given, results, made)
+
+    def _number(self, key, arguments):
+        given = [self._argument(a) for a in arguments]
+        name = key.split(".")[0]
+        if name == "sym_size":
+            _, _, meta = self.values[arguments[0][1]]
+            return self._symbolic(meta[1][given[1]])
+        if name == "sym_numel":
+            return math.prod(map(self._symbolic, self.values[arguments[0][1]][2][1]))
+        from facula.export._graph import _OF_INTEGERS
+
+        if name not in _OF_INTEGERS:
+            raise NotImplementedError(f"run_decompositions: {key}")
+        return _OF_INTEGERS[name](*given)
+
+    def _call(self, key, aten, given):
+        rule = self.rules.get(aten)
+        if rule is not None:
+            made = rule(*given)
+            if made is not NotImplemented:
+                return made
+        return op(key, *given)
+
+    def _keep(self, key, arguments, given, results, made):
+        flat = [v for one in results for v in one]
+        made = list(made) if isinstance(made, (tuple, list)) else [made]
+        made = [t for one in made for t in (one if isinstance(one, (tuple, list)) else [one])]
+        source = next(((a[1], g) for a, g in zip(arguments, given) if a[0] == "value" and isinstance(g, facula.Tensor)), None)
+        for i, (value, tensor) in enumerate(zip(flat, made, strict=False)):
+            self.found[value] = tensor
+            self._note_sizes(value, tensor)
+            if source is not None and isinstance(tensor, facula.Tensor) and _share(source[1], tensor):
+                self._view(value, source[0], key, arguments, given, i)
+
+    def _note_sizes(self, value, tensor):
+        meta = self.values[value][2]
+        if meta is not None and any(isinstance(s, str) for s in meta[1]) and list(tensor.shape) == self._numbers(meta[1]):
+            self.sizes.append((tensor, meta[1]))
+
+    # ---- views and writes
+
+    def _root(self, value):
+        value = self.same.get(value, value)
+        while value in self.view_of:
+            value = self.view_of[value][0]
+            value = self.same.get(value, value)
+        return value
+
+    def get(self, value):
+        """A value as it is now."""
+        value = self.same.get(value, value)
+        version = self.versions.get(self._root(value), 0)
+        if value in self.view_of and self.seen.get(value, 0) != version:
+            parent, again, _ = self.view_of[value]
+            self.found[value] = again(self.get(parent))
+            self.seen[value] = version
+        return self.found[value]
+
+    def _view(self, value, parent, key, arguments, given, i):
+        rest = given[1:]
+
+        def again(tensor):
+            made = _pytree.tree_leaves(op(key, tensor, *rest))
+            return made[i]
+
+        self.view_of[value] = (parent, again, lambda whole, part: _put_back(key, whole, part, rest, i))
+        self.seen[value] = self.versions.get(self._root(parent), 0)
+
+    def _write(self, key, aten, info, target, given, result):
+        old = given[0]
+        if key in _WRITES:
+            new = _WRITES[key](*given)
+        else:
+            functional = f"{info['name'].removesuffix('_')}.{info['overload'] or 'default'}"
+            try:
+                _C._boxed_op(functional)
+            except AttributeError:
+                raise NotImplementedError(f"run_decompositions: {key} has no form that writes nothing") from None
+            name = aten.split(".")[0].removesuffix("_") + "." + aten.split(".")[1] if aten else ""
+            new = self._call(functional, name, given)
+        if new.dtype != old.dtype:
+            new = op("_to_copy.default", new, old.dtype)
+        if new.shape != old.shape:
+            new = op("expand.default", new, list(old.shape))
+        target = self.same.get(target, target)
+        self.same[result] = target
+        self._set(target, new)
+        self._note_sizes(result, new)
+
+    def _set(self, value, new):
+        """A value is something else from now on, and what it shows a part of."""
+        value = self.same.get(value, value)
+        root = self._root(value)
+        if value in self.view_of:
+            parent, _, put_back = self.view_of[value]
+            self._set(parent, put_back(self.get(parent), new))
+        else:
+            self.versions[root] = self.versions.get(root, 0) + 1
+        self.found[value] = new
+        self.seen[value] = self.versions[root]
+
+    def _norm_in_training(self, aten, arguments, given):
+        if not aten.startswith("batch_norm."):
+            raise NotImplementedError("run_decompositions: instance_norm with running statistics")
+        x, weight, bias, mean, var, _, momentum, eps = given[:8]
+        key = "_native_batch_norm_legit_functional.default"
+        made, _, _, new_mean, new_var = op(key, x, weight, bias, mean, var, True, momentum, eps)
+        self._set(arguments[3][1], new_mean)
+        self._set(arguments[4][1], new_var)
+        return made
+
+    def _write_back(self):
+        for _, value, *_ in self.program.inputs:
+            if self.versions.get(value):
+                self._copy_to(value)
+
+    def _copy_to(self, value):
+        new, original = self.get(value), self.first[value]
+        _C._record_op("copy_.default", (original, new, False), lambda: original, ())
+
+
+def _share(a, b):
+    return b.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
+def _copied(target, source, *_):
+    made = source if source.dtype == target.dtype else op("_to_copy.default", source, target.dtype)
+    made = op("expand.default", made, list(target.shape)) if made.shape != target.shape else made
+    return op("clone.default", made)
+
+
+def _filled(target, value):
+    if isinstance(value, facula.Tensor):
+        return _copied(target, value)
+    return op("full_like.default", target, value)
+
+
+_WRITES = {
+    "copy_.default": _copied, "fill_.Scalar": _filled, "fill_.default": _filled, "fill_.Tensor": _filled,
+    "zero_.default": lambda x: _filled(x, 0),
+}  # fmt: skip
+
+
+def _put_back(key, whole, part, rest, i):
+    """`whole` with the new values of a view of it."""
+    name = key.split(".")[0]
+    if name == "slice":
+        return op("slice_scatter.default", whole, part, *rest)
+    if name == "select":
+        return op("select_scatter.default", whole, part, *rest)
+    if name == "diagonal":
+        return op("diagonal_scatter.default", whole, part, *rest)
+    if name == "narrow":
+        dim, start, length = rest
+        return op("slice_scatter.default", whole, part, dim, start, start + length, 1)
+    if name in ("split", "chunk", "split_with_sizes", "tensor_split"):
+        dim = rest[-1] if len(rest) > 1 else 0
+        pieces = _C._boxed_call(key, (whole, *_plain(rest)))[0]
+        start = sum(piece.shape[dim] for piece in pieces[:i])
+        return op("slice_scatter.default", whole, part, dim, start, start + pieces[i].shape[dim], 1)
+    if name == "unbind":
+        return op("select_scatter.default", whole, part, rest[0] if rest else 0, i)
+    if name in ("permute", "transpose", "t", "swapaxes", "swapdims", "movedim"):
+        return op("permute.default", part, _inverse(whole, key, rest))
+    if part.numel() == whole.numel():  # the same elements under another shape
+        return op("view.default", part if part.is_contiguous() else op("clone.default", part), list(whole.shape))
+    raise NotImplementedError(f"run_decompositions: a write to what {key} shows")
+
+
+def _inverse(whole, key, rest):
+    """The permutation that undoes an op which permutes dimensions."""
+    names = facula.empty([2 + d for d in range(whole.dim())], device="meta")
+    shown = [n - 2 for n in _C._boxed_call(key, (names, *_plain(rest)))[0].shape]
+    return [shown.index(d) for d in range(whole.dim())]
