@@ -264,9 +264,9 @@ def init_process_group(
     else:
         ends = time.monotonic() + timeout.total_seconds()
         store = store if store is not None else _rendezvous.open_store(init_method, size, rank, timeout)
-        _rendezvous.look_for_mpi()
         with _rendezvous.within(store, timeout):
             store = _rendezvous.meet(store, size, rank, timeout)
+            _rendezvous.look_for_mpi()
             left = max(ends - time.monotonic(), 0.5)  # who came late still gets in
             world = _C._dist_world("mpi", store._native, rank, size, left, nccl)
     if nccl and device is not None:
