@@ -19,7 +19,7 @@ EXCEPTIONS = {
             load_cache_artifacts(serialized_artifacts)
             """,
         "jit/__init__.py": """
-            script(example_inputs optimize) trace(args example_inputs kwargs) trace_module(args inputs kwargs)
+            script(example_inputs optimize) trace(optimize strict) trace_module(optimize strict)
             freeze(optimize_numerics preserved_attrs) optimize_for_inference(other_methods)
             run_frozen_optimizations(mod optimize_numerics preserved_methods) ignore(kwargs) annotate(the_type)
             Attribute(type) optimized_execution(should_optimize) fuser(name) set_fusion_strategy(strategy)
@@ -30,6 +30,9 @@ EXCEPTIONS = {
         "export/__init__.py": """
             save(pickle_protocol) export(prefer_deferred_runtime_asserts_over_guards strict)
             draft_export(prefer_deferred_runtime_asserts_over_guards)
+            """,
+        "export/_decompositions.py": """
+            batch_norm(cudnn_enabled) layer_norm(cudnn_enable) group_norm(cudnn_enabled) to_dtype(copy non_blocking)
             """,
         "export/exported_program.py": "ExportedProgram.run_decompositions(decompose_custom_triton_ops)",
         "onnx/_export.py": "export(autograd_inlining do_constant_folding optimize)",

@@ -170,7 +170,9 @@ def _meet(store, size, rank, timeout):
     try:
         _wait_for_all(store, everybody, timeout, connected)
     except DistStoreError:
-        raise _who_is_missing(store, size, timeout) from None
+        why = _who_is_missing(store, size, timeout)
+        store.set("refused", f"rank {rank}: {why}")  # for those whose deadline is later than the end of this process
+        raise DistStoreError(f"init_process_group: {why}") from None
     if connected:
         return store
     beside = _tcp_beside(store, everybody, rank, timeout)
@@ -194,7 +196,7 @@ def _who_is_missing(store, size, timeout):
     missing = [r for r in range(size) if not store.check([f"here{r}"])]
     came = f"{size - len(missing)} of {size} ranks came within {timeout.total_seconds():g} s"
     text = f"rank{'s' * (len(missing) > 1)} {' '.join(map(str, missing))}"
-    return DistStoreError(f"init_process_group: {came}, missing: {text}")
+    return f"{came}, missing: {text}"
 
 
 def _wait_for_all(store, everybody, timeout, connected):
@@ -204,10 +206,10 @@ def _wait_for_all(store, everybody, timeout, connected):
         try:
             return store.wait(everybody, datetime.timedelta(seconds=_SLICE))
         except DistStoreError:
-            if gone := _C._dist_lost(store._native):
-                raise DistBackendError(f"init_process_group: {gone}") from None
             if store.check(["refused"]):
                 raise DistBackendError(f"init_process_group: {store.get('refused').decode()}") from None
+            if gone := _C._dist_lost(store._native):
+                raise DistBackendError(f"init_process_group: {gone}") from None
     store.wait(everybody, datetime.timedelta(seconds=max(0.0, deadline - time.monotonic())))
 
 

@@ -88,6 +88,8 @@ def matmul(a, b):
 def baddbmm(x, a, b, beta=1, alpha=1):
     made = op("bmm.default", a, b)
     made = made if alpha == 1 else op("mul.default", made, alpha)
+    if beta == 0:
+        return made  # whatever x holds
     return op("add.default", made, x if beta == 1 else op("mul.default", x, beta))
 
 
@@ -104,7 +106,11 @@ def attention(q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, en
         scores = op("where.default", mask, scores, op("full.default", [], -math.inf, scores.dtype))
     elif mask is not None:
         scores = op("add.default", scores, mask)
-    return matmul(op("_core_softmax.default", scores, -1, False), v)
+    weights = op("_core_softmax.default", scores, -1, False)
+    if mask is not None:  # where nothing may be looked at
+        seen = op("any.dim", op("ne.default", scores, -math.inf), -1, True)
+        weights = op("where.default", seen, weights, op("full.default", [], 0.0, scores.dtype))
+    return matmul(weights, v)
 
 
 @rule("conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding")
@@ -272,7 +278,7 @@ def type_as(x, other):
 
 @rule("to.dtype")
 def to_dtype(x, dtype, non_blocking=False, copy=False, memory_format=None):
-    return op("_to_copy.default", x, dtype)
+    return op("_to_copy.default", x, dtype, None, None, None, False, memory_format)
 
 
 @rule("stack.default")
@@ -316,12 +322,12 @@ def ones(size, dtype=None, device=None):
 
 @rule("zeros_like.default")
 def zeros_like(x, *rest):
-    return op("full_like.default", x, 0)
+    return op("full_like.default", x, 0, *rest)
 
 
 @rule("ones_like.default")
 def ones_like(x, *rest):
-    return op("full_like.default", x, 1)
+    return op("full_like.default", x, 1, *rest)
 
 
 @rule("lift_fresh_copy.default")
