@@ -428,6 +428,35 @@ class Many(nn.Module):
         return e.matmul(facula.ones(3)), F.adaptive_avg_pool2d(y, 1), b.T if b.dim() == 2 else b.mT.contiguous(), e.expand_as(e).double()
 
 
+class Block(nn.Module):
+    """Sizes that vary reach views, products, attention and writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.norm = nn.Linear(8, 24), nn.LayerNorm(8)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(b, t, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, -1)
+        z = facula.zeros(b, t + 1, c)
+        z[:, 1:] += y
+        return z.flatten(0, 1), y.chunk(2, -1)[1] @ facula.ones(4), facula.arange(t) * 2
+
+
+def test_decomposed_programs_keep_sizes_that_vary():
+    facula.manual_seed(0)
+    net = Block()
+    ep = export.export(net, (facula.rand(2, 5, 8),), dynamic_shapes={"x": {0: Dim("b"), 1: Dim("t", min=2)}})
+    for program in (ep.run_decompositions(), ep.run_decompositions({})):
+        assert program.range_constraints.keys() == {"b", "t"}
+        for sizes in ((2, 5, 8), (4, 3, 8), (1, 9, 8)):
+            x = facula.rand(*sizes)
+            for a, b in zip(program._run(x), net(x), strict=True):
+                close(a, b)
+    assert "linear.default" not in {node[1] for node in ep.run_decompositions().program.nodes}
+
+
 def test_every_rule_gives_what_its_op_gives():
     facula.manual_seed(0)
     net, x = Many(), facula.randn(2, 4, 6, 6)

@@ -10,6 +10,7 @@ import math
 
 import facula
 from facula.export._functional import op
+from facula.export._symint import text_of
 
 RULES = {}
 
@@ -25,9 +26,20 @@ def rule(*names):
     return note
 
 
+def _same(a, b):
+    return [*map(text_of, a)] == [*map(text_of, b)]
+
+
 def _view(x, *sizes):
     sizes = list(sizes)
-    return x if list(x.shape) == sizes else op("view.default", _contiguous(x), sizes)
+    return x if _same(x.shape, sizes) else op("view.default", _contiguous(x), sizes)
+
+
+def _broadcast(a, b):
+    """The sizes of both together. Numbers are compared, not expressions: this asks for no condition on sizes that vary."""
+    n = max(len(a), len(b))
+    a, b = ([1] * (n - len(sizes)) + list(sizes) for sizes in (a, b))
+    return [y if int(x) == 1 else x for x, y in zip(a, b)]
 
 
 def _contiguous(x):
@@ -35,7 +47,7 @@ def _contiguous(x):
 
 
 def _expand(x, *sizes):
-    return x if list(x.shape) == list(sizes) else op("expand.default", x, list(sizes))
+    return x if _same(x.shape, sizes) else op("expand.default", x, list(sizes))
 
 
 def _permuted(x, *dims):
@@ -78,7 +90,7 @@ def matmul(a, b):
     if b.dim() == 2:
         rows = _view(a, math.prod(a.shape[:-1]), a.shape[-1])
         return _view(op("mm.default", rows, b), *a.shape[:-1], b.shape[-1])
-    batch = list(facula.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    batch = _broadcast(a.shape[:-2], b.shape[:-2])
     a, b = (_expand(t, *batch, *t.shape[-2:]) for t in (a, b))
     a, b = (_view(t, math.prod(batch), *t.shape[-2:]) for t in (a, b))
     return _view(op("bmm.default", a, b), *batch, a.shape[-2], b.shape[-1])
@@ -249,6 +261,78 @@ def masked_fill(x, mask, value):
 
 
 # ---- shapes
+
+
+@rule("reshape.default")
+def reshape(x, shape):
+    shape = list(shape)
+    if -1 in shape:
+        known = math.prod(n for n in shape if n != -1)
+        shape[shape.index(-1)] = math.prod(x.shape) // known if known else -1
+    return op("view.default", _contiguous(x), shape)
+
+
+@rule("reshape_as.default", "view_as.default")
+def reshape_as(x, other):
+    return op("view.default", _contiguous(x), list(other.shape))
+
+
+@rule("flatten.using_ints")
+def flatten(x, start=0, end=-1):
+    if x.dim() == 0:
+        return op("view.default", x, [1])
+    start, end = start % x.dim(), end % x.dim()
+    sizes = list(x.shape)
+    return op("view.default", _contiguous(x), [*sizes[:start], math.prod(sizes[start : end + 1]), *sizes[end + 1 :]])
+
+
+@rule("unflatten.int")
+def unflatten(x, dim, sizes):
+    dim, sizes, shape = dim % x.dim(), list(sizes), list(x.shape)
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = shape[dim] // math.prod(n for n in sizes if n != -1)
+    return op("view.default", _contiguous(x), [*shape[:dim], *sizes, *shape[dim + 1 :]])
+
+
+@rule("pad.default")
+def pad(x, pad, mode="constant", value=None):
+    return op("constant_pad_nd.default", x, list(pad), value or 0) if mode == "constant" else NotImplemented
+
+
+@rule("arange.default", "arange.start")
+def arange(*arguments):
+    numbers = [a for a in arguments if isinstance(a, (int, float))]
+    dtype, device = arguments[len(numbers) : len(numbers) + 2]
+    start, end = numbers if len(numbers) == 2 else (0, numbers[0])
+    return op("arange.start_step", start, end, 1, dtype, device)
+
+
+@rule("new_zeros.default")
+def new_zeros(x, size, dtype=None, *rest):
+    return op("full.default", list(size), 0, dtype or x.dtype, x.device)
+
+
+@rule("new_ones.default")
+def new_ones(x, size, dtype=None, *rest):
+    return op("full.default", list(size), 1, dtype or x.dtype, x.device)
+
+
+@rule("max_pool2d.default")
+def max_pool2d(x, *window):
+    return op("max_pool2d_with_indices.default", x, *window)[0]
+
+
+@rule("roll.default")
+def roll(x, shifts, dims=()):
+    shifts, dims = (_numbers(v, 1) if isinstance(v, int) else list(v) for v in (shifts, dims))
+    if not dims:
+        return NotImplemented
+    for shift, dim in zip(shifts, dims):
+        n = x.shape[dim]
+        if n:
+            cut = (n - shift) % n
+            x = op("cat.default", [op("slice.Tensor", x, dim, cut, n, 1), op("slice.Tensor", x, dim, 0, cut, 1)], dim)
+    return x
 
 
 @rule("t.default")

@@ -13,8 +13,8 @@ import math
 import facula
 from facula import _C
 from facula.export._handlers import HANDLERS
-from facula.export._record import _PACKAGE
-from facula.export._symint import SymInt
+from facula.export._record import _PACKAGE, SizeDependence, Survey
+from facula.export._symint import SymInt, watching
 from facula.utils import _pytree
 
 
@@ -37,43 +37,84 @@ def _plain(value):
     return int(value) if isinstance(value, SymInt) else value
 
 
-class Rewriter:
-    """One rewriting.
+def rewritten(exported, rules):
+    """The program without writes, with ops opened up.
 
     Args:
         exported: an ExportedProgram.
         rules: a dict from names of ops ("linear.default", PyTorch's) to functions that take the op's arguments.
     """
+    symbols = exported.program.symbols
+    base = {name: sample for name, _, _, sample in symbols}
+    if not symbols:
+        return _Rewriter(exported, rules, base).run()
+    points, programs = [base], [_Rewriter(exported, rules, base, survey=True).run()]
+    for changed in [*([name] for name in base), list(base)]:
+        point, program = _elsewhere(exported, rules, base, changed)
+        points.append(point)
+        programs.append(program)
+    survey = Survey(points, programs)
+    made = _Rewriter(exported, rules, base, survey.sizes_of).run()
+    survey.check(made)
+    return made
 
-    def __init__(self, exported, rules):
+
+def _elsewhere(exported, rules, base, changed):
+    """A rewriting where some sizes are others, of those that the program runs with."""
+    last = None
+    limits = {name: (max(least, 1), most) for name, least, most, _ in exported.program.symbols}
+    for factor, offset in ((1, 1), (2, 0), (2, 1), (3, 0), (1, 2), (4, 0), (1, -1)):
+        point = {n: v * factor + offset if n in changed else v for n, v in base.items()}
+        inside = all(low <= point[n] <= (point[n] if high is None else high) for n, (low, high) in limits.items())
+        if not inside or any(point[n] == base[n] for n in changed):
+            continue
+        try:
+            return point, _Rewriter(exported, rules, point, survey=True).run()
+        except Exception as error:  # another size may do
+            last = last or error
+    raise SizeDependence(f"run_decompositions: the program runs with {base} only: {last}", changed) from last
+
+
+class _Rewriter:
+    """One recording of a program that is rewritten.
+
+    Args:
+        exported, rules: as `rewritten` takes them.
+        samples: the numbers that symbols are.
+        sizes: gives a tensor's sizes with expressions, or None.
+        survey: whether sizes are numbers only, to be compared with other recordings.
+    """
+
+    def __init__(self, exported, rules, samples, sizes=None, survey=False):
         self.exported, self.program, self.rules = exported, exported.program, rules
+        self.samples, self.survey = samples, survey
+        self.handlers = dict(HANDLERS) if sizes is None else {**HANDLERS, "sizes": sizes}
         self.values = self.program.values
-        self.samples = {name: sample for name, _, _, sample in self.program.symbols}
         self.found = {}  # value -> tensor or number
         self.first = {}  # what inputs were at the beginning
         self.view_of = {}  # value -> (value, how to make it again, how the other one is when this is written)
         self.same = {}  # the result of a write -> what was written
         self.versions, self.seen = {}, {}
-        self.sizes = []  # (tensor, its sizes with symbols), of results
 
     def run(self):
         """The new program."""
         examples = self._examples()
         held = {id(i[4]): i[2] for i in self.program.inputs if i[0] != "user"}
         with facula.enable_grad():
-            _C._record_begin(dict(HANDLERS), lambda tensor: held.get(id(tensor)), _PACKAGE)
+            _C._record_begin(self.handlers, lambda tensor: held.get(id(tensor)), _PACKAGE)
             try:
-                return self._record(examples)
+                with watching(lambda text: None if self.survey else _C._record_guard(text)):
+                    self._record(examples)
             finally:
-                if _C._recording():
-                    _C._record_end()
+                made = _C._record_end()
+        return made
 
     def _record(self, examples):
-        for symbol in self.program.symbols:
+        for symbol in () if self.survey else self.program.symbols:
             _C._record_symbol(*symbol)
         for number, (kind, value, path, persistent, tensor, constant) in enumerate(self.program.inputs):
             self._input(kind, value, path, persistent, examples[number] if kind == "user" else tensor, constant)
-        for condition, _ in self.program.guards:
+        for condition, _ in () if self.survey else self.program.guards:
             _C._record_guard(condition)
         for *node, module, _, no_grad in self.program.nodes:
             _C._record_module(module)
@@ -82,13 +123,7 @@ class Rewriter:
         _C._record_module("")
         outputs = [self._argument(a) for a in self.program.outputs]
         self._write_back()
-        numbers = [(_C._record_value(tensor), sizes) for tensor, sizes in self.sizes]
         _C._record_outputs(outputs)
-        made = _C._record_end()
-        for number, sizes in numbers:
-            if number >= 0:
-                made.set_sizes(number, sizes)
-        return made
 
     # ---- inputs
 
@@ -98,9 +133,19 @@ class Rewriter:
         for kind, value, _, _, _, constant in self.program.inputs:
             example = None
             if kind == "user":
-                example = next(flat) if flat is not None else self._zeros(value, constant)
+                example = self._sized(next(flat), value) if flat is not None else self._zeros(value, constant)
             examples.append(example)
         return examples
+
+    def _sized(self, example, value):
+        """An example of the sizes of this recording, whose elements are those of the given one."""
+        meta = self.values[value][2]
+        if meta is None:
+            return example
+        for d, n in enumerate(self._numbers(meta[1])):
+            if n != example.shape[d]:
+                example = example.index_select(d, facula.arange(n) % max(example.shape[d], 1))
+        return example
 
     def _zeros(self, value, constant):
         _, kind, meta = self.values[value]
@@ -119,7 +164,7 @@ class Rewriter:
             return
         if kind == "user" and isinstance(given, facula.Tensor):
             given = _C._record_unseen(lambda: given.detach().clone(), ())  # which may be given twice
-        _C._record_input(given, kind, name, path, persistent, meta[1] if kind == "user" else None)
+        _C._record_input(given, kind, name, path, persistent, meta[1] if kind == "user" and not self.survey else None)
         self.found[value] = self.first[value] = given
 
     # ---- nodes
@@ -135,7 +180,10 @@ class Rewriter:
         return value
 
     def _symbolic(self, size):
-        return size if isinstance(size, int) else SymInt(_C._evaluate(size, self.samples), size)
+        if isinstance(size, int):
+            return size
+        number = _C._evaluate(size, self.samples)
+        return number if self.survey else SymInt(number, size)
 
     def _node(self, key, aten, arguments, results):
         info = _C._boxed_op(key)
@@ -186,14 +234,8 @@ class Rewriter:
         source = next(((a[1], g) for a, g in zip(arguments, given) if a[0] == "value" and isinstance(g, facula.Tensor)), None)
         for i, (value, tensor) in enumerate(zip(flat, made, strict=False)):
             self.found[value] = tensor
-            self._note_sizes(value, tensor)
             if source is not None and isinstance(tensor, facula.Tensor) and _share(source[1], tensor):
                 self._view(value, source[0], key, arguments, given, i)
-
-    def _note_sizes(self, value, tensor):
-        meta = self.values[value][2]
-        if meta is not None and any(isinstance(s, str) for s in meta[1]) and list(tensor.shape) == self._numbers(meta[1]):
-            self.sizes.append((tensor, meta[1]))
 
     # ---- views and writes
 
@@ -243,7 +285,6 @@ class Rewriter:
         target = self.same.get(target, target)
         self.same[result] = target
         self._set(target, new)
-        self._note_sizes(result, new)
 
     def _set(self, value, new):
         """A value is something else from now on, and what it shows a part of."""

@@ -296,6 +296,11 @@ class Survey:
     def _report(self, node, mine, other, point):
         changed = [n for n in self.names if point[n] != self.points[0][n]]
         sizes = ", ".join(f"{n} = {point[n]}" for n in changed)
+        if isinstance(mine[1], _C._Program):
+            raise SizeDependence(
+                f"export: a function of {node[0]} at {node[5]} depends on sizes that vary ({sizes}); mark the dimension static",
+                changed,
+            )
         raise SizeDependence(
             f"export: an argument of {node[0]} at {node[5]} is {mine[1]} for these sizes and {other[1]} where {sizes}, "
             "computed in a way that loses where it comes from: use + - * // on sizes, and no lists of that length", changed,
@@ -318,4 +323,6 @@ def _same_argument(mine, other, point):
         return len(value) == len(other[1]) and all(_same_argument(a, b, point) for a, b in zip(value, other[1]))
     if kind == "value":
         return mine == other
+    if isinstance(value, _C._Program) and isinstance(other[1], _C._Program):
+        return value.text() == other[1].text()
     return type(value) is type(other[1]) and (value == other[1] or value != value)

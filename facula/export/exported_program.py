@@ -238,11 +238,11 @@ class ExportedProgram:
             decomp_table: functions by operator; None for `default_decompositions()`, {} to open up none.
             decompose_custom_triton_ops: without meaning.
         """
-        from facula.export._functional import Rewriter
+        from facula.export._functional import rewritten
 
         rules = default_decompositions() if decomp_table is None else decomp_table
         by_name = {getattr(key, "__name__", key): function for key, function in rules.items()}
-        program = Rewriter(self, by_name).run().dead()
+        program = rewritten(self, by_name).dead()
         made = ExportedProgram(program, self._call_spec.in_spec, self._call_spec.out_spec, self._example_inputs, self._names)
         made._functional = True
         return made
