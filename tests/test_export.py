@@ -428,6 +428,53 @@ class Many(nn.Module):
         return e.matmul(facula.ones(3)), F.adaptive_avg_pool2d(y, 1), b.T if b.dim() == 2 else b.mT.contiguous(), e.expand_as(e).double()
 
 
+class Tied(nn.Module):
+    """A module that is called twice, one without gradients, a result that is a dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.BatchNorm1d(4)), nn.Linear(4, 4)
+        self.scale = nn.Parameter(facula.rand(4))
+
+    def forward(self, x):
+        y = self.b(x) + self.a(x) * self.scale
+        with facula.no_grad():
+            y = y + self.b(y).exp()
+        return {"y": self.b(y), "z": y.sum(0)}
+
+
+def test_unflattened_programs_have_the_modules_again():
+    net = Tied().eval()
+    flat = export.unflatten(export.export(net, (facula.rand(3, 4),), dynamic_shapes={"x": {0: Dim("batch")}}))
+    assert set(net.state_dict()) - {"a.2.num_batches_tracked"} <= set(flat.state_dict())
+    assert flat.b.weight is net.b.weight and set(flat._modules) == {"a", "b", "b@1", "b@2"}
+    assert "addmm" not in flat.a.code and "linear" in flat.a._modules["0"].code and "relu" in flat.a._modules["1"].code
+    x = facula.rand(5, 4)
+    for key, value in net(x).items():
+        close(flat(x)[key], value)
+    grads = [facula.autograd.grad(m(x)["y"].sum(), list(net.parameters()), allow_unused=True) for m in (net, flat)]
+    for a, b in zip(*grads, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            close(a, b)
+    flat.a = nn.Identity()  # another module in its place, with a list of results as the first had
+    flat.a.forward = lambda x: (x,)
+    with facula.no_grad():
+        y = net.b(x) + x * net.scale
+        close(flat(x)["z"], (y + net.b(y).exp()).sum(0))
+    with pytest.raises(RuntimeError, match="input 'x'"):
+        flat(facula.rand(5, 3))
+    with pytest.raises(TypeError, match="an ExportedProgram"):
+        export.unflatten(net)
+
+    class Adapter(export.FlatArgsAdapter):
+        def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+            return input_args[:1]
+
+    adapted = export.unflatten(export.export(net, (facula.rand(5, 4),)), Adapter())
+    close(adapted(x, 3)["z"], net(x)["z"])
+
+
 class Block(nn.Module):
     """Sizes that vary reach views, products, attention and writes."""
 

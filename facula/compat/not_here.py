@@ -297,13 +297,13 @@ NAMES = {
             fail_on_recompile_limit_hit force_disable_caches job_id log_file_name recompile_limit
             reorderable_logging_functions skip_tensor_guards_with_matching_dict_tags verbose wrap_top_frame
             """,
-        "torch.export": "CustomDecompTable FlatArgsAdapter PassResult UnflattenedModule",
+        "torch.export": "PassResult",
         "torch.export.custom_obj": "ScriptObjectMeta",
         "torch.export.decomp_utils": "CustomDecompTable",
         "torch.export.dynamic_shapes": "refine_dynamic_shapes_from_suggested_fixes",
         "torch.export.passes": "move_to_device_pass",
         "torch.export.pt2_archive": "PT2ArchiveReader PT2ArchiveWriter is_pt2_package",
-        "torch.export.unflatten": "FlatArgsAdapter InterpreterModule InterpreterModuleDispatcher UnflattenedModule unflatten",
+        "torch.export.unflatten": "InterpreterModuleDispatcher",
         "torch.utils._sympy.numbers": "IntInfinity",
         "torch.utils._sympy.value_ranges": "ValueRanges",
         "torch._functorch": "",

@@ -13,16 +13,18 @@ import inspect
 
 import facula
 from facula import _C
+from facula.export._decompositions import CustomDecompTable
 from facula.export._record import Leaf, SizeDependence, Survey, plain_name, record
 from facula.export.dynamic_shapes import AdditionalInputs, Constraint, Dim, ShapesCollection, Sizes, dims
 from facula.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions
 from facula.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
+from facula.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
 from facula.utils import _pytree
 
 __all__ = [
-    "AdditionalInputs", "Constraint", "Dim", "ExportBackwardSignature", "ExportGraphSignature", "ExportedProgram",
-    "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "default_decompositions", "dims", "draft_export",
-    "export", "load", "register_dataclass", "save",
+    "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature",
+    "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "UnflattenedModule",
+    "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass", "save", "unflatten",
 ]  # fmt: skip
 
 

@@ -308,13 +308,13 @@ def arange(*arguments):
 
 
 @rule("new_zeros.default")
-def new_zeros(x, size, dtype=None, *rest):
-    return op("full.default", list(size), 0, dtype or x.dtype, x.device)
+def new_zeros(x, size, dtype=None, device=None):
+    return op("full.default", list(size), 0, dtype or x.dtype, device or x.device)
 
 
 @rule("new_ones.default")
-def new_ones(x, size, dtype=None, *rest):
-    return op("full.default", list(size), 1, dtype or x.dtype, x.device)
+def new_ones(x, size, dtype=None, device=None):
+    return op("full.default", list(size), 1, dtype or x.dtype, device or x.device)
 
 
 @rule("max_pool2d.default")
