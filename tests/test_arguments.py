@@ -40,9 +40,6 @@ EXCEPTIONS = {
     },
     "a function that is called with arguments its kind may need": {
         "_serialization/numpy_data.py": "build_dtype(nesting)",
-        "export/_decompositions.py": """
-            batch_norm(cudnn_enabled) layer_norm(cudnn_enable) group_norm(cudnn_enabled) to_dtype(copy)
-            """,
         "cuda/graphs.py": "CUDAGraph.register_generator_state(generator)",
         "cuda/memory.py": "MemPool.snapshot(include_traces)",
         "distributed/algorithms/join.py": "JoinHook.post_hook(is_last_joiner) Joinable.join_hook(kwargs)",
