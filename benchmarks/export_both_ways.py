@@ -271,11 +271,12 @@ def main():
                     answer = servers[reader].ask("read", folder, name)
                 results.setdefault(name, {})[f"{writer} to {reader}"] = answer if took else f"export: {answer}"
                 print(f"{writer:6} to {reader:6} {name:34} {answer}  {took}", flush=True)
+        note(results, options)
     for server in servers.values():
         if server.process:
             server.process.stdin.close()
             server.process.wait()
-    report(results, options)
+    report(note(results, options))
 
 
 def _good(text):
@@ -284,15 +285,20 @@ def _good(text):
     return False
 
 
-def report(results, options):
-    """Prints how many agree, and adds what was found to the file."""
-    if options.json:
-        path = Path(options.json)
-        known = json.loads(path.read_text()) if path.exists() else {}
-        for name, found in results.items():
-            known.setdefault(name, {}).update(found)
-        path.write_text(json.dumps(known, indent=1) + "\n")
-        results = known
+def note(results, options):
+    """Adds what was found to the file; all that is there then."""
+    if not options.json:
+        return results
+    path = Path(options.json)
+    known = json.loads(path.read_text()) if path.exists() else {}
+    for name, found in results.items():
+        known.setdefault(name, {}).update(found)
+    path.write_text(json.dumps(known, indent=1) + "\n")
+    return known
+
+
+def report(results):
+    """Prints how many agree."""
     for way in ("facula to torch", "torch to facula"):
         found = [r[way] for r in results.values() if way in r]
         print(f"{way}: {sum(map(_good, found))} of {len(found)} within 1e-5")

@@ -209,3 +209,9 @@ def test_graphs_are_checked():
 
 def _graph():
     return _C._Program.parse('input user "a" %a: float32[2]\n%b: float32[2] = sin.default(%a)\nreturn %b\n')
+
+
+def test_onnx_says_what_it_has_not():
+    with pytest.raises(facula.onnx.errors.UnsupportedOperatorError, match="no translation to ONNX of cond"):
+        facula.onnx.export(Choice(), CASES["cond"][1])
+    assert facula.onnx.export(WithoutGradients(), CASES["no_grad"][1]).serialize()

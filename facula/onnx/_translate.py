@@ -186,6 +186,8 @@ class Translator:
         self.g.at(node.meta.get("stack_trace"))
         if node.target is facula.set_grad_enabled:
             return
+        if getattr(node.target, "_namespace", "") == "higher_order":
+            raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {node.target.__name__}")
         if node.target is operator.getitem:
             return self._getitem(node)
         if node.target in _SIZES or not _is_op(node.target):
