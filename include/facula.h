@@ -237,6 +237,9 @@ FC_API void fc_generator_release(fc_generator generator);
 
 /* ---- programs ---- */
 
+/* A program that was exported, as ".pt2" of Facula or PyTorch; a file is data, nothing in it is run. The file must stay
+ * as it is while the program or a tensor of it lives. */
+FC_API fc_status fc_program_load(const char* path, fc_program* out);
 /* A program in its text form, without parameters. */
 FC_API fc_status fc_program_parse(const char* text, fc_program* out);
 FC_API void fc_program_release(fc_program program);
@@ -246,6 +249,12 @@ FC_API fc_status fc_program_text(fc_program program, char* text, size_t room, si
 FC_API int32_t fc_program_input_count(fc_program program); /* of the user */
 FC_API const char* fc_program_input_name(fc_program program, int32_t index);
 FC_API int32_t fc_program_output_count(fc_program program);
+/* The tensors that it holds: parameters, buffers, constants. Results have a history where they require gradients, so a
+ * program trains. */
+FC_API int32_t fc_program_tensor_count(fc_program program);
+FC_API const char* fc_program_tensor_name(fc_program program, int32_t index); /* "layers.0.weight" */
+FC_API const char* fc_program_tensor_role(fc_program program, int32_t index); /* "parameter", "buffer" or "constant" */
+FC_API fc_status fc_program_tensor(fc_program program, const char* name, fc_tensor* out);
 /* Runs it; `room` of `results` must be fc_program_output_count(program). */
 FC_API fc_status fc_program_run(fc_program program, const fc_value* inputs, size_t count, fc_value* results,
                                 size_t room);

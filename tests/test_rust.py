@@ -1,5 +1,6 @@
 """The Rust crate: its own tests, its example, and that it declares the functions of include/facula.h as they are."""
 
+import json
 import os
 import re
 import shutil
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import facula
-from facula import _C
+import facula.export
+from facula import _C, nn
 
 ROOT = Path(__file__).resolve().parents[1]
 CRATE = ROOT / "bindings" / "rust"
@@ -53,6 +55,20 @@ def test_the_example_learns_the_digits():
     assert done.returncode == 0, done.stderr[-5000:]
     accuracies = [float(p) for p in re.findall(r"test accuracy ([\d.]+)%", done.stdout)]
     assert len(accuracies) == 4 and accuracies[-1] > 93, done.stdout
+
+
+@needs_cargo
+@needs_library
+def test_the_example_runs_an_exported_program(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    x = facula.tensor([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0]])
+    facula.export.save(facula.export.export(model, (x,)), tmp_path / "model.pt2")
+    numbers = [str(n) for n in x.flatten().tolist()]
+    done = cargo("run", "--example", "program", "--", str(tmp_path / "model.pt2"), "2,3", *numbers)
+    assert done.returncode == 0, done.stderr[-5000:]
+    *held, result = done.stdout.splitlines()
+    assert held == [f"{name} {list(p.shape)} trained" for name, p in model.named_parameters()]
+    assert facula.allclose(facula.tensor(json.loads(result)), model(x), rtol=1e-6)
 
 
 @needs_cargo

@@ -12,7 +12,7 @@
 #include "core/tensor.h"
 #include "cxx/load.h"
 #include "program/boxed.h"
-#include "program/run.h"
+#include "program/loaded.h"
 #include "program/value.h"
 
 struct fc_generator_s {
@@ -21,8 +21,11 @@ struct fc_generator_s {
 };
 
 struct fc_program_s {
-  facula::Runner runner;
-  std::vector<const facula::ProgramInput*> inputs;
+  facula::LoadedProgram program;
+  std::vector<const facula::ProgramInput*> inputs{};   // of the user
+  std::vector<const facula::ProgramInput*> tensors{};  // what it holds
+
+  explicit fc_program_s(facula::LoadedProgram loaded);
 };
 
 namespace facula::capi {

@@ -1,13 +1,16 @@
 // The C interface, called as a C program calls it: tensors, ops by name, gradients, random numbers, bad input.
 #include <facula.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "check.h"
+#include "mlp_archive.h"
 
 namespace {
 
@@ -274,6 +277,41 @@ void test_programs() {
   fc_tensor_release(x);
 }
 
+void test_programs_from_files() {
+  const std::string name = "facula_test_capi_" + std::to_string(getpid()) + ".pt2", bytes = mlp_archive();
+  const std::string path = (std::filesystem::temp_directory_path() / name).string();
+  const auto write = [&](size_t count) {
+    std::FILE* file = std::fopen(path.c_str(), "wb");
+    CHECK(file && std::fwrite(bytes.data(), 1, count, file) == count && std::fclose(file) == 0);
+  };
+  fc_program p = nullptr;
+  write(bytes.size() / 2);
+  CHECK(fc_program_load(path.c_str(), &p) != FC_OK && p == nullptr && *fc_error_text());
+  write(bytes.size());
+  CHECK(fc_program_load(path.c_str(), &p) == FC_OK && fc_program_output_count(p) == 1);
+  CHECK(fc_program_tensor_count(p) == 5 && std::strcmp(fc_program_tensor_role(p, 0), "parameter") == 0);
+  CHECK(!fc_program_tensor_name(p, 5) && !fc_program_tensor_role(p, -1) && !fc_program_tensor_count(nullptr));
+  fc_tensor weight = nullptr, grad = nullptr;
+  CHECK(fc_program_tensor(p, fc_program_tensor_name(p, 0), &weight) == FC_OK && fc_tensor_requires_grad(weight));
+  CHECK(fails(fc_program_tensor(p, "nothing", &grad), FC_VALUE, "nothing") && grad == nullptr);
+  const fc_tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3});
+  const fc_value input = of(x);
+  fc_value result{};
+  CHECK(fc_program_run(p, &input, 1, &result, 1) == FC_OK && fc_tensor_size(result.as.tensor, 1) == 2);
+  const fc_tensor sum = call("sum", {result});
+  CHECK(fc_tensor_backward(sum, nullptr, false, false) == FC_OK && fc_tensor_grad(weight, &grad) == FC_OK);
+  CHECK(grad && fc_tensor_numel(grad) == fc_tensor_numel(weight));
+  const fc_tensor wrong = tensor({1, 2}, {1, 2});
+  const fc_value narrow = of(wrong);
+  CHECK(fails(fc_program_run(p, &narrow, 1, &result, 1), FC_RUNTIME, "x"));
+  fc_value_release(&result);
+  fc_program_release(p);
+  for (const fc_tensor t : {weight, grad, x, sum, wrong}) fc_tensor_release(t);
+  CHECK(std::remove(path.c_str()) == 0);
+  CHECK(fc_program_load("/no/such/file.pt2", &p) != FC_OK && fc_program_load(nullptr, &p) == FC_VALUE);
+  CHECK(fc_program_load(path.c_str(), nullptr) == FC_VALUE);
+}
+
 // ---- what nobody should give
 
 void test_nothing_where_something_is_needed() {
@@ -483,6 +521,7 @@ int main() {
   test_gradients();
   test_random_numbers();
   test_programs();
+  test_programs_from_files();
   test_errors_belong_to_threads();
   test_nothing_where_something_is_needed();
   test_elements_of_all_kinds();

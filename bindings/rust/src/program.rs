@@ -14,6 +14,24 @@ unsafe impl Send for Program {}
 unsafe impl Sync for Program {}
 
 impl Program {
+    /// From a `.pt2` file of Facula or PyTorch, which must stay as it is while the program or a tensor of it lives.
+    pub fn load(path: &str) -> Result<Self> {
+        let mut made = ptr::null_mut();
+        let path = c_text(path)?;
+        check(unsafe { sys::fc_program_load(path.as_ptr(), &mut made) })?;
+        Ok(Self(made))
+    }
+    /// The parameters, buffers and constants that it holds, by their paths. Those that require gradients get them.
+    pub fn tensors(&self) -> Result<Vec<(String, Tensor)>> {
+        let count = unsafe { sys::fc_program_tensor_count(self.0) };
+        let one = |i| {
+            let name = unsafe { CStr::from_ptr(sys::fc_program_tensor_name(self.0, i)) };
+            let mut made = ptr::null_mut();
+            check(unsafe { sys::fc_program_tensor(self.0, name.as_ptr(), &mut made) })?;
+            Ok((name.to_string_lossy().into_owned(), unsafe { Tensor::adopt(made) }))
+        };
+        (0..count).map(one).collect()
+    }
     /// From its text form.
     pub fn parse(text: &str) -> Result<Self> {
         let mut made = ptr::null_mut();

@@ -104,6 +104,10 @@ extern "C" {
     pub fn fc_generator_new(device: *const c_char, seed: u64, out: *mut fc_generator) -> fc_status;
     pub fn fc_generator_seed(generator: fc_generator, seed: u64) -> fc_status;
     pub fn fc_generator_release(generator: fc_generator);
+    pub fn fc_program_load(path: *const c_char, out: *mut fc_program) -> fc_status;
+    pub fn fc_program_tensor_count(program: fc_program) -> i32;
+    pub fn fc_program_tensor_name(program: fc_program, index: i32) -> *const c_char;
+    pub fn fc_program_tensor(program: fc_program, name: *const c_char, out: *mut fc_tensor) -> fc_status;
     pub fn fc_program_parse(text: *const c_char, out: *mut fc_program) -> fc_status;
     pub fn fc_program_release(program: fc_program);
     pub fn fc_program_text(program: fc_program, text: *mut c_char, room: usize, needed: *mut usize) -> fc_status;
