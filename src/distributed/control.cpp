@@ -520,16 +520,16 @@ void Control::leave(const std::string& exception) {
                                         : "gave ") +
                      std::to_string(world_.rank()) + world_.progress();
   if (!why.empty()) line += kUnit + why;
-  const bool asked = !store_gone_ && !is_stopped(store_process_);
   const auto say = [store = other_->clone(), line, others = world_.size() - 1, rank = world_.rank(),
                     once = !heard_.exchange(true)] {
     tell(*store, line);
     if (rank != 0 && once) store->add(kHeard, 1);
     if (rank == 0 && !served_by_launcher()) store->wait_count(kHeard, others, kFarewell);
   };
+  // Who holds it may be stopped for a moment: who is not heard would be taken for lost.
   const Deadline enough = Deadline::after(kShort);
-  const auto may_answer = [&] { return process_state(store_process_) ? is_busy(store_process_) : !enough.passed(); };
-  const bool told = asked && within(kFarewell + 0.1, say, may_answer);  // it wakes us as well
+  const auto may_answer = [&] { return is_busy(store_process_) || !enough.passed(); };
+  const bool told = !store_gone_ && within(kFarewell + 0.1, say, may_answer);  // it wakes us as well
   const Deadline deadline = Deadline::after(told || store_gone_ ? 1 : 0);
   while (!ended_ && !deadline.passed()) std::this_thread::sleep_for(std::chrono::microseconds(200));
   if (ended_) thread_.join();

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "distributed/agreement.h"
@@ -37,6 +39,7 @@ using namespace mpi;
 
 struct Living {
   std::string job;
+  size_t machines = 0;
   int rank = -1;
   Session session = Session::Null;
   Comm comm = Comm::Null;
@@ -231,6 +234,8 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   choose_sums(size);
   const Setting provider("FI_PROVIDER", tcp_provider());  // NCCL may want another one
   const std::string name = job.name;
+  living.job = name;
+  living.machines = std::set<std::string>(machines.begin(), machines.end()).size();
   const Setting fd("PMI_FD", std::to_string(serve_pmi(store->clone(), std::move(job))));
   const Setting ranks("PMI_RANK", std::to_string(rank)), sizes("PMI_SIZE", std::to_string(size));
   // Before it calls exit() it would tell the others, and wait for ever for those who cannot be reached.
@@ -244,7 +249,6 @@ void enter(const std::shared_ptr<Store>& store, const std::vector<Card>& cards, 
   check(call.Comm_create_from_group(everybody, name.c_str(), Info::Null, Errors::Return, &living.comm),
         "init_process_group: MPI_Comm_create_from_group");
   call.Group_free(&everybody);
-  living.job = name;
   living.rank = rank;
   living.entering = false;
   forget_names_together(timeout);
@@ -391,7 +395,18 @@ class MpiEngine final : public Engine {
 
 }  // namespace
 
+/// What this process has open, and by their names what MPICH makes for a job: who made it may be gone before another has it
+/// open. MPICH 5.0 takes the job's name, later ones that of the first world that a process enters.
 void forget_shared_names() {
+  for (const char* world : {"", "-1"}) {
+    uint32_t hash = 2166136261u;  // FNV-1a
+    for (const char c : living.job + world) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+    for (size_t machine = 0; machine < living.machines; ++machine) {
+      char name[64];
+      std::snprintf(name, sizeof name, "/dev/shm/mpich_shm_%x_%zu", hash, machine);
+      ::unlink(name);
+    }
+  }
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     const size_t at = line.find("/dev/shm/mpich_shm_");
