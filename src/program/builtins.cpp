@@ -249,6 +249,8 @@ std::span<const AtenAlias> aten_aliases() {
       {"div.Scalar", "div.Tensor"},
       {"div.Scalar_mode", "div.Tensor_mode"},
       {"any.default", "any.dims"},
+      {"swapaxes.default", "transpose.int"},
+      {"swapdims.default", "transpose.int"},
       {"_adaptive_avg_pool2d.default", "adaptive_avg_pool2d.default"},
       {"_adaptive_avg_pool3d.default", "adaptive_avg_pool3d.default"},
       {"_pdist_forward.default", "pdist.default"},
