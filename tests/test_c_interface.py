@@ -34,7 +34,6 @@ def test_the_header_is_cxx_too(tmp_path):
 
 
 @needs_cc
-@pytest.mark.skipif(not library_folder(), reason="this build has no libfacula.so")
 def test_the_program_of_the_page(tmp_path):
     (tmp_path / "program.c").write_text(block("c"))
     libraries = library_folder() / "lib"

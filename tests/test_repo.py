@@ -34,7 +34,8 @@ MAY_INCLUDE = {
     "capi": {"capi", "cxx", "program", "composite", "autograd", "ops", "core"},
     "cxx": {"cxx", "torch", "cuda", "cpu", "composite", "autograd", "ops", "core"},
     "distributed": {"distributed", "cuda", "composite", "autograd", "ops", "core"},
-    "python": {"python", "program", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
+    "run": {"run", "cxx", "program", "autograd", "ops", "core"},
+    "python": {"python", "cxx", "program", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},
 }
 GENERATED = re.compile(r"(functions|raw|op_ids)(_\w+)?\.h$")
 # generated headers and the layer that makes them

@@ -1,7 +1,13 @@
 """Helpers around tensors and modules: data loading, checkpointing, hooks, pytrees."""
 
 import importlib
+import os
 import pkgutil
+
+_package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# For CMAKE_PREFIX_PATH: find_package(Facula), and apart from it find_package(Torch), for programs written for libtorch.
+cmake_prefix_path = os.path.join(_package, "lib", "cmake")
+torch_cmake_prefix_path = os.path.join(_package, "share", "compat", "cmake")
 
 
 def __getattr__(name):

@@ -23,6 +23,9 @@
 #include "raw_ops.h"
 
 namespace facula {
+
+std::atomic<bool> anomaly_checks_nan = true;
+
 namespace {
 
 // Node -> number of its task: a hash table with open addressing.

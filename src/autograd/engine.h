@@ -61,6 +61,6 @@ Tensor take_partial_sum(IntList sizes, DType dtype);
 /// Whether a pass for some inputs only runs on this thread: what starts a pass of its own would do more than was asked.
 bool restricted_pass_runs();
 
-inline std::atomic<bool> anomaly_checks_nan = true;
+extern std::atomic<bool> anomaly_checks_nan;
 
 }  // namespace facula

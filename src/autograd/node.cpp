@@ -7,6 +7,9 @@
 #include "observe/observer.h"
 
 namespace facula {
+
+thread_local constinit Asked asked __attribute__((tls_model("initial-exec")));
+
 namespace {
 
 // Later nodes run first in backward; one counter per thread keeps the hot path free of contention.

@@ -82,7 +82,7 @@ struct Asked {
   const Node* node = nullptr;      // null: of all nodes whatever leads somewhere
   const int32_t* edges = nullptr;  // per edge of `node`: negative where the gradient is of no use
 };
-inline thread_local Asked asked __attribute__((tls_model("initial-exec")));
+extern thread_local constinit Asked asked __attribute__((tls_model("initial-exec")));
 
 class Node {
  public:

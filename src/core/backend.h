@@ -35,7 +35,7 @@ struct Backend {
   DeviceType lender = DeviceType::Meta;
 };
 
-inline std::array<Backend, kDeviceTypes> backends;
+extern std::array<Backend, kDeviceTypes> backends;
 inline Backend& backend_of(DeviceType type) { return backends[static_cast<size_t>(type)]; }
 
 /// Whether tensors can lie on devices of the type; loads what is loaded on first use.

@@ -24,7 +24,7 @@ constexpr Device kCPU{DeviceType::CPU, -1};
 constexpr Device kMeta{DeviceType::Meta, -1};
 
 /// The names of device types. That of PrivateUse is null until a backend takes the place.
-inline const char* device_names[kDeviceTypes] = {"cpu", "cuda", "meta", nullptr};
+extern const char* device_names[kDeviceTypes];
 inline const char* name(DeviceType type) { return device_names[static_cast<int>(type)]; }
 
 inline std::string to_string(Device device) {

@@ -55,6 +55,6 @@ struct Host {
   /// Asked for every saved tensor while kModeSavedHooks is set.
   std::unique_ptr<PackedTensor> (*pack_saved_tensor)(const Tensor& tensor) = nullptr;
 };
-inline Host host;
+extern Host host;
 
 }  // namespace facula

@@ -30,7 +30,7 @@ class KernelScope {
 };
 
 /// Installed by observers (src/observe): told of kernels that begin (by name) and end (null) on a watched thread.
-inline void (*on_kernel)(const char* name) = nullptr;
+extern void (*on_kernel)(const char* name);
 
 class KernelNote {
  public:
@@ -117,11 +117,11 @@ struct Kernel<Result(Parameters...)> {
 
 /// Copies elements between tensors of one shape, with dtype conversion; strided, conjugating when only one is. One of
 /// them lies on the kernel's device, the other there or on the CPU. See copy_elements().
-inline Kernel<void(const Tensor& out, const Tensor& in)> copy_kernel{"copy_", true};
+extern Kernel<void(const Tensor& out, const Tensor& in)> copy_kernel;
 /// Writes a number, which has a value in the dtype, into every element.
-inline Kernel<void(const Tensor& out, const Scalar& value)> fill_kernel{"fill_"};
+extern Kernel<void(const Tensor& out, const Scalar& value)> fill_kernel;
 /// The bytes of the element that the tensor begins with, for the host; waits for what computes them.
-inline Kernel<void(const Tensor& in, std::array<char, 16>& bytes)> read_kernel{"item", false, true};
+extern Kernel<void(const Tensor& in, std::array<char, 16>& bytes)> read_kernel;
 
 /// out[...] = in[...] for tensors of one shape on any devices; nothing on meta.
 void copy_elements(const Tensor& out, const Tensor& in);

@@ -11,7 +11,7 @@ struct MadeTensor {
   IntList sizes;
   DType dtype;
 };
-inline thread_local constinit const MadeTensor* made_tensor __attribute__((tls_model("initial-exec"))) = nullptr;
+extern thread_local constinit const MadeTensor* made_tensor __attribute__((tls_model("initial-exec")));
 
 /// Noted for as long as it lives; not for the CPU, whose allocator does not ask.
 class Making {

@@ -38,7 +38,7 @@ struct ThreadState {
 };
 
 // initial-exec: a plain load from the thread pointer instead of a call.
-inline thread_local constinit ThreadState thread_state __attribute__((tls_model("initial-exec")));
+extern thread_local constinit ThreadState thread_state __attribute__((tls_model("initial-exec")));
 
 /// Bits of Watch of the calling thread.
 inline uint32_t watching() { return thread_state.watch.load(std::memory_order_relaxed); }

@@ -31,7 +31,7 @@ class Uninterrupted {
   Uninterrupted() { ++depth; }
   ~Uninterrupted() { --depth; }
   Uninterrupted(const Uninterrupted&) = delete;
-  static inline thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
+  static thread_local constinit int depth __attribute__((tls_model("initial-exec")));
 };
 
 /// For loops over ops, which sliced_for does not see: asks every few hundred rounds.
@@ -42,7 +42,7 @@ inline void ask_in_round(int64_t round) {
 
 /// Installed by observers (src/observe): told when a thread of the pool begins and ends its piece of an op of a watched
 /// thread.
-inline void (*on_piece)(bool begins) = nullptr;
+extern void (*on_piece)(bool begins);
 
 namespace detail {
 using Body = void (*)(void* context, int64_t from, int64_t to);

@@ -82,8 +82,8 @@ void small_block_unlock();
 void small_block_forget_other_threads();
 
 // Installed by the CPU allocator: says whether `bytes` more may be taken from the system.
-inline bool (*small_block_admission)(size_t bytes) = nullptr;
+extern bool (*small_block_admission)(size_t bytes);
 // Installed by the CPU allocator: throws the OutOfMemory error.
-inline void (*small_block_failure)(size_t bytes) = nullptr;
+extern void (*small_block_failure)(size_t bytes);
 
 }  // namespace facula

@@ -42,7 +42,7 @@ constexpr size_t kStorageHeader = 64;
 static_assert(sizeof(Storage) <= kStorageHeader);
 
 /// Installed by observers: told of storages made and let go by threads with kWatchMemory.
-inline void (*on_storage_change)(Storage* storage, int64_t bytes) = nullptr;
+extern void (*on_storage_change)(Storage* storage, int64_t bytes);
 inline void note_storage_change(Storage* storage, int64_t bytes) {
   if (__builtin_expect((watching() & kWatchMemory) != 0, 0)) on_storage_change(storage, bytes);
 }
@@ -91,7 +91,7 @@ void expose_address(Storage* storage);
 /// they are exposed or another library's.
 uint32_t identity_of(Storage* storage);
 /// Installed by who keeps something under an identity.
-inline void (*on_identity_end)(uint32_t identity) = nullptr;
+extern void (*on_identity_end)(uint32_t identity);
 
 /// Makes `data` (of the same size) the storage's bytes and gives the old ones back. Tensors keep the address of their
 /// first element: the caller moves them.

@@ -4,6 +4,10 @@
 #include <mutex>
 
 namespace facula::cuda {
+
+thread_local constinit ThreadDevice thread_device __attribute__((tls_model("initial-exec")));
+std::array<std::atomic<const Properties*>, detail::kMostDevices> detail::known_properties{};
+
 namespace {
 
 int attribute(CUdevice device, CUdevice_attribute which) {

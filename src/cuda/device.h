@@ -33,13 +33,13 @@ struct ThreadDevice {
   uint64_t* streams = nullptr;  // the current stream of each device; null: the default streams
   int kernels = 0;              // how many run inside each other
 };
-inline thread_local constinit ThreadDevice thread_device __attribute__((tls_model("initial-exec")));
+extern thread_local constinit ThreadDevice thread_device __attribute__((tls_model("initial-exec")));
 
 /// 0 where CUDA cannot be used.
 int device_count();
 namespace detail {
 constexpr int kMostDevices = 128;  // a Device's index is a signed byte
-inline std::array<std::atomic<const Properties*>, kMostDevices> known_properties{};
+extern std::array<std::atomic<const Properties*>, kMostDevices> known_properties;
 const Properties& read_properties_once(int device);
 void make_active(int device);
 void go_back(int device) noexcept;

@@ -6,6 +6,10 @@
 #include "cuda/library.h"
 
 namespace facula::cuda {
+
+std::atomic<const Driver*> detail::known_driver{nullptr};
+bool is_forked_child = false;
+
 namespace {
 
 template <class... P>

@@ -27,7 +27,7 @@ const std::string& why_unavailable();
 inline bool is_available() { return why_unavailable().empty(); }
 
 namespace detail {
-inline std::atomic<const Driver*> known_driver{nullptr};  // once it is open
+extern std::atomic<const Driver*> known_driver;  // once it is open
 const Driver& open_driver();
 }  // namespace detail
 /// Only to be used when is_available(). In a forked child its functions do nothing but give an error.
@@ -38,7 +38,7 @@ inline const Driver& driver() {
 
 /// Whether this process was forked by one that had begun to use the driver, which does not work in the child: whatever
 /// uses a device there is refused, and whatever lets go of something of CUDA's leaves it to the parent.
-inline bool is_forked_child = false;
+extern bool is_forked_child;
 [[noreturn]] void refuse_in_child(const char* op);
 inline void check_not_forked(const char* op) {
   if (__builtin_expect(is_forked_child, 0)) refuse_in_child(op);

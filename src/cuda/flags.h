@@ -66,9 +66,6 @@ class Flags {
  private:
   std::array<std::atomic<int>, kFlags> set_;
 };
-inline Flags& flags() {
-  static Flags f;
-  return f;
-}
+Flags& flags();
 
 }  // namespace facula::cuda

@@ -84,7 +84,7 @@ std::vector<std::string> matching(const std::string& pattern) {
 std::vector<std::string> places(const std::string& name) {
   std::vector<std::string> all;
   if (const std::string folder = variable("FACULA_CUDA_LIBRARIES"); !folder.empty()) all.push_back(folder + "/" + name);
-  const std::string site = own_folder().parent_path().string();
+  const std::string site = own_folder().parent_path().parent_path().string();  // from facula/lib
   for (const char* inside : {"/nvidia/*/lib/", "/nvidia/*/*/lib/"})
     for (const std::string& path : matching(site + inside + name)) all.push_back(path);
   all.push_back(name);

@@ -11,10 +11,10 @@ namespace facula::cuda {
 
 /// "train.py:12 in step" of a number of `host.capture_stack`: the innermost line that is not the package's; empty where
 /// it is not known. Takes the interpreter lock: not to be called with a lock that others want while they have that one.
-inline std::string (*place_text)(uint32_t stack) = nullptr;
+extern std::string (*place_text)(uint32_t stack);
 
 /// The number of a stack of one line, the one that `place_text` names for the calling thread: a tenth of the time.
-inline uint32_t (*capture_line)() = nullptr;
+extern uint32_t (*capture_line)();
 inline uint32_t line_here() { return capture_line ? capture_line() : 0; }
 /// Where the calling thread is. Half a microsecond.
 inline uint32_t place_here() { return host.capture_stack ? host.capture_stack() : 0; }

@@ -11,6 +11,9 @@
 #include <future>
 
 namespace facula::distributed {
+
+std::string (*program_stack)() = nullptr;
+
 namespace {
 
 constexpr const char* kLog = "log";

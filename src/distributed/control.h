@@ -12,7 +12,7 @@
 namespace facula::distributed {
 
 /// The lines that the program runs now, innermost first; empty when they cannot be seen. Installed by the bindings.
-inline std::string (*program_stack)() = nullptr;
+extern std::string (*program_stack)();
 
 class Control {
  public:

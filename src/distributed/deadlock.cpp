@@ -6,6 +6,8 @@
 #include "distributed/wire.h"
 
 namespace facula::distributed {
+
+int (*program_threads)() = nullptr;
 namespace {
 
 /// One of `stuck` that has not called the operation; -1 when there is none: then it may end.

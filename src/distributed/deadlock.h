@@ -24,7 +24,7 @@
 namespace facula::distributed {
 
 /// How many threads of the program may call something; 0 when that cannot be seen. Installed by the bindings.
-inline int (*program_threads)() = nullptr;
+extern int (*program_threads)();
 
 /// What a rank says that waits.
 struct Waiting {

@@ -395,8 +395,8 @@ class MpiEngine final : public Engine {
 
 }  // namespace
 
-/// What this process has open, and by their names what MPICH makes for a job: who made it may be gone before another has it
-/// open. MPICH 5.0 takes the job's name, later ones that of the first world that a process enters.
+/// What this process has open, and by their names what MPICH makes for a job: who made it may be gone before another
+/// has it open. MPICH 5.0 takes the job's name, later ones that of the first world that a process enters.
 void forget_shared_names() {
   for (const char* world : {"", "-1"}) {
     uint32_t hash = 2166136261u;  // FNV-1a

@@ -2,7 +2,12 @@
 
 #include "core/kernel.h"
 
-namespace facula::ops {
+namespace facula {
+
+PinnedMemory pinned_memory;
+thread_local constinit bool non_blocking_copies = false;
+
+namespace ops {
 
 Storage* pinned_storage(size_t bytes) {
   FACULA_CHECK(pinned_memory.make, ErrorKind::Runtime,
@@ -32,4 +37,5 @@ Tensor pinned_copy(const Tensor& t) {
   return pinned;
 }
 
-}  // namespace facula::ops
+}  // namespace ops
+}  // namespace facula

@@ -11,10 +11,10 @@ struct PinnedMemory {
   Storage* (*make)(size_t bytes) = nullptr;
   bool (*owns)(const void* memory) = nullptr;
 };
-inline PinnedMemory pinned_memory;
+extern PinnedMemory pinned_memory;
 
 /// Whether copies of this thread between the host and a device may return before they are done.
-inline thread_local bool non_blocking_copies = false;
+extern thread_local constinit bool non_blocking_copies;
 class NonBlocking {
  public:
   explicit NonBlocking(bool wanted) : before_(std::exchange(non_blocking_copies, wanted)) {}

@@ -6,6 +6,10 @@
 #include "raw_ops.h"
 
 namespace facula {
+
+Kernel<void(const UnscalePass&)> unscale_kernel{"_amp_foreach_non_finite_check_and_unscale_"};
+Kernel<void(const ScaleUpdate&)> scale_update_kernel{"_amp_update_scale_"};
+
 namespace {
 
 void check_number(const char* op, const char* what, const Tensor& t, DType dtype, Device device) {

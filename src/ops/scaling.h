@@ -25,7 +25,7 @@ struct UnscalePass {
     see(static_cast<const void*>(factor));
   }
 };
-inline Kernel<void(const UnscalePass&)> unscale_kernel{"_amp_foreach_non_finite_check_and_unscale_"};
+extern Kernel<void(const UnscalePass&)> unscale_kernel;
 
 /// Where `*found` is not 0 the scale shrinks and the count of good steps begins again; after `interval` of them it
 /// grows.
@@ -43,7 +43,7 @@ struct ScaleUpdate {
     see(static_cast<const void*>(found));
   }
 };
-inline Kernel<void(const ScaleUpdate&)> scale_update_kernel{"_amp_update_scale_"};
+extern Kernel<void(const ScaleUpdate&)> scale_update_kernel;
 
 void unscale(TensorList grads, const Tensor& found, const Tensor& factor);
 void update_scale(const Tensor& scale, const Tensor& good_steps, const Tensor& found, double growth, double backoff,

@@ -1,6 +1,5 @@
 // A program as C++ uses it:
 //
-//     facula::load();
 //     auto p = facula::Program::load("model.pt2");
 //     facula::Tensor y = p({x})[0];
 //     for (const auto& [path, parameter] : p.named_parameters()) ...

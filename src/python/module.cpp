@@ -1,8 +1,7 @@
 // The extension module facula._C.
 #include "autograd/sharing.h"
-#include "cpu/backend.h"
 #include "cpu/convolution.h"
-#include "cuda/backend.h"
+#include "cxx/load.h"
 #include "python/bindings.h"
 
 namespace facula::python {
@@ -36,8 +35,7 @@ PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   try {
-    facula::cpu::register_backend();
-    facula::cuda::register_backend();
+    facula::load();
     for (auto* init : {init_errors,        init_types,     init_tensor_type, init_overrides,       init_generator,
                        init_creation,      init_autograd,  init_settings,    init_tensor_methods,  init_tensor_new,
                        init_storage,       init_dlpack,    init_memory,      init_dtype_functions, init_optim,

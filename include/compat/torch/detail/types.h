@@ -19,6 +19,7 @@
 #include "core/generator.h"
 #include "core/scalar.h"
 #include "core/shape.h"
+#include "cxx/ready.h"
 
 namespace torch {
 

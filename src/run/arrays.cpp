@@ -1,0 +1,94 @@
+#include "run/arrays.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "functions.h"
+#include "program/archive.h"
+
+namespace facula {
+namespace {
+
+std::string whole(const std::string& path) {
+  const auto source = ByteSource::file(path);
+  std::string bytes(source->size(), '\0');
+  source->read(0, bytes.size(), bytes.data());
+  return bytes;
+}
+
+class OutFile {
+ public:
+  explicit OutFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) { check(file_); }
+  /// A file that was not written to its end goes again.
+  ~OutFile() {
+    if (!file_) return;
+    std::fclose(file_);
+    std::remove(path_.c_str());
+  }
+  OutFile(const OutFile&) = delete;
+  void write(const void* data, size_t size) { check(std::fwrite(data, 1, size, file_) == size); }
+  void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
+  void write(const Tensor& t) { write(t.data(), static_cast<size_t>(t.numel() * t.item_size())); }
+  void close() { check(std::fclose(std::exchange(file_, nullptr)) == 0); }
+
+ private:
+  void check(bool good) const {
+    if (!good) throw Error(ErrorKind::Runtime, "cannot write '" + path_ + "': " + std::strerror(errno));
+  }
+  std::string path_;
+  FILE* file_;
+};
+
+void write_npy(OutFile& file, const std::vector<NamedTensor>& arrays) {
+  FACULA_CHECK(arrays.size() == 1, ErrorKind::Value, "an .npy file holds one array, got ", arrays.size(),
+               "; .npz and .safetensors hold several");
+  file.write(npy_header(arrays[0].tensor));
+  file.write(arrays[0].tensor);
+}
+
+void write_safetensors(OutFile& file, const std::vector<NamedTensor>& arrays) {
+  file.write(safetensors_header(arrays));
+  for (const NamedTensor& array : arrays) file.write(array.tensor);
+}
+
+struct Format {
+  std::string_view ending;
+  std::vector<NamedTensor> (*read)(const std::string& path);
+  void (*write)(OutFile& file, const std::vector<NamedTensor>& arrays);
+};
+constexpr Format kFormats[] = {
+    {".npy", [](const std::string& path) { return std::vector<NamedTensor>{{"", parse_npy(whole(path))}}; }, write_npy},
+    {".npz", read_npz,
+     [](OutFile& file, const auto& arrays) { write_npz([&](std::string_view bytes) { file.write(bytes); }, arrays); }},
+    {".safetensors", [](const std::string& path) { return parse_safetensors(whole(path)); }, write_safetensors},
+};
+
+const Format& format_of(const std::string& path) {
+  for (const Format& format : kFormats)
+    if (path.ends_with(format.ending)) return format;
+  throw Error(ErrorKind::Value, "'" + path + "' must end in .npy, .npz or .safetensors");
+}
+
+}  // namespace
+
+std::vector<NamedTensor> read_arrays(const std::string& path) {
+  const Format& format = format_of(path);
+  try {
+    return format.read(path);
+  } catch (const Error& error) {
+    throw Error(error.kind(), "'" + path + "': " + error.what());
+  }
+}
+
+void write_arrays(const std::string& path, const std::vector<NamedTensor>& arrays) {
+  const Format& format = format_of(path);
+  std::vector<NamedTensor> plain;
+  for (const auto& [name, tensor] : arrays)
+    plain.push_back({name, contiguous(_to_device(resolve_conj(tensor), kCPU, tensor.dtype()))});
+  OutFile file(path);
+  format.write(file, plain);
+  file.close();
+}
+
+}  // namespace facula

@@ -1,0 +1,182 @@
+"""The package as programs in C++ and C see it: libraries, headers, find_package(Facula) and find_package(Torch)."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import facula
+import facula.utils
+
+MODULE = Path(facula._C.__file__).resolve()
+needs_tools = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("c++")), reason="cmake and a C++ compiler are needed")
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The installed package; of a build in a checkout, what installing it gives."""
+    if not (MODULE.parent / "cmake_install.cmake").exists():
+        return MODULE.parent
+    place = tmp_path_factory.mktemp("installed")
+    run("cmake", "--install", MODULE.parent, "--prefix", place)
+    return place / "facula"
+
+
+def test_prefixes_lie_in_the_package(package):
+    home = Path(facula.__file__).parent
+    inside = {name: Path(getattr(facula.utils, name)).relative_to(home) for name in ("cmake_prefix_path", "torch_cmake_prefix_path")}
+    assert (package / inside["cmake_prefix_path"] / "Facula" / "FaculaConfig.cmake").exists()
+    assert (package / inside["torch_cmake_prefix_path"] / "Torch" / "TorchConfig.cmake").exists()
+    assert not list((package / inside["cmake_prefix_path"]).rglob("TorchConfig.cmake"))
+
+
+def test_public_headers_include_only_each_other(package):
+    include = package / "include"
+    headers = list(include.rglob("*.h"))
+    assert {"facula.h", "facula/facula.h", "compat/torch/torch.h"} <= {str(h.relative_to(include)) for h in headers}
+    for header in headers:
+        for name in re.findall(r'^#include [<"]((?:facula|torch)[/.][^">]+)', header.read_text(), re.M):
+            assert (include / name).exists() or (include / "compat" / name).exists(), f"{header}: {name}"
+        assert not re.findall(r'^#include "', header.read_text(), re.M), f"{header}: names in quotes may be a program's"
+
+
+def variables(path, kinds):
+    """Variables of Facula's namespaces, by nm's letters, without those inside functions and anonymous namespaces."""
+    lines = (line.split(maxsplit=2) for line in run("nm", "-C", "--defined-only", path).splitlines())
+    return {line[2] for line in lines if len(line) == 3 and line[1] in kinds and re.fullmatch(r"facula::[\w:]+", line[2])}
+
+
+@pytest.mark.skipif(not shutil.which("nm") or not (MODULE.parent / "cmake_install.cmake").exists(), reason="a build is needed, not stripped")
+def test_state_is_there_once():
+    """A variable of a header that module and library would both have is two: what one of them sets the other does not see."""
+    ours = variables(MODULE.parent / "lib" / "libfacula.so", "bBDuV")  # not d and r, which are also constants of every file
+    assert len(ours) > 100
+    assert not ours & variables(MODULE, "bBdDuV")
+
+
+def project(folder, package, text, sources, prefix):
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.18)\n" + text)
+    for name, source in sources.items():
+        (folder / name).write_text(source)
+    environment = {k: v for k, v in os.environ.items() if k not in ("CXXFLAGS", "LDFLAGS", "CPATH")}
+    run("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={package / prefix}", env=environment)
+    run("cmake", "--build", folder / "build", env=environment)
+    return folder / "build"
+
+
+FACULA_PROGRAM = """
+#include <facula/facula.h>
+#include <cstdio>
+using namespace facula;
+const Tensor made_before_main = full({2}, 3.0);
+int main() {
+  const Tensor x = arange(6, DType::Float32);
+  set_requires_grad(x, true);
+  const Tensor loss = sum(mul(x, x));
+  run_backward({gradient_edge(loss.impl())}, {full({}, 1.0)}, {}, {});
+  std::printf("%g %g\\n", sum(grad_of(x)).item().to_double(), sum(made_before_main).item().to_double());
+  std::printf("%s\\n", name(DeviceType::CPU));  // a variable of the library
+  try {
+    mul(x, zeros({4}));
+  } catch (const Error& error) {
+    std::printf("%s\\n", error.kind() == ErrorKind::Runtime ? "refused" : error.what());
+  }
+}
+"""
+
+C_PROGRAM = """
+#include <facula.h>
+#include <stdio.h>
+int main(void) {
+  float numbers[] = {1, -2, 3};
+  int64_t sizes[] = {3};
+  fc_tensor x = NULL;
+  if (fc_tensor_copy_of(numbers, sizeof numbers, sizes, 1, FC_FLOAT32, &x)) return puts(fc_error_text()), 1;
+  fc_value argument = {.kind = FC_TENSOR_VALUE, .as.tensor = x}, result;
+  if (fc_call(fc_op_find("relu"), &argument, 1, &result, 1)) return puts(fc_error_text()), 1;
+  if (fc_tensor_read(result.as.tensor, numbers, sizeof numbers)) return puts(fc_error_text()), 1;
+  printf("%g %g %g\\n", numbers[0], numbers[1], numbers[2]);
+  fc_value_release(&result);
+  fc_tensor_release(x);
+  return 0;
+}
+"""
+
+TORCH_PROGRAM = """
+#include <torch/torch.h>
+#include <iostream>
+struct Net : torch::nn::Module {
+  Net() { register_module("linear", linear); }
+  torch::Tensor forward(torch::Tensor x) { return torch::relu(linear->forward(x)); }
+  torch::nn::Linear linear{3, 2};
+};
+int main() {
+  torch::manual_seed(5);
+  auto net = std::make_shared<Net>();
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  const auto x = torch::randn({4, 3});
+  for (int i = 0; i < 3; ++i) {
+    optimizer.zero_grad();
+    auto loss = torch::mse_loss(net->forward(x), torch::ones({4, 2}));
+    loss.backward();
+    optimizer.step();
+    std::cout << loss.item<double>() << "\\n";
+  }
+  try {
+    net->forward(torch::zeros({4, 4}));
+  } catch (const c10::Error& error) {
+    std::cout << "refused\\n";
+  }
+}
+"""
+
+
+@needs_tools
+def test_programs_find_facula(package, tmp_path):
+    text = """
+project(outside LANGUAGES C CXX)
+find_package(Facula 0.1 REQUIRED)
+add_executable(program program.cpp)
+target_link_libraries(program PRIVATE Facula::facula)
+add_executable(c_program program.c)
+target_link_libraries(c_program PRIVATE Facula::facula)
+"""
+    sources = {"program.cpp": FACULA_PROGRAM, "program.c": C_PROGRAM}
+    build = project(tmp_path / "outside", package, text, sources, "lib/cmake")
+    assert run(build / "program") == "30 6\ncpu\nrefused\n"
+    assert run(build / "c_program") == "1 0 3\n"
+
+
+@needs_tools
+def test_programs_for_libtorch_find_torch(package, tmp_path):
+    text = """
+project(outside LANGUAGES CXX)
+find_package(Torch REQUIRED)
+set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} ${TORCH_CXX_FLAGS}")
+add_executable(program program.cpp)
+target_link_libraries(program "${TORCH_LIBRARIES}")
+set_property(TARGET program PROPERTY CXX_STANDARD 17)
+"""
+    build = project(tmp_path / "outside", package, text, {"program.cpp": TORCH_PROGRAM}, "share/compat/cmake")
+    *losses, last = run(build / "program").split()
+    assert last == "refused"
+    facula.manual_seed(5)
+    net = facula.nn.Linear(3, 2)
+    optimizer = facula.optim.SGD(net.parameters(), 0.1)
+    x = facula.randn(4, 3)
+    for printed in losses:
+        optimizer.zero_grad()
+        loss = facula.nn.functional.mse_loss(facula.relu(net(x)), facula.ones(4, 2))
+        loss.backward()
+        optimizer.step()
+        assert float(printed) == pytest.approx(loss.item(), rel=1e-4)
