@@ -3,7 +3,9 @@
 import copy
 import io
 import json
+import os
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -614,6 +616,83 @@ def test_tensors_that_do_not_fit_are_refused(net):
         export.load(changed(file, "models/model.json", lambda data: b"[" * 100_000))
     with pytest.raises(RuntimeError, match="lin.weight is pickled"):
         export.load(changed(file, "weights/model_weights_config.json", lambda d: d.replace(b'"use_pickle": false', b'"use_pickle": true')))
+
+
+def test_archives_may_be_deflated(net):
+    x = facula.randn(5, 8)
+    made = io.BytesIO()
+    with zipfile.ZipFile(saved(export.export(net, (x,)))) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
+        for info in old.infolist():
+            new.writestr(info.filename, old.read(info))
+    close(export.load(made)._run(x)["out"], net(x)["out"])
+
+
+def test_files_are_found_by_paths(net, tmp_path):
+    x = facula.randn(5, 8)
+    path = tmp_path / "n\u00e9t.pt2"
+    export.save(export.export(net, (x,)), path)
+    for form in (path, str(path), os.fsencode(path)):
+        close(export.load(form)._run(x)["out"], net(x)["out"])
+    with pytest.raises(FileNotFoundError):
+        export.load(tmp_path / "none.pt2")
+    with pytest.raises(RuntimeError, match="is no file of a disk"):
+        export.load(tmp_path)
+
+
+def test_tied_and_frozen_parameters_stay_so():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3, bias=False), nn.Linear(3, 3)
+            self.b.weight = self.a.weight
+            self.b.bias.requires_grad_(False)
+
+        def forward(self, x):
+            return self.b(self.a(x))
+
+    x = facula.rand(2, 3)
+    net = Tied()
+    ep = export.load(saved(export.export(net, (x,))))
+    assert not ep.state_dict["b.bias"].requires_grad and isinstance(ep.state_dict["b.bias"], nn.Parameter)
+    ep.module()(x).sum().backward()
+    net(x).sum().backward()
+    close(sum(p.grad for p in {id(p): p for p in ep.parameters()}.values() if p.grad is not None), net.a.weight.grad)
+
+
+def programs_of_pytorch():
+    """(name, bytes, inputs, results) of the stored programs, see data/make_programs.py."""
+    with zipfile.ZipFile(Path(__file__).parent / "data" / "pytorch_programs.zip") as stored:
+        for name in stored.namelist():
+            if name.endswith(".pt2"):
+                arrays = np.load(io.BytesIO(stored.read(name.partition(".")[0] + ".npz")))
+                parts = [[arrays[k] for k in arrays.files if k[0] == word] for word in "xy"]
+                yield pytest.param(stored.read(name), *parts, id=name.removesuffix(".pt2"))
+
+
+@pytest.mark.parametrize("data, inputs, results", programs_of_pytorch())
+def test_programs_of_pytorch_run(data, inputs, results):
+    inputs = [facula.from_numpy(x) if x.ndim else int(x) for x in inputs]
+    ep = export.load(io.BytesIO(data))
+    assert ep.example_inputs is not None
+    for run in (ep._run, export.load(io.BytesIO(data)).module()):
+        found = facula.utils._pytree.tree_leaves(run(*inputs))
+        assert len(found) == len(results)
+        for a, b in zip(found, results):
+            assert a.detach().numpy().dtype == b.dtype
+            np.testing.assert_allclose(a.detach().numpy(), b, rtol=1e-4, atol=1e-5)
+
+
+def test_lists_of_tensors_lack_some_only_where_they_may():
+    x = facula.rand(2, 3)
+    with pytest.raises(TypeError, match=r"argument 'tensors' is a Tensor\[\]"):
+        facula.ops.aten.cat.default([None, x])
+    lines = ['input user "x" %x: float32[2, 3]', "%y: float32[4, 3] = cat.default([none, %x], 0)", "return %y"]
+    with pytest.raises(ValueError, match="another value than a Tensor.* for 'tensors'"):
+        _C._Program.parse("\n".join(lines)).verify()
+    lines[1] = "%y: float32[2] = index.Tensor(%x, [none, %i])"
+    lines.insert(1, 'input user "i" %i: int64[1]')
+    index = facula.tensor([1])
+    close(_C._Program.parse("\n".join(lines)).run([x, index])[0], x[:, index])
 
 
 def test_mutated_archives_never_crash(net):

@@ -41,6 +41,7 @@ struct BoxedType {
   Base base = Base::Tensor;
   bool list = false;
   bool optional = false;
+  bool gaps = false;     // a list of tensors that may lack some
   int8_t list_size = 0;  // of an int[N]: one integer stands for N
 
   static BoxedType parse(std::string_view text);

@@ -84,7 +84,7 @@ class Verifier {
     if (!type.list) return false;
     BoxedType item = type;
     item.list = false;
-    item.optional = type.is_tensor();  // a list of tensors may lack some
+    item.optional = type.gaps;
     for (const Arg& each : arg.items) {
       if (each.kind == Arg::Kind::List || !accepts(item, each)) return false;
     }
