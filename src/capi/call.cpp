@@ -69,7 +69,7 @@ std::vector<Value> completed(const BoxedOp& op, const fc_value* given, size_t co
       continue;
     }
     values.push_back(spread(from_c(given[i], (op.key() + ": " + argument.name).c_str()), argument.type));
-    FACULA_CHECK(argument.type.accepts(values.back()), ErrorKind::Type, op.key(), ": ", argument.name, " must be ",
+    FACULA_CHECK(argument.accepts(values.back()), ErrorKind::Type, op.key(), ": ", argument.name, " must be ",
                  argument.type.text(), ", got ", name(values.back().kind()));
   }
   return values;

@@ -93,7 +93,6 @@ void read_arguments(BoxedOp& op, std::string_view text) {
     const size_t space = part.find(' '), equals = part.find('=', space);
     argument.type = BoxedType::parse(part.substr(0, space));
     argument.name = part.substr(space + 1, equals == std::string_view::npos ? equals : equals - space - 1);
-    argument.type.gaps = argument.type.is_tensor() && argument.type.list && argument.name == "indices";
     argument.keyword_only = keywords;
     argument.required = equals == std::string_view::npos;
     if (!argument.required) argument.default_value = read_default(argument.type, part.substr(equals + 1));
@@ -309,9 +308,7 @@ bool BoxedType::accepts(const Value& v) const {
   if (list) {
     const bool ints = kind == Kind::Ints || kind == Kind::Symbolics;
     switch (base) {
-      case Base::Tensor:
-        if (kind != Kind::Tensors) return kind == Kind::Ints && v.ints().empty();
-        return gaps || std::all_of(v.tensors().begin(), v.tensors().end(), [](auto& t) { return t.defined(); });
+      case Base::Tensor: return kind == Kind::Tensors || (kind == Kind::Ints && v.ints().empty());
       case Base::Int: return ints || (kind == Kind::Tensors && v.tensors().empty());
       case Base::Float: return ints || kind == Kind::Floats;
       default: return false;
@@ -332,6 +329,12 @@ bool BoxedType::accepts(const Value& v) const {
     case Base::Graph: return kind == Kind::Graph;
     default: return kind == Kind::Generator;
   }
+}
+
+bool BoxedArgument::accepts(const Value& v) const {
+  if (!type.accepts(v)) return false;
+  const bool checked = v.kind() == Value::Kind::Tensors && !has_gaps();
+  return !checked || std::all_of(v.tensors().begin(), v.tensors().end(), [](const Tensor& t) { return t.defined(); });
 }
 
 bool BoxedOp::has_effects() const {

@@ -41,7 +41,6 @@ struct BoxedType {
   Base base = Base::Tensor;
   bool list = false;
   bool optional = false;
-  bool gaps = false;     // a list of tensors that may lack some
   int8_t list_size = 0;  // of an int[N]: one integer stands for N
 
   static BoxedType parse(std::string_view text);
@@ -58,6 +57,11 @@ struct BoxedArgument {
   bool required = true;
   bool written = false;  // the op writes to this tensor
   Value default_value;
+
+  /// A list of tensors that may lack some: indices of dimensions, of which those without one are taken whole.
+  bool has_gaps() const { return type.is_tensor() && type.list && name == "indices"; }
+  /// Whether a value fits here.
+  bool accepts(const Value& value) const;
 };
 
 struct BoxedOp {

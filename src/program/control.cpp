@@ -14,7 +14,10 @@ Tensors call(const Graph& graph, std::span<const Tensor> first, std::span<const 
   std::vector<Value> inputs(first.begin(), first.end());
   inputs.insert(inputs.end(), second.begin(), second.end());
   Tensors results;
-  for (const Value& v : (*graph)(inputs)) results.push_back(v.tensor());
+  for (const Value& v : (*graph)(inputs)) {
+    FACULA_CHECK(v.is_tensor(), ErrorKind::Type, "graph: it must give tensors, got ", name(v.kind()));
+    results.push_back(v.tensor());
+  }
   return results;
 }
 

@@ -184,16 +184,19 @@ class GraphReader {
   // ---- names. Those of values are words, whatever the file calls them.
 
   int define(std::string_view name, Kind kind, TensorMeta meta = {}) {
-    std::string plain(name);
+    const int value = add(std::string(name), kind, std::move(meta));
+    if (!values_.emplace(name, value).second) refuse("the value '", shown(name), "' is made twice");
+    return value;
+  }
+  /// A value that the file does not name.
+  int add(std::string plain, Kind kind, TensorMeta meta = {}) {
     for (char& c : plain) {
       const bool fits = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
       if (!fits) c = '_';
     }
     if (plain.empty()) plain = "_";
     while (program_.find_value(plain) >= 0) plain = numbered(plain);
-    const int value = program_.add_named(plain, kind, std::move(meta));
-    if (!values_.emplace(name, value).second) refuse("the value '", shown(name), "' is made twice");
-    return value;
+    return program_.add_named(plain, kind, std::move(meta));
   }
   std::string numbered(const std::string& name) { return name + "_" + std::to_string(++taken_[name]); }
 
@@ -327,7 +330,7 @@ class GraphReader {
     const Kind kind = made.constant.kind();
     const bool plain = kind == Kind::Int || kind == Kind::Float || kind == Kind::Bool || kind == Kind::String;
     if (!plain && arg.key() != "as_none") refuse("a constant input is a number, a str or None, got ", shown(arg.key()));
-    made.value = define(names_.emplace_back(name), kind);
+    made.value = add(name, kind);
     made.path = std::move(name);
     program_.inputs.push_back(std::move(made));
   }
@@ -355,7 +358,7 @@ class GraphReader {
     made.arguments = arguments(*made.op, json.at("inputs"));
     for (const Json& output : json.at("outputs").items()) made.results.push_back(result(output.only()));
     if (target.starts_with(kHigherOrder)) made.results = {joined(made.results)};
-    if (made.op->name == "_assert_async") made.results = {{define(names_.emplace_back("assertion"), Kind::Bool)}};
+    if (made.op->name == "_assert_async") made.results = {{add("assertion", Kind::Bool)}};
     made.source = source_of(json);
     made.no_grad = no_grad_;
     program_.nodes.push_back(std::move(made));
@@ -542,7 +545,7 @@ class GraphReader {
     ProgramNode node;
     node.op = find_boxed("copy_.default");
     node.arguments = {Arg::of(target), named(made), Arg(Value(false))};
-    node.results = {{define(names_.emplace_back(value.name + "__written"), Kind::Tensor, meta)}};
+    node.results = {{add(value.name + "__written", Kind::Tensor, meta)}};
     program_.nodes.push_back(std::move(node));
   }
 
@@ -553,7 +556,6 @@ class GraphReader {
   int depth_;                                         // of graphs around it
   bool no_grad_ = false;                              // within a region
   std::unordered_map<std::string_view, int> values_;  // by the names of the file
-  std::deque<std::string> names_;                     // of values that the file does not name
   std::unordered_map<std::string, int> taken_;        // how often a word was numbered
   std::map<std::string, int, std::less<>> held_;      // values of parameters, buffers and constants by path
   std::unordered_map<std::string, size_t> symbols_;

@@ -78,15 +78,19 @@ class Verifier {
     if (kind == Value::Kind::Float) return type.accepts(Value(0.0));
     return kind == Value::Kind::Bool && type.accepts(Value(false));
   }
-  bool accepts(const BoxedType& type, const Arg& arg) const {
+  bool accepts(const BoxedArgument& wanted, const Arg& arg) const {
+    if (arg.kind == Arg::Kind::Constant) return wanted.accepts(arg.constant);
+    return accepts(wanted.type, arg, wanted.has_gaps());
+  }
+  bool accepts(const BoxedType& type, const Arg& arg, bool gaps) const {
     if (arg.kind == Arg::Kind::Constant) return type.accepts(arg.constant);
     if (arg.kind == Arg::Kind::Ref) return !type.list && fits(type, kind_of(arg.ref));
     if (!type.list) return false;
     BoxedType item = type;
     item.list = false;
-    item.optional = type.gaps;
+    item.optional = gaps;
     for (const Arg& each : arg.items) {
-      if (each.kind == Arg::Kind::List || !accepts(item, each)) return false;
+      if (each.kind == Arg::Kind::List || !accepts(item, each, false)) return false;
     }
     return true;
   }
@@ -102,7 +106,7 @@ class Verifier {
     for (size_t k = 0; k < n.arguments.size(); ++k) {
       check_refs(n.arguments[k]);
       const BoxedArgument& wanted = n.op->arguments[k];
-      expect(accepts(wanted.type, n.arguments[k]),
+      expect(accepts(wanted, n.arguments[k]),
              "has another value than a " + wanted.type.text() + " for '" + wanted.name + "'");
     }
     expect(n.results.size() == n.op->results.size(), "has as many results as " + n.op->signature());

@@ -89,7 +89,8 @@ Value list_of(PyObject* o, const BoxedType& type, const char* op, const char* ar
                  Py_TYPE(o)->tp_name);
   };
   if (type.base == BoxedType::Base::Tensor) {
-    expect(is_sequence(o) && all_items(o, type.gaps ? is_tensor_or_none : is_tensor));
+    const bool gaps = std::string_view(argument) == "indices";
+    expect(is_sequence(o) && all_items(o, gaps ? is_tensor_or_none : is_tensor));
     return tensors_of(o);
   }
   if (type.base == BoxedType::Base::Float) {
