@@ -359,7 +359,7 @@ class Run:
     def wait_for_raised(self):
         """Until those who must have raised and ended, though the victim, which may hold the store, does not answer."""
         told = deadline_of(self.case) if self.case.fault in WAITED_FOR else DEADLINE
-        deadline = time.monotonic() + (HANG + told if self.case.fault not in HARMLESS else 60)
+        deadline = time.monotonic() + (HANG + told if self.case.fault not in HARMLESS else 120)
         while time.monotonic() < deadline and any(self.poll(r) is None for r in self.must_end()):
             self.listen(time.monotonic() + 0.005)
         self.listen(time.monotonic() + 0.02)  # what the last one said
