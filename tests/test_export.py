@@ -659,7 +659,7 @@ def test_tied_and_frozen_parameters_stay_so():
 
 
 def programs_of_pytorch():
-    """(name, bytes, inputs, results) of the stored programs, see data/make_programs.py."""
+    """(name, bytes, inputs, results) of the stored programs, see data/make_pytorch_programs.py."""
     with zipfile.ZipFile(Path(__file__).parent / "data" / "pytorch_programs.zip") as stored:
         for name in stored.namelist():
             if name.endswith(".pt2"):

@@ -1,6 +1,6 @@
 """Writes pytorch_programs.zip: programs that PyTorch has exported, with inputs and results. Needs PyTorch.
 
-    python tests/data/make_programs.py
+    python tests/data/make_pytorch_programs.py
 
 Each model is there in both dialects, as `export` leaves it and after `run_decompositions()`. Archives are deflated, and of the
 metadata of nodes only the lines remain.
