@@ -5,6 +5,7 @@ import re
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from distributed_ranks import Ranks, free_port, needs_mpi, run_ranks
@@ -135,18 +136,12 @@ def test_a_rank_that_is_killed(victim, elements, machines):
         assert victim == 0 or not sys.platform.startswith("linux") or "is gone: killed by signal 9" in text, text
 
 
+FAULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "distributed_faults.py"
 CUT = """
-import signal, socket
+import runpy, signal
 os.environ["FACULA_DIST_MACHINE"] = f"machine{RANK}"
-def cut(*_):
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            with socket.socket(fileno=os.dup(int(name))) as s:
-                if s.family in (socket.AF_INET, socket.AF_INET6):
-                    s.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-signal.signal(signal.SIGUSR1, cut)
+faults = runpy.run_path(sys.argv[2])
+signal.signal(signal.SIGUSR1, faults["shut_connections"])
 """ + INIT + """
 print("ready", flush=True)
 try:
@@ -162,7 +157,7 @@ except RuntimeError as error:
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_rank_whose_network_is_gone(victim):
     """MPI goes on for ever in such calls as look for a connection; all ranks are told nevertheless, and end."""
-    ranks = Ranks(CUT, 3, arguments=["60"])
+    ranks = Ranks(CUT, 3, arguments=["60", str(FAULTS)])
     wait_until_ready(ranks)
     time.sleep(0.1)
     ranks.signal(victim, signal.SIGUSR1)

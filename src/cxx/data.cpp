@@ -88,8 +88,12 @@ optional<std::vector<size_t>> SequentialSampler::next(size_t batch_size) {
 void SequentialSampler::save(serialize::OutputArchive& archive) const { save_place(archive, index_); }
 void SequentialSampler::load(serialize::InputArchive& archive) { index_ = load_place(archive); }
 
+optional<std::vector<size_t>> DistributedListSampler::next(size_t batch_size) { return taken(mine_, at_, batch_size); }
+void DistributedListSampler::save(serialize::OutputArchive& archive) const { save_place(archive, at_); }
+void DistributedListSampler::load(serialize::InputArchive& archive) { at_ = load_place(archive); }
+
 DistributedRandomSampler::DistributedRandomSampler(size_t size, size_t num_replicas, size_t rank, bool allow_duplicates)
-    : DistributedSampler(size, num_replicas, rank, allow_duplicates) {
+    : DistributedListSampler(size, num_replicas, rank, allow_duplicates) {
   reset();
 }
 void DistributedRandomSampler::reset(optional<size_t> new_size) {
@@ -101,11 +105,8 @@ void DistributedRandomSampler::reset(optional<size_t> new_size) {
   mine_ = part_of(all, rank_, count);
   at_ = 0;
 }
-optional<std::vector<size_t>> DistributedRandomSampler::next(size_t batch_size) {
-  return taken(mine_, at_, batch_size);
-}
 void DistributedRandomSampler::save(serialize::OutputArchive& archive) const {
-  save_place(archive, at_);
+  DistributedListSampler::save(archive);
   archive.write("sample_index_epoch", torch::tensor(static_cast<int64_t>(epoch_)), true);
 }
 void DistributedRandomSampler::load(serialize::InputArchive& archive) {
@@ -113,12 +114,12 @@ void DistributedRandomSampler::load(serialize::InputArchive& archive) {
   archive.read("sample_index_epoch", epoch, true);
   epoch_ = static_cast<size_t>(epoch.item<int64_t>());
   reset();
-  at_ = load_place(archive);
+  DistributedListSampler::load(archive);
 }
 
 DistributedSequentialSampler::DistributedSequentialSampler(size_t size, size_t num_replicas, size_t rank,
                                                            bool allow_duplicates)
-    : DistributedSampler(size, num_replicas, rank, allow_duplicates) {
+    : DistributedListSampler(size, num_replicas, rank, allow_duplicates) {
   reset();
 }
 void DistributedSequentialSampler::reset(optional<size_t> new_size) {
@@ -127,11 +128,6 @@ void DistributedSequentialSampler::reset(optional<size_t> new_size) {
   mine_ = part_of(shared_out(size_, std::max(size_, count * num_replicas_)), rank_, count);
   at_ = 0;
 }
-optional<std::vector<size_t>> DistributedSequentialSampler::next(size_t batch_size) {
-  return taken(mine_, at_, batch_size);
-}
-void DistributedSequentialSampler::save(serialize::OutputArchive& archive) const { save_place(archive, at_); }
-void DistributedSequentialSampler::load(serialize::InputArchive& archive) { at_ = load_place(archive); }
 
 void StreamSampler::reset(optional<size_t> new_size) {
   epoch_size_ = new_size.value_or(epoch_size_);

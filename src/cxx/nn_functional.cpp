@@ -1,13 +1,12 @@
 // torch::nn::functional, init and utils.
 #include <cmath>
 
+#include "cxx/reduction.h"
 #include "torch/nn/functional.h"
 
 namespace torch::nn {
 
 using facula::ErrorKind;
-
-namespace {
 
 int64_t reduction_of(Word word) {
   constexpr std::pair<Word, int64_t> kWords[] = {
@@ -16,6 +15,9 @@ int64_t reduction_of(Word word) {
     if (name == word) return number;
   facula::throw_error(ErrorKind::Value, "reduction: kNone, kMean or kSum is expected, got ", word.name);
 }
+
+namespace {
+
 optional<Tensor> given(const Tensor& t) { return t.defined() ? optional<Tensor>(t) : nullopt; }
 void check_probability(double p) {
   FACULA_CHECK(p >= 0 && p <= 1, ErrorKind::Runtime, "dropout probability has to be between 0 and 1, but got ", p);

@@ -1,21 +1,10 @@
 // Further losses.
+#include "cxx/reduction.h"
 #include "torch/nn/losses.h"
 
 namespace torch::nn {
 
 namespace functional {
-namespace {
-
-int64_t reduction_of(Word word) {
-  constexpr std::pair<Word, int64_t> kWords[] = {
-      {kNone, Reduction::None}, {kMean, Reduction::Mean}, {kSum, Reduction::Sum}};
-  for (const auto& [name, number] : kWords)
-    if (name == word) return number;
-  facula::throw_error(facula::ErrorKind::Value, "reduction: kNone, kMean or kSum is expected, got ", word.name);
-}
-
-}  // namespace
-
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberLossOptions& o) {
   const auto both = torch::broadcast_tensors({input, target});
   return torch::huber_loss(both[0], both[1], reduction_of(o.reduction()), o.delta());

@@ -7,6 +7,7 @@ import logging
 import operator
 
 from facula.fx.passes.tools_common import get_node_target
+from facula.fx.passes.utils._cycles import leads_back
 from facula.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 logger = logging.getLogger(__name__)
@@ -102,7 +103,11 @@ class CapabilityBasedPartitioner:
         if number == other or number not in parts or other not in parts:
             return
         joined = {**parts[number].nodes, **parts[other].nodes}
-        if _has_way_back(joined, owner, parts, {number, other}):
+
+        def together(node):  # another partition counts as one node
+            return parts[owner[node]].nodes if node in owner and owner[node] not in (number, other) else (node,)
+
+        if leads_back(joined, together):
             return
         for node in parts[other].nodes:
             owner[node] = number
@@ -170,19 +175,3 @@ class CapabilityBasedPartitioner:
 
 def _takes_item(node):
     return node.op == "call_function" and node.target is operator.getitem
-
-
-def _has_way_back(joined, owner, parts, own):
-    """Whether nodes outside are computed from `joined` and needed by it; other partitions count as single nodes."""
-    seen = set()
-    pending = [user for node in joined for user in node.users if user not in joined]
-    while pending:
-        node = pending.pop()
-        if node in joined:
-            return True
-        if node in seen:
-            continue
-        group = parts[owner[node]].nodes if node in owner and owner[node] not in own else (node,)
-        seen.update(group)
-        pending.extend(user for member in group for user in member.users if user not in seen)
-    return False

@@ -1,11 +1,12 @@
 """Whether some nodes of a graph can become one."""
 
 
-def leads_back(inner):
+def leads_back(inner, together=lambda node: (node,)):
     """Whether something that a set of nodes needs from outside is computed from them.
 
     Args:
         inner: the nodes, a set.
+        together: the nodes, with the one given, that count as one.
     """
     seen = set()
     pending = [user for node in inner for user in node.users if user not in inner]
@@ -14,6 +15,7 @@ def leads_back(inner):
         if node in inner:
             return True
         if node not in seen:
-            seen.add(node)
-            pending.extend(node.users)
+            group = together(node)
+            seen.update(group)
+            pending.extend(user for member in group for user in member.users if user not in seen)
     return False

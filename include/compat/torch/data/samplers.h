@@ -78,32 +78,32 @@ class DistributedSampler : public Sampler<BatchRequest> {
   bool allow_duplicates_;
 };
 
-class DistributedRandomSampler : public DistributedSampler<> {
+/// One that has a list of its part.
+class DistributedListSampler : public DistributedSampler<> {
  public:
-  DistributedRandomSampler(size_t size, size_t num_replicas = 1, size_t rank = 0, bool allow_duplicates = true);
-  void reset(optional<size_t> new_size = nullopt) override;
+  using DistributedSampler::DistributedSampler;
   optional<std::vector<size_t>> next(size_t batch_size) override;
   void save(serialize::OutputArchive& archive) const override;
   void load(serialize::InputArchive& archive) override;
   size_t index() const noexcept { return at_; }
 
- private:
+ protected:
   size_t at_ = 0;
   std::vector<size_t> mine_;
 };
 
-class DistributedSequentialSampler : public DistributedSampler<> {
+class DistributedRandomSampler : public DistributedListSampler {
+ public:
+  DistributedRandomSampler(size_t size, size_t num_replicas = 1, size_t rank = 0, bool allow_duplicates = true);
+  void reset(optional<size_t> new_size = nullopt) override;
+  void save(serialize::OutputArchive& archive) const override;
+  void load(serialize::InputArchive& archive) override;
+};
+
+class DistributedSequentialSampler : public DistributedListSampler {
  public:
   DistributedSequentialSampler(size_t size, size_t num_replicas = 1, size_t rank = 0, bool allow_duplicates = true);
   void reset(optional<size_t> new_size = nullopt) override;
-  optional<std::vector<size_t>> next(size_t batch_size) override;
-  void save(serialize::OutputArchive& archive) const override;
-  void load(serialize::InputArchive& archive) override;
-  size_t index() const noexcept { return at_; }
-
- private:
-  size_t at_ = 0;
-  std::vector<size_t> mine_;
 };
 
 /// A batch of examples of which only the number is asked.

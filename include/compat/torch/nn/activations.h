@@ -149,30 +149,19 @@ inline Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor&
 
 }  // namespace functional
 
-#define TORCH_PLAIN(Name, Parameters, ...)                      \
-  class Name##Impl : public Cloneable<Name##Impl> {             \
-   public:                                                      \
-    explicit Name##Impl(const Name##Options& o) : options(o) {} \
-    __VA_ARGS__                                                 \
-    void reset() override {}                                    \
-    void pretty_print(std::ostream& stream) const override;     \
-    Tensor forward Parameters;                                  \
-    Name##Options options;                                      \
-  };                                                            \
-  TORCH_MODULE(Name)
-TORCH_PLAIN(Hardtanh, (Tensor input), HardtanhImpl() = default;);
-TORCH_PLAIN(RReLU, (Tensor input), RReLUImpl() = default;);
-TORCH_PLAIN(CELU, (Tensor input), CELUImpl() = default;);
-TORCH_PLAIN(GLU, (const Tensor& input), explicit GLUImpl(int64_t dim = -1) : options(dim){});
-TORCH_PLAIN(Hardshrink, (const Tensor& input), explicit HardshrinkImpl(double l = 0.5) : options(l){});
-TORCH_PLAIN(Softshrink, (const Tensor& input), explicit SoftshrinkImpl(double l = 0.5) : options(l){});
-TORCH_PLAIN(Threshold, (Tensor input), ThresholdImpl(double threshold, double value) : options(threshold, value){});
-TORCH_PLAIN(Softmin, (const Tensor& input), explicit SoftminImpl(int64_t dim) : options(dim){});
-TORCH_PLAIN(CosineSimilarity, (const Tensor& x1, const Tensor& x2), CosineSimilarityImpl() = default;);
-TORCH_PLAIN(PairwiseDistance, (const Tensor& x1, const Tensor& x2), PairwiseDistanceImpl() = default;);
-TORCH_PLAIN(Unflatten, (const Tensor& input),
-            UnflattenImpl(int64_t dim, std::vector<int64_t> sizes) : options(dim, std::move(sizes)){});
-#undef TORCH_PLAIN
+TORCH_PLAIN_MODULE(Hardtanh, (Tensor input), HardtanhImpl() = default;);
+TORCH_PLAIN_MODULE(RReLU, (Tensor input), RReLUImpl() = default;);
+TORCH_PLAIN_MODULE(CELU, (Tensor input), CELUImpl() = default;);
+TORCH_PLAIN_MODULE(GLU, (const Tensor& input), explicit GLUImpl(int64_t dim = -1) : options(dim){});
+TORCH_PLAIN_MODULE(Hardshrink, (const Tensor& input), explicit HardshrinkImpl(double l = 0.5) : options(l){});
+TORCH_PLAIN_MODULE(Softshrink, (const Tensor& input), explicit SoftshrinkImpl(double l = 0.5) : options(l){});
+TORCH_PLAIN_MODULE(Threshold, (Tensor input),
+                   ThresholdImpl(double threshold, double value) : options(threshold, value){});
+TORCH_PLAIN_MODULE(Softmin, (const Tensor& input), explicit SoftminImpl(int64_t dim) : options(dim){});
+TORCH_PLAIN_MODULE(CosineSimilarity, (const Tensor& x1, const Tensor& x2), CosineSimilarityImpl() = default;);
+TORCH_PLAIN_MODULE(PairwiseDistance, (const Tensor& x1, const Tensor& x2), PairwiseDistanceImpl() = default;);
+TORCH_PLAIN_MODULE(Unflatten, (const Tensor& input),
+                   UnflattenImpl(int64_t dim, std::vector<int64_t> sizes) : options(dim, std::move(sizes)){});
 
 /// Of every pixel, over the channels.
 class Softmax2dImpl : public Cloneable<Softmax2dImpl> {

@@ -128,18 +128,11 @@ struct AdaptivePoolOptions {
   AdaptivePoolOptions(ExpandingArray<D> size) : output_size_(size) {}
   TORCH_ARG(ExpandingArray<D>, output_size);
 };
-#define TORCH_THREE(Name)                   \
-  using Name##1dOptions = Name##Options<1>; \
-  using Name##2dOptions = Name##Options<2>; \
-  using Name##3dOptions = Name##Options<3>
-TORCH_THREE(Conv);
-TORCH_THREE(ConvTranspose);
-TORCH_THREE(MaxPool);
-TORCH_THREE(AvgPool);
-#undef TORCH_THREE
-using AdaptiveAvgPool1dOptions = AdaptivePoolOptions<1>;
-using AdaptiveAvgPool2dOptions = AdaptivePoolOptions<2>;
-using AdaptiveAvgPool3dOptions = AdaptivePoolOptions<3>;
+TORCH_OPTIONS_OF_DIMENSIONS(Conv, ConvOptions);
+TORCH_OPTIONS_OF_DIMENSIONS(ConvTranspose, ConvTransposeOptions);
+TORCH_OPTIONS_OF_DIMENSIONS(MaxPool, MaxPoolOptions);
+TORCH_OPTIONS_OF_DIMENSIONS(AvgPool, AvgPoolOptions);
+TORCH_OPTIONS_OF_DIMENSIONS(AdaptiveAvgPool, AdaptivePoolOptions);
 
 struct BatchNormOptions {
   BatchNormOptions(int64_t features) : num_features_(features) {}

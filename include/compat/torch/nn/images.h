@@ -65,16 +65,9 @@ struct LPPoolOptions {
   TORCH_ARG(ExpandingArray<D>, stride);
   TORCH_ARG(bool, ceil_mode) = false;
 };
-#define TORCH_THREE(Name)                   \
-  using Name##1dOptions = Name##Options<1>; \
-  using Name##2dOptions = Name##Options<2>; \
-  using Name##3dOptions = Name##Options<3>
-TORCH_THREE(MaxUnpool);
-TORCH_THREE(LPPool);
-#undef TORCH_THREE
-using AdaptiveMaxPool1dOptions = AdaptivePoolOptions<1>;
-using AdaptiveMaxPool2dOptions = AdaptivePoolOptions<2>;
-using AdaptiveMaxPool3dOptions = AdaptivePoolOptions<3>;
+TORCH_OPTIONS_OF_DIMENSIONS(MaxUnpool, MaxUnpoolOptions);
+TORCH_OPTIONS_OF_DIMENSIONS(LPPool, LPPoolOptions);
+TORCH_OPTIONS_OF_DIMENSIONS(AdaptiveMaxPool, AdaptivePoolOptions);
 struct UpsampleOptions {
   TORCH_ARG(optional<std::vector<int64_t>>, size);
   TORCH_ARG(optional<std::vector<double>>, scale_factor);
@@ -253,39 +246,18 @@ TORCH_POOL(
         const Tensor& input, const Tensor& indices, const optional<std::vector<int64_t>>& output_size = nullopt););
 #undef TORCH_POOL
 
-#define TORCH_OF_DIMENSIONS(Name, Impl, D) \
-  extern template class Impl<D>;           \
-  using Name##D##dImpl = Impl<D>;          \
-  TORCH_MODULE_IMPL(Name##D##d, Impl<D>)
-#define TORCH_THREE(Name, Impl)       \
-  TORCH_OF_DIMENSIONS(Name, Impl, 1); \
-  TORCH_OF_DIMENSIONS(Name, Impl, 2); \
-  TORCH_OF_DIMENSIONS(Name, Impl, 3)
-TORCH_THREE(InstanceNorm, InstanceNormImpl);
-TORCH_THREE(AdaptiveMaxPool, AdaptiveMaxPoolImpl);
-TORCH_THREE(LPPool, LPPoolImpl);
-TORCH_THREE(MaxUnpool, MaxUnpoolImpl);
-#undef TORCH_THREE
-#undef TORCH_OF_DIMENSIONS
+TORCH_MODULES_OF_DIMENSIONS(InstanceNorm, InstanceNormImpl);
+TORCH_MODULES_OF_DIMENSIONS(AdaptiveMaxPool, AdaptiveMaxPoolImpl);
+TORCH_MODULES_OF_DIMENSIONS(LPPool, LPPoolImpl);
+TORCH_MODULES_OF_DIMENSIONS(MaxUnpool, MaxUnpoolImpl);
 
-#define TORCH_PLAIN(Name, ...)                                  \
-  class Name##Impl : public Cloneable<Name##Impl> {             \
-   public:                                                      \
-    explicit Name##Impl(const Name##Options& o) : options(o) {} \
-    __VA_ARGS__                                                 \
-    void reset() override {}                                    \
-    void pretty_print(std::ostream& stream) const override;     \
-    Tensor forward(const Tensor& input);                        \
-    Name##Options options;                                      \
-  };                                                            \
-  TORCH_MODULE(Name)
-TORCH_PLAIN(LocalResponseNorm, LocalResponseNormImpl(int64_t size) : options(size){});
-TORCH_PLAIN(Upsample, UpsampleImpl() = default;);
-TORCH_PLAIN(PixelShuffle, PixelShuffleImpl(int64_t factor) : options(factor){});
-TORCH_PLAIN(PixelUnshuffle, PixelUnshuffleImpl(int64_t factor) : options(factor){});
-TORCH_PLAIN(Fold, FoldImpl(ExpandingArray<2> output, ExpandingArray<2> kernel) : options(output, kernel){});
-TORCH_PLAIN(Unfold, UnfoldImpl(ExpandingArray<2> kernel) : options(kernel){});
-#undef TORCH_PLAIN
+TORCH_PLAIN_MODULE(LocalResponseNorm, (const Tensor& input), LocalResponseNormImpl(int64_t size) : options(size){});
+TORCH_PLAIN_MODULE(Upsample, (const Tensor& input), UpsampleImpl() = default;);
+TORCH_PLAIN_MODULE(PixelShuffle, (const Tensor& input), PixelShuffleImpl(int64_t factor) : options(factor){});
+TORCH_PLAIN_MODULE(PixelUnshuffle, (const Tensor& input), PixelUnshuffleImpl(int64_t factor) : options(factor){});
+TORCH_PLAIN_MODULE(Fold, (const Tensor& input),
+                   FoldImpl(ExpandingArray<2> output, ExpandingArray<2> kernel) : options(output, kernel){});
+TORCH_PLAIN_MODULE(Unfold, (const Tensor& input), UnfoldImpl(ExpandingArray<2> kernel) : options(kernel){});
 
 }  // namespace nn
 }  // namespace torch

@@ -71,37 +71,31 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& in
 
 }  // namespace functional
 
-#define TORCH_LOSS(Name, function)                                                                                     \
-  class Name##Impl : public Cloneable<Name##Impl> {                                                                    \
-   public:                                                                                                             \
-    explicit Name##Impl(const Name##Options& o = {}) : options(o) {}                                                   \
-    void reset() override {}                                                                                           \
-    void pretty_print(std::ostream& stream) const override;                                                            \
-    Tensor forward(const Tensor& input, const Tensor& target) { return functional::function(input, target, options); } \
-    Name##Options options;                                                                                             \
-  };                                                                                                                   \
+#define TORCH_LOSS(Name, Parameters, Call)                           \
+  class Name##Impl : public Cloneable<Name##Impl> {                  \
+   public:                                                           \
+    explicit Name##Impl(const Name##Options& o = {}) : options(o) {} \
+    void reset() override {}                                         \
+    void pretty_print(std::ostream& stream) const override;          \
+    Tensor forward Parameters { return functional::Call; }           \
+    Name##Options options;                                           \
+  };                                                                 \
   TORCH_MODULE(Name)
-TORCH_LOSS(HuberLoss, huber_loss);
-TORCH_LOSS(HingeEmbeddingLoss, hinge_embedding_loss);
-TORCH_LOSS(SoftMarginLoss, soft_margin_loss);
-TORCH_LOSS(MultiLabelSoftMarginLoss, multilabel_soft_margin_loss);
-TORCH_LOSS(PoissonNLLLoss, poisson_nll_loss);
-#undef TORCH_LOSS
-#define TORCH_LOSS(Name, function)                                                   \
-  class Name##Impl : public Cloneable<Name##Impl> {                                  \
-   public:                                                                           \
-    explicit Name##Impl(const Name##Options& o = {}) : options(o) {}                 \
-    void reset() override {}                                                         \
-    void pretty_print(std::ostream& stream) const override;                          \
-    Tensor forward(const Tensor& first, const Tensor& second, const Tensor& third) { \
-      return functional::function(first, second, third, options);                    \
-    }                                                                                \
-    Name##Options options;                                                           \
-  };                                                                                 \
-  TORCH_MODULE(Name)
-TORCH_LOSS(CosineEmbeddingLoss, cosine_embedding_loss);
-TORCH_LOSS(MarginRankingLoss, margin_ranking_loss);
-TORCH_LOSS(TripletMarginLoss, triplet_margin_loss);
+#define TORCH_LOSS_OF_TWO(Name, function) \
+  TORCH_LOSS(Name, (const Tensor& input, const Tensor& target), function(input, target, options))
+#define TORCH_LOSS_OF_THREE(Name, function)                                          \
+  TORCH_LOSS(Name, (const Tensor& first, const Tensor& second, const Tensor& third), \
+             function(first, second, third, options))
+TORCH_LOSS_OF_TWO(HuberLoss, huber_loss);
+TORCH_LOSS_OF_TWO(HingeEmbeddingLoss, hinge_embedding_loss);
+TORCH_LOSS_OF_TWO(SoftMarginLoss, soft_margin_loss);
+TORCH_LOSS_OF_TWO(MultiLabelSoftMarginLoss, multilabel_soft_margin_loss);
+TORCH_LOSS_OF_TWO(PoissonNLLLoss, poisson_nll_loss);
+TORCH_LOSS_OF_THREE(CosineEmbeddingLoss, cosine_embedding_loss);
+TORCH_LOSS_OF_THREE(MarginRankingLoss, margin_ranking_loss);
+TORCH_LOSS_OF_THREE(TripletMarginLoss, triplet_margin_loss);
+#undef TORCH_LOSS_OF_THREE
+#undef TORCH_LOSS_OF_TWO
 #undef TORCH_LOSS
 class CTCLossImpl : public Cloneable<CTCLossImpl> {
  public:

@@ -339,4 +339,29 @@ std::ostream& operator<<(std::ostream& stream, const ModuleHolder<M>& holder) {
     using Impl [[maybe_unused]] = ImplType;                            \
   }
 #define TORCH_MODULE(Name) TORCH_MODULE_IMPL(Name, Name##Impl)
+// Within torch::nn: a module that has options and nothing else, and what its constructors are beside that of options.
+#define TORCH_PLAIN_MODULE(Name, Parameters, ...)               \
+  class Name##Impl : public Cloneable<Name##Impl> {             \
+   public:                                                      \
+    explicit Name##Impl(const Name##Options& o) : options(o) {} \
+    __VA_ARGS__                                                 \
+    void reset() override {}                                    \
+    void pretty_print(std::ostream& stream) const override;     \
+    Tensor forward Parameters;                                  \
+    Name##Options options;                                      \
+  };                                                            \
+  TORCH_MODULE(Name)
+// Within torch::nn, for classes and options by the number of dimensions: Conv1d, Conv2d, Conv3d of ConvImpl<D>, ConvOptions<D>.
+#define TORCH_MODULE_OF_DIMENSIONS(Name, Impl, D) \
+  extern template class Impl<D>;                  \
+  using Name##D##dImpl = Impl<D>;                 \
+  TORCH_MODULE_IMPL(Name##D##d, Impl<D>)
+#define TORCH_MODULES_OF_DIMENSIONS(Name, Impl) \
+  TORCH_MODULE_OF_DIMENSIONS(Name, Impl, 1);    \
+  TORCH_MODULE_OF_DIMENSIONS(Name, Impl, 2);    \
+  TORCH_MODULE_OF_DIMENSIONS(Name, Impl, 3)
+#define TORCH_OPTIONS_OF_DIMENSIONS(Name, Options) \
+  using Name##1dOptions = Options<1>;              \
+  using Name##2dOptions = Options<2>;              \
+  using Name##3dOptions = Options<3>
 #define FORWARD_HAS_DEFAULT_ARGS(...) /* found out by itself */

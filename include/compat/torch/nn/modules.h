@@ -99,22 +99,12 @@ TORCH_POOL(AvgPool, AvgPoolOptions, avg_pool);
 TORCH_POOL(AdaptiveAvgPool, AdaptivePoolOptions, adaptive_avg_pool);
 #undef TORCH_POOL
 
-#define TORCH_OF_DIMENSIONS(Name, Impl, D) \
-  extern template class Impl<D>;           \
-  using Name##D##dImpl = Impl<D>;          \
-  TORCH_MODULE_IMPL(Name##D##d, Impl<D>)
-#define TORCH_THREE(Name, Impl)       \
-  TORCH_OF_DIMENSIONS(Name, Impl, 1); \
-  TORCH_OF_DIMENSIONS(Name, Impl, 2); \
-  TORCH_OF_DIMENSIONS(Name, Impl, 3)
-TORCH_THREE(Conv, ConvImpl);
-TORCH_THREE(ConvTranspose, ConvTransposeImpl);
-TORCH_THREE(BatchNorm, BatchNormImplBase);
-TORCH_THREE(MaxPool, MaxPoolImpl);
-TORCH_THREE(AvgPool, AvgPoolImpl);
-TORCH_THREE(AdaptiveAvgPool, AdaptiveAvgPoolImpl);
-#undef TORCH_THREE
-#undef TORCH_OF_DIMENSIONS
+TORCH_MODULES_OF_DIMENSIONS(Conv, ConvImpl);
+TORCH_MODULES_OF_DIMENSIONS(ConvTranspose, ConvTransposeImpl);
+TORCH_MODULES_OF_DIMENSIONS(BatchNorm, BatchNormImplBase);
+TORCH_MODULES_OF_DIMENSIONS(MaxPool, MaxPoolImpl);
+TORCH_MODULES_OF_DIMENSIONS(AvgPool, AvgPoolImpl);
+TORCH_MODULES_OF_DIMENSIONS(AdaptiveAvgPool, AdaptiveAvgPoolImpl);
 
 class LayerNormImpl : public Cloneable<LayerNormImpl> {
  public:
