@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 import pickle
 import weakref
 
@@ -454,3 +455,18 @@ def test_cat_and_stack_of_short_pieces(shape, dim):
         expected = np.concatenate(arrays, dim)
         assert got.numpy().dtype == expected.dtype and (got.numpy() == expected).all()
     assert (torch.stack([t, t + 1, t], dim).numpy() == np.stack([a, a + 1, a], dim)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_conversion_to_uint64_is_the_same_at_every_level(dtype):
+    """What lies out of range, too, in the vectorised part and in the rest."""
+    values = [-1.5, -3.0, 0.0, 2.5, 2.0**63, 1.5 * 2.0**63, math.inf, math.nan]
+    expected = [2**64 - 1, 2**64 - 3, 0, 2, 2**63, 3 * 2**62, 0, 2**63]
+    for repeats in (1, 9):
+        converted = torch.tensor(values * repeats, dtype=dtype).to(torch.uint64)
+        assert converted.tolist() == expected * repeats
+
+
+def test_polygamma_in_place_refuses_integers():
+    with pytest.raises(RuntimeError, match="polygamma_: a result of float32 cannot be written into int64"):
+        torch.tensor([1, 2]).polygamma_(1)

@@ -12,7 +12,12 @@ Tensor polygamma(int64_t n, const Tensor& self) {
   return n == 0 ? digamma(self) : n == 1 ? _trigamma(self) : _polygamma(n, self);
 }
 
-const Tensor& polygamma_(const Tensor& self, int64_t n) { return copy_(self, polygamma(n, self), false); }
+const Tensor& polygamma_(const Tensor& self, int64_t n) {
+  Tensor result = polygamma(n, self);
+  FACULA_CHECK(can_cast(result.dtype(), self.dtype()), ErrorKind::Runtime, "polygamma_: a result of ", result.dtype(),
+               " cannot be written into ", self.dtype());
+  return copy_(self, result, false);
+}
 
 Tensor mvlgamma(const Tensor& self, int64_t p) {
   if (p < 1) throw_error(ErrorKind::Runtime, "mvlgamma: expected p of at least 1, got ", p);
