@@ -165,6 +165,8 @@ class OpNamespace(types.ModuleType):
             function = _RANGES.get(op)
         if function is None and self.name == "facula":  # what PyTorch has no name for
             function = _own_function(op)
+            if function is None and any(key.partition(".")[0] == op for key in _keys()):
+                function = functools.partial(_refuse, f"torch.ops.facula.{op}")  # its overloads are of the table
         if function is None and self.name == "aten":
             function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:

@@ -1,5 +1,6 @@
 """Reads what facula.onnx writes, and computes with it in NumPy: enough of ONNX for the tests, written from its specification."""
 
+import functools
 import struct
 
 import numpy as np
@@ -73,20 +74,18 @@ def attribute(data):
         1: lambda: f[2][0],
         2: lambda: f[3][0],
         3: lambda: f[4][0].decode(),
+        5: lambda: Graph(f[6][0]),
         6: lambda: list(np.frombuffer(f[7][0], "<f4")),
         7: lambda: integers(f[8][0]) if 8 in f else [],
     }[kind]()
     return f[1][0].decode(), value
 
 
-class Model:
+class Graph:
     """inputs and outputs {name: (dtype, sizes)}, nodes (op, inputs, outputs, attributes), initializers {name: array}."""
 
     def __init__(self, data):
-        top = grouped(data)
-        self.ir_version = top[1][0]
-        self.opset = next(grouped(o)[2][0] for o in top[8] if not grouped(o).get(1, [b""])[0])
-        graph = grouped(top[7][0])
+        graph = grouped(data)
         self.initializers = dict(map(tensor, graph.get(5, [])))
         self.inputs, self.outputs = (dict(map(self._info, graph.get(n, []))) for n in (11, 12))
         self.nodes = [self._node(n) for n in graph.get(1, [])]
@@ -96,7 +95,7 @@ class Model:
         f = grouped(data)
         kind = grouped(grouped(f[2][0])[1][0])
         sizes = [grouped(d) for d in grouped(kind[2][0]).get(1, [])] if 2 in kind else None
-        return f[1][0].decode(), (DTYPES[kind[1][0]], [d[1][0] if 1 in d else d[2][0].decode() for d in sizes])
+        return f[1][0].decode(), (DTYPES[kind[1][0]], [d[1][0] if 1 in d else d.get(2, [b""])[0].decode() for d in sizes])
 
     @staticmethod
     def _node(data):
@@ -107,14 +106,59 @@ class Model:
     def ops(self):
         return [n[0] for n in self.nodes]
 
-    def run(self, **inputs):
-        assert set(inputs) == set(self.inputs)
-        values = {**self.initializers, **inputs, "": None}
+    def computed(self, values):
+        """The outputs, of values by name: the inputs, and all that there is around the graph."""
+        values = {**values, **self.initializers, "": None}
         for op, names, outputs, attributes in self.nodes:
-            result = OPS[op](*(values[n] for n in names), **attributes)
+            given = [values[n] for n in names]
+            if op in CONTROL:
+                result = CONTROL[op](values, *given, **attributes)
+            else:
+                result = OPS[op](*given, **attributes)
             results = result if isinstance(result, tuple) else (result,)
             values.update(zip(outputs, results))
         return [values[name] for name in self.outputs]
+
+
+class Model(Graph):
+    """The graph of a file."""
+
+    def __init__(self, data):
+        top = grouped(data)
+        self.ir_version = top[1][0]
+        self.opset = next(grouped(o)[2][0] for o in top[8] if not grouped(o).get(1, [b""])[0])
+        super().__init__(top[7][0])
+
+    def run(self, **inputs):
+        assert set(inputs) == set(self.inputs)
+        with np.errstate(all="ignore"):  # where both sides of a Where are computed
+            return self.computed(inputs)
+
+
+def _if(around, condition, then_branch, else_branch):
+    return tuple((then_branch if condition else else_branch).computed(around))
+
+
+def _loop(around, count, condition, *state, body):
+    steps, on, state = 0, condition is None or bool(condition), list(state)
+    while on and (count is None or steps < count):
+        given = dict(zip(body.inputs, [np.asarray(steps), np.asarray(True), *state]))
+        on, *state = body.computed({**around, **given})
+        steps += 1
+    return tuple(state)
+
+
+def _scan(around, *given, body, num_scan_inputs):
+    state, xs = list(given[: len(given) - num_scan_inputs]), given[len(given) - num_scan_inputs :]
+    rows = []
+    for step in zip(*xs):
+        made = body.computed({**around, **dict(zip(body.inputs, [*state, *step]))})
+        state = made[: len(state)]
+        rows.append(made[len(state) :])
+    return (*state, *map(np.stack, zip(*rows)))
+
+
+CONTROL = {"If": _if, "Loop": _loop, "Scan": _scan}
 
 
 def _reshape(x, shape, allowzero=0):
@@ -150,9 +194,17 @@ def _slice(x, starts, ends, axes=None, steps=None):
     return x[tuple(index)]
 
 
-def _scatter_elements(x, index, updates, axis=0):
+_REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _scatter_elements(x, index, updates, axis=0, reduction=None):
     out = x.copy()
-    np.put_along_axis(out, index, updates, axis)
+    places = [np.broadcast_to(line, index.shape) for line in np.ogrid[tuple(map(slice, index.shape))]]
+    places[axis] = index
+    if reduction:
+        _REDUCTIONS[reduction].at(out, tuple(places), updates)
+    else:
+        out[tuple(places)] = updates
     return out
 
 
@@ -174,10 +226,50 @@ def _top_k(x, k, axis=-1, largest=1, sorted=1):
     return np.take_along_axis(x, order, axis), order
 
 
+def _arg(function):
+    def compute(x, axis=0, keepdims=1, select_last_index=0):
+        found = function(np.flip(x, axis) if select_last_index else x, axis, keepdims=bool(keepdims))
+        return x.shape[axis] - 1 - found if select_last_index else found
+
+    return compute
+
+
+def _unique(x, axis=None, sorted=1):
+    return np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+
+
+def _pad(x, pads, value=None, mode="constant"):
+    half = len(pads) // 2
+    more = {"constant_values": value if value is not None else 0} if mode == "constant" else {}
+    return np.pad(x, list(zip(pads[:half], pads[half:])), mode, **more)
+
+
+def _mod(a, b, fmod=0):
+    return np.fmod(a, b) if fmod else np.mod(a, b)
+
+
+def _divided(a, b):
+    return a / b if a.dtype.kind == "f" else np.trunc(a / b).astype(a.dtype)
+
+
+def _trilu(x, k=0, upper=1):
+    return np.triu(x, int(k)) if upper else np.tril(x, int(k))
+
+
+def _one_hot(x, depth, values, axis=-1):
+    return np.where(x[..., None] == np.arange(depth), values[1], values[0])
+
+
+def _dft(x, length=None, axis=-2, inverse=0, onesided=0, **old):
+    values = x[..., 0] if x.shape[-1] == 1 else x[..., 0] + 1j * x[..., 1]
+    found = (np.fft.ifft if inverse else np.fft.rfft if onesided else np.fft.fft)(values, axis=int(axis))
+    return np.stack([found.real, found.imag], -1).astype(x.dtype)
+
+
 _CASTS = {number: np.dtype(name) for number, name in DTYPES.items()}
 
 OPS = {
-    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "MatMul": np.matmul, "Relu": lambda x: np.maximum(x, 0),
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divided, "MatMul": np.matmul, "Relu": lambda x: np.maximum(x, 0),
     "Exp": np.exp, "Sqrt": np.sqrt, "Tanh": np.tanh, "Sigmoid": lambda x: 1 / (1 + np.exp(-x)), "Neg": np.negative,
     "Softmax": _softmax, "Reshape": _reshape, "Transpose": lambda x, perm: x.transpose(perm), "Gemm": _gemm, "Conv": _conv,
     "BatchNormalization": _batch_norm, "Slice": _slice, "ScatterElements": _scatter_elements, "Expand": lambda x, s: x * np.ones(s, x.dtype),
@@ -186,5 +278,13 @@ OPS = {
     "Squeeze": lambda x, axes: np.squeeze(x, tuple(axes)), "ReduceMean": _reduce(np.mean), "ReduceSum": _reduce(np.sum),
     "Cast": lambda x, to: x.astype(_CASTS[to]), "Identity": lambda x: x, "Where": np.where, "Equal": np.equal, "Less": np.less,
     "Range": lambda a, b, c: np.arange(a, b, c), "Clip": lambda x, a=None, b=None: np.clip(x, a, b), "Abs": np.abs, "Greater": np.greater,
-    "TopK": _top_k, "LessOrEqual": np.less_equal,
+    "TopK": _top_k, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal, "And": np.logical_and, "Or": np.logical_or,
+    "Not": np.logical_not, "IsNaN": np.isnan, "Log": np.log, "Pow": lambda a, b: np.power(a, b.astype(a.dtype)), "Sign": np.sign,
+    "Floor": np.floor, "Ceil": np.ceil, "Round": np.round, "Reciprocal": lambda x: 1 / x, "Sin": np.sin, "Cos": np.cos,
+    "Max": lambda *xs: functools.reduce(np.maximum, xs), "Min": lambda *xs: functools.reduce(np.minimum, xs), "Mod": _mod,
+    "ArgMax": _arg(np.argmax), "ArgMin": _arg(np.argmin), "ReduceMax": _reduce(np.max), "ReduceMin": _reduce(np.min),
+    "ReduceProd": _reduce(np.prod), "GatherElements": lambda x, i, axis=0: np.take_along_axis(x, i, axis), "Trilu": _trilu,
+    "NonZero": lambda x: np.stack(np.nonzero(x)), "Compress": lambda x, c, axis: np.compress(c, x, axis), "Unique": _unique,
+    "CumSum": np.cumsum, "Pad": _pad, "Size": lambda x: np.asarray(x.size), "Xor": np.logical_xor, "DFT": _dft,
+    "Det": np.linalg.det, "OneHot": _one_hot,
 }  # fmt: skip

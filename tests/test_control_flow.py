@@ -5,6 +5,7 @@ import json
 import zipfile
 
 import numpy as np
+import onnx_reader
 import pytest
 
 import facula
@@ -211,7 +212,13 @@ def _graph():
     return _C._Program.parse('input user "a" %a: float32[2]\n%b: float32[2] = sin.default(%a)\nreturn %b\n')
 
 
-def test_onnx_says_what_it_has_not():
-    with pytest.raises(facula.onnx.errors.UnsupportedOperatorError, match="no translation to ONNX of cond"):
-        facula.onnx.export(Choice(), CASES["cond"][1])
-    assert facula.onnx.export(WithoutGradients(), CASES["no_grad"][1]).serialize()
+@pytest.mark.parametrize("opset", [18, 21])
+@ALL
+def test_in_onnx(name, opset):
+    module, program, *inputs = exported(name)
+    model = onnx_reader.Model(facula.onnx.export(program, opset_version=opset).serialize())
+    op = {"cond": "If", "while_loop": "Loop", "map": "Scan", "scan": "Scan", "scan_back": "Scan"}.get(name)
+    assert model.ops().count(op) == (1 if op else 0)
+    for args in inputs:
+        got = model.run(**{name: a.numpy() for name, a in zip(model.inputs, args)})
+        close([facula.from_numpy(np.asarray(g)) for g in got], module(*args))

@@ -1,6 +1,6 @@
 """Export to ONNX: the files hold what the model computes, under the names that were asked for; what cannot be written says so.
 
-The files are read and computed by tests/onnx_reader.py; `.ci/onnx_compare.py` compares models of other packages by onnxruntime.
+The files are read and computed by tests/onnx_reader.py; `benchmarks/onnx_models.py` compares models of other packages by onnxruntime.
 """
 
 import io

@@ -117,10 +117,11 @@ def setitem(x, key, value):
 
 
 def _to(x, *args, **kwargs):
-    device, dtype, _, memory_format = _C._parse_to(*[a for a in args if not isinstance(a, facula.Tensor)], **kwargs)
-    other = next((a for a in args if isinstance(a, facula.Tensor)), kwargs.get("other"))
-    if other is not None:
-        device, dtype = other.device, other.dtype
+    other = args[0] if args and isinstance(args[0], facula.Tensor) else kwargs.get("other")
+    if other is None:
+        device, dtype, _, memory_format = _C._parse_to(*args, **kwargs)
+    else:
+        device, dtype, memory_format = other.device, other.dtype, kwargs.get("memory_format")
     copy = bool(kwargs.get("copy")) or any(a is True for a in args[2:])
 
     def run():

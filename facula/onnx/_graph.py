@@ -48,7 +48,7 @@ class Value:
         return self.dtype in FLOATING
 
     def _binary(self, op, other, swap=False):
-        return getattr(self.graph, op)(*((other, self) if swap else (self, other)))
+        return getattr(self.graph.now(), op)(*((other, self) if swap else (self, other)))
 
     __add__ = lambda self, other: self._binary("Add", other)
     __radd__ = __add__
@@ -66,8 +66,8 @@ class Value:
     __ge__ = lambda self, other: self._binary("GreaterOrEqual", other)
     __and__ = lambda self, other: self._binary("And", other)
     __or__ = lambda self, other: self._binary("Or", other)
-    __invert__ = lambda self: self.graph.Not(self)
-    __neg__ = lambda self: self.graph.Neg(self)
+    __invert__ = lambda self: self.graph.now().Not(self)
+    __neg__ = lambda self: self.graph.now().Neg(self)
 
     def __bool__(self):
         raise NotImplementedError(f"onnx.export: a value of the program decides what is exported, got {self.name}")
@@ -90,18 +90,60 @@ def _broadcast(shapes):
 
 
 class Graph:
-    """Nodes and constants in the order in which they were made. `Op(...)` of any ONNX op appends a node."""
+    """Nodes and constants in the order in which they were made. `Op(...)` of any ONNX op appends a node.
+
+    A graph within a node (a branch, the body of a loop) has a parent: it sees the values of those around it, and its constants
+    are theirs.
+    """
 
     def __init__(self, opset, parent=None):
         self.opset, self.parent = opset, parent
         self.nodes, self.names = [], parent.names if parent else set()
-        self.initializers = {}  # name -> Value with `array` or `exact`
+        self.initializers = parent.initializers if parent else {}  # name -> Value with `array` or `exact`
         self.inputs, self.outputs, self.values = [], [], []
         self.dtype = self.shape = None  # of the op that is translated now
         self.results = ()
         self.scope = ""
-        self.domains = {}
-        self._constants, self._metadata, self._counts = {}, None, {}
+        self.domains = parent.domains if parent else {}
+        self._metadata, self._counts = None, parent._counts if parent else {}
+        self._constants = parent._constants if parent else {}
+        self._open = parent._open if parent else [self]  # the graphs that are being made, the innermost last
+
+    def now(self):
+        """The graph to which nodes are appended now."""
+        return self._open[-1]
+
+    # graphs within nodes
+
+    def within(self, make, inputs=()):
+        """A graph for a node of this one: `make(graph, *values)` gives its outputs; inputs are (dtype, shape)."""
+        inner = Graph(self.opset, self)
+        inner._metadata = self._metadata
+        inner.inputs = [Value(inner, inner.fresh("inner"), dtype, shape) for dtype, shape in inputs]
+        self._open.append(inner)
+        try:
+            for result in make(inner, *inner.inputs):
+                own = result.graph is inner and result not in inner.inputs and result not in inner.outputs
+                inner.outputs.append(result if own and result.array is None else inner.Identity(result))
+        finally:
+            self._open.pop()
+        prune(inner)
+        return inner
+
+    def loop(self, count, state, body):
+        """`state = body(graph, i, *state)` for i from 0 to `count` (a number, or a size that varies): the last values."""
+        kinds = [("int64", ()), ("bool", ()), *((s.dtype, s.shape) for s in state)]
+        inner = self.within(lambda g, i, on, *carried: [on, *body(g, i, *carried)], kinds)
+        count = self.constant(count, "int64") if isinstance(count, int) else self.scalar(count)
+        return self.with_graphs("Loop", (count, None, *state), inner.outputs[1:], body=inner)
+
+    def with_graphs(self, op, inputs, like, **attributes):
+        """A node with graphs as attributes; its results have the dtypes and shapes of others."""
+        results = self.node(op, inputs, max(len(like), 1), attributes)
+        results = [results] if len(like) == 1 else list(results)
+        for result, other in zip(results, like):
+            result.dtype, result.shape = other.dtype, other.shape
+        return results
 
     # names
 
@@ -127,14 +169,14 @@ class Graph:
         array = np.ascontiguousarray(array.astype(kept, copy=False)).reshape(shape if shape is not None else array.shape)
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
-            made = Value(self, self.fresh("constant"), dtype, array.shape, array)
+            made = Value(self._open[0], self.fresh("constant"), dtype, array.shape, array)
             self.initializers[made.name] = made
             self._constants[key] = made
         return self._constants[key]
 
     def initializer(self, name, tensor, dtype, shape):
         """A parameter, a buffer or a constant of the program under its own name."""
-        value = Value(self, self.fresh(name), dtype, tuple(shape))
+        value = Value(self._open[0], self.fresh(name), dtype, tuple(shape))
         value.exact = tensor
         self.initializers[value.name] = value
         return value
@@ -385,6 +427,33 @@ class Graph:
     def at(self, line):
         """What follows comes from this line of the program."""
         self._metadata = line
+
+
+def inner_graphs(node):
+    """The graphs that a node has as attributes."""
+    return [value for value in node[3].values() if isinstance(value, Graph)]
+
+
+def prune(graph):
+    """Leaves the nodes that the outputs need; the names of all values that they use."""
+    needed, kept = {v.name for v in graph.outputs}, []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node[2]):
+            needed.update(node[1])
+            for inner in inner_graphs(node):
+                needed.update(prune(inner))
+            kept.append(node)
+    graph.nodes = kept[::-1]
+    return needed
+
+
+def rename(graph, old, new):
+    """Gives a value another name, wherever it is used."""
+    for node in graph.nodes:
+        for names in node[1:3]:
+            names[:] = [new if n == old else n for n in names]
+        for inner in inner_graphs(node):
+            rename(inner, old, new)
 
 
 def _product_shape(a, b):

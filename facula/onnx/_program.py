@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from . import _protobuf as pb
-from ._graph import numpy_dtype
+from ._graph import Graph, numpy_dtype
 from .errors import OnnxExporterError
 
 _LARGEST_FILE = 2**31 - 1 - 2**20  # protobuf's limit, less room for the graph
@@ -21,6 +21,10 @@ def _bytes(value):
         module = __import__(type(tensor).__module__.split(".")[0])
         tensor = tensor.view({1: module.int8, 2: module.int16}[tensor.element_size()])
     return memoryview(tensor.reshape(-1).numpy().view("u1"))
+
+
+def _infos(values):
+    return [pb.value_info(v.name, v.dtype, v.shape) for v in values]
 
 
 class ONNXProgram:
@@ -52,6 +56,7 @@ class ONNXProgram:
     def _message(self, *, initializers=True, as_inputs=False, external=None):
         """The model as pieces of bytes; `external` is `(name of the other file, list that takes what belongs into it)`."""
         g, offset, tensors = self.graph, 0, []
+        self._count = 0
         for value in g.initializers.values() if initializers else ():
             raw = _bytes(value)
             if external and len(raw) >= 1024:
@@ -61,8 +66,7 @@ class ONNXProgram:
             else:
                 tensors.append(pb.tensor(value.name, value.dtype, value.shape, raw))
         inputs = [*g.inputs, *(g.initializers.values() if as_inputs or not initializers else ())]
-        info = lambda values: [pb.value_info(v.name, v.dtype, v.shape) for v in values]
-        graph = pb.graph("main_graph", self._nodes(), tensors, info(inputs), info(g.outputs), info(g.values))
+        graph = pb.graph("main_graph", self._nodes(g), tensors, _infos(inputs), _infos(g.outputs), _infos(g.values))
         from facula import __version__
 
         return pb.model(graph, self._opsets, "facula", __version__)
@@ -71,10 +75,15 @@ class ONNXProgram:
         """Bytes of the weights."""
         return sum(len(_bytes(value)) for value in self.graph.initializers.values())
 
-    def _nodes(self):
-        for i, (op, inputs, outputs, attributes, domain, line) in enumerate(self.graph.nodes):
+    def _nodes(self, graph):
+        for op, inputs, outputs, attributes, domain, line in graph.nodes:
+            name, self._count = f"{op}_{self._count}", self._count + 1
+            inner = {key: (pb.GRAPH, self._inner(name, v)) for key, v in attributes.items() if isinstance(v, Graph)}
             metadata = {"pkg.facula.stack_trace": line} if line else None
-            yield pb.node(op, inputs, outputs, attributes, f"{op}_{i}", domain, metadata)
+            yield pb.node(op, inputs, outputs, {**attributes, **inner}, name, domain, metadata)
+
+    def _inner(self, name, graph):
+        return pb.graph(f"{name}_graph", self._nodes(graph), (), _infos(graph.inputs), _infos(graph.outputs), ())
 
     def serialize(self):
         """The whole model as bytes; models above 2 GB are written by `save` with their weights in a file beside it."""

@@ -9,8 +9,8 @@ import operator
 
 import facula
 
-from . import _ops, _registered
-from ._graph import Graph, Value, numpy_dtype
+from . import _control, _ops, _registered
+from ._graph import Graph, Value, numpy_dtype, prune, rename
 from .errors import UnsupportedOperatorError
 
 _IGNORED = frozenset(
@@ -58,8 +58,10 @@ def known_of(node):
 
 
 class Translator:
-    def __init__(self, program, opset, input_names=(), output_names=(), dimension_names=None, custom=None):
-        self.program, self.names, self.custom = program, dimension_names or {}, custom or {}
+    """Makes the graph of a program."""
+
+    def __init__(self, program, opset, input_names=(), output_names=(), names=None, custom=None):
+        self.program, self.names, self.custom = program, names or {}, custom or {}
         self.g = Graph(opset)
         self.input_names, self.output_names = list(input_names or ()), list(output_names or ())
         self.values = {}  # fx node -> Value, list of them, or what Python has
@@ -70,7 +72,8 @@ class Translator:
         graph = self.program.graph
         for node in graph.nodes:
             getattr(self, node.op)(node)
-        self._prune()
+        needed = prune(self.g)
+        self.g.initializers = {name: v for name, v in self.g.initializers.items() if name in needed}
         return self.g
 
     # inputs and outputs
@@ -121,12 +124,14 @@ class Translator:
         g.outputs.append(value)
 
     def _rename(self, value, name):
-        for node in self.g.nodes:
-            for names in node[1:3]:
-                names[:] = [name if n == value.name else n for n in names]
+        rename(self.g, value.name, name)
         self.g.names.discard(value.name)
         self.g.names.add(name)
         value.name = name
+
+    def inner(self, graph, module, given):
+        """The results of a graph that a node calls, of these values, made in `graph`."""
+        return _Inner(self, graph, module, given).run()
 
     # values, views and writes
 
@@ -186,8 +191,8 @@ class Translator:
         self.g.at(node.meta.get("stack_trace"))
         if node.target is facula.set_grad_enabled:
             return
-        if getattr(node.target, "_namespace", "") == "higher_order":
-            raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {node.target.__name__}")
+        if _is_control(node.target):
+            return _control.translate(self, node)
         if node.target is operator.getitem:
             return self._getitem(node)
         if node.target in _SIZES or not _is_op(node.target):
@@ -197,7 +202,7 @@ class Translator:
             self.values[node] = None
             return
         result = self._compute(node, name, overload, node.args, node.kwargs)
-        if name.endswith("_") and not name.endswith("__"):
+        if (name.endswith("_") and not name.endswith("__")) or _in_place(name, node):
             self._write(node.args[0], result)
             self.views[node] = (node.args[0], "alias", "default", node.args[:1], {})
             self.seen[node] = self.versions[self._root(node)]
@@ -316,16 +321,34 @@ class Translator:
         made.exact = exact
         return made
 
-    def _prune(self):
-        """Leaves what the outputs need."""
-        needed = {v.name for v in self.g.outputs}
-        kept = []
-        for node in reversed(self.g.nodes):
-            if needed.intersection(node[2]):
-                needed.update(node[1])
-                kept.append(node)
-        self.g.nodes = kept[::-1]
-        self.g.initializers = {name: v for name, v in self.g.initializers.items() if name in needed}
+
+def _in_place(name, node):
+    """Functions with `inplace=True` that are one op."""
+    last = node.kwargs.get("inplace", node.args[-1] if node.args else None)
+    return name in ("functional_relu6", "functional_threshold") and last is True
+
+
+class _Inner(Translator):
+    """Makes the nodes of a graph that a node of the program calls."""
+
+    def __init__(self, outer, graph, module, given):
+        super().__init__(outer.program, graph.opset, names=outer.names, custom=outer.custom)
+        self.g, self.module, self.given, self.results = graph, module, list(given), None
+
+    def run(self):
+        for node in self.module.graph.nodes:
+            getattr(self, node.op)(node)
+        return self.results
+
+    def placeholder(self, node):
+        self.values[node] = self.given.pop(0)
+
+    def get_attr(self, node):
+        self.values[node] = self.module.get_submodule(node.target)
+
+    def output(self, node):
+        results = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        self.results = [self._read(r) for r in results]
 
 
 def _split(target):
@@ -335,7 +358,11 @@ def _split(target):
 
 
 def _is_op(target):
-    return hasattr(target, "overloadpacket")
+    return hasattr(target, "overloadpacket") and not _is_control(target)
+
+
+def _is_control(target):
+    return getattr(target, "_namespace", "") == "higher_order"
 
 
 _VIEWS = {name: name for name in (

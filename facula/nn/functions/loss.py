@@ -142,7 +142,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         if var < 0:
             raise ValueError(f"gaussian_nll_loss: var must not be negative, got {var}")
         var = var * facula.ones_like(input)
-    elif (var < 0).any():
+    elif not _C._recording() and (var < 0).any():  # a program does not look at values
         raise ValueError("gaussian_nll_loss: var must not be negative, got a tensor with negative entries")
     if var.shape != input.shape:
         differing = [b for a, b in zip(input.shape, var.shape) if a != b]

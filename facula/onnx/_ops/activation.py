@@ -27,8 +27,8 @@ def gelu(g, self, approximate="none"):
     return self * (g.Tanh(inner) + 1.0) * 0.5
 
 
-@op("relu6")
-def relu6(g, self):
+@op("relu6 functional_relu6")
+def relu6(g, self, inplace=False):
     return g.clip(self, 0, 6)
 
 
@@ -109,8 +109,8 @@ def tanhshrink(g, self):
     return self - g.Tanh(self)
 
 
-@op("threshold _threshold")
-def threshold(g, self, threshold, value):
+@op("threshold _threshold functional_threshold")
+def threshold(g, self, threshold, value, inplace=False):
     return g.where(g.Greater(self, threshold), self, value)
 
 
@@ -129,7 +129,8 @@ def rrelu(g, self, *args, lower=1 / 8, upper=1 / 3, training=False, **_):
         args = args[1:]
     lower, upper = args[0] if args else lower, args[1] if len(args) > 1 else upper
     if training or (len(args) > 2 and args[2]):
-        raise NotImplementedError("onnx.export: rrelu while training has no translation to ONNX")
+        slopes = g.RandomUniformLike(self, low=float(lower), high=float(upper))
+        return g.Where(g.Less(self, 0.0), self * slopes, self)
     return g.LeakyRelu(self, alpha=(float(lower) + float(upper)) / 2)
 
 

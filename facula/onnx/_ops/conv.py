@@ -44,11 +44,22 @@ def _plain(dims):
 
 
 def _transposed(g, input, weight, bias, stride, padding, output_padding, groups, dilation, dims):
+    strides, padding, more = (_many(v, dims) for v in (stride, padding, output_padding))
     attributes = {
-        "kernel_shape": list(weight.shape[2:]), "strides": _many(stride, dims), "pads": _many(padding, dims) * 2,
-        "output_padding": _many(output_padding, dims), "dilations": _many(dilation, dims), "group": groups,
+        "kernel_shape": list(weight.shape[2:]), "strides": strides, "dilations": _many(dilation, dims), "group": groups,
     }  # fmt: skip
-    return _batched(g, input, dims, lambda x: g.ConvTranspose(x, weight, bias, **attributes))
+    if all(m < s for m, s in zip(more, strides)):
+        attributes.update(pads=padding * 2, output_padding=more)
+        return _batched(g, input, dims, lambda x: g.ConvTranspose(x, weight, bias, **attributes))
+    attributes["pads"] = [*padding, *(max(p - m, 0) for p, m in zip(padding, more))]  # runtimes refuse so much of it
+    beyond = [max(m - p, 0) for p, m in zip(padding, more)]
+
+    def compute(x):
+        made = g.ConvTranspose(x, weight, None, **attributes)
+        made = g.Pad(made, [0] * (dims + 2) + [0, 0, *beyond], g.constant(0, x.dtype)) if any(beyond) else made
+        return made if bias is None else made + g.reshape(bias, [-1] + [1] * dims)
+
+    return _batched(g, input, dims, compute)
 
 
 for _dims in (1, 2, 3):

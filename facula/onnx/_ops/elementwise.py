@@ -35,6 +35,8 @@ def _kept(g, onnx, self):
         return self
     if onnx == "Relu" and self.dtype not in FLOATING:
         return g.Max(self, 0)
+    if onnx == "Sign" and self.is_floating():
+        return g.where(g.IsNaN(self), 0.0, g.Sign(self))
     return getattr(g, onnx)(self)
 
 
@@ -471,7 +473,8 @@ def rad2deg(g, self):
 @op("hypot")
 def hypot(g, self, other):
     a, b = pair(g, self, other, g.dtype)
-    return g.Sqrt(a * a + b * b)
+    infinite = g.Or(g.Equal(g.Abs(a), math.inf), g.Equal(g.Abs(b), math.inf))
+    return g.where(infinite, math.inf, g.Sqrt(a * a + b * b))
 
 
 @op("ldexp")

@@ -259,7 +259,7 @@ def embedding(g, weight, indices, padding_idx=-1, scale_grad_by_freq=False, spar
 @op("one_hot")
 def one_hot(g, self, num_classes=-1):
     if num_classes == -1:
-        raise NotImplementedError("onnx.export: one_hot needs num_classes, got -1")
+        num_classes = g.reduce("Max", self) + 1
     if not self.rank:
         return g.reshape(one_hot(g, g.reshape(self, [1]), num_classes), [num_classes])
     return g.OneHot(self, num_classes, g.constant([0, 1]), axis=-1)

@@ -1,7 +1,7 @@
 """Products."""
 
 from ._table import op
-from .elementwise import scaled
+from .elementwise import arithmetic, scaled
 from .reduce import linalg_vector_norm, summed
 
 
@@ -30,7 +30,7 @@ def _rows(g, self, other):
 
 @op("outer ger")
 def outer(g, self, vec2):
-    return g.unsqueeze(self, 1) * g.unsqueeze(vec2, 0)
+    return arithmetic(g, "Mul", g.unsqueeze(self, 1), g.unsqueeze(vec2, 0))
 
 
 def _sum(g, self, product, beta, alpha):
@@ -147,6 +147,10 @@ def cross(g, self, other, dim=None):
 
 @op("cosine_similarity")
 def cosine_similarity(g, x1, x2, dim=1, eps=1e-8):
+    if x1.shape != x2.shape:
+        total = x1 + x2
+        x1, x2 = (g.Expand(v, g.Shape(total)) for v in (x1, x2))
+        x1.shape = x2.shape = total.shape
     size = lambda v: g.Max(g.reduce("L2", v, dim, True), float(eps))
     return summed(g, (x1 / size(x1)) * (x2 / size(x2)), dim)
 

@@ -2,6 +2,8 @@
 
 import warnings
 
+import numpy as np
+
 from ..errors import OnnxExporterWarning
 from ._table import op
 from .reduce import summed
@@ -78,6 +80,10 @@ def native_batch_norm(g, input, weight, bias, running_mean, running_var, *args):
     if isinstance(running_mean, bool):  # the form without running statistics
         running_mean, running_var, args = None, None, (running_mean, running_var, *args)
     training, eps = args[0], args[2]
+    if not training:
+        nothing = g.constant(np.zeros((0,)), input.dtype)
+        made = batch_norm(g, input, weight, bias, running_mean, running_var, training=False, momentum=0.1, eps=eps)
+        return (made[0] if isinstance(made, tuple) else made), nothing, nothing
     dims = [0, *range(2, input.rank)]
     middle = g.reduce("Mean", input, dims)
     away = input - _channels(g, middle, input.rank)
@@ -97,6 +103,8 @@ def instance_norm(g, input, weight, bias, running_mean, running_var, use_input_s
 @op("group_norm")
 def group_norm(g, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     sizes = g.shape_of(input)
+    if 0 in sizes:
+        return input
     result = g.reshape(_standard(g, g.reshape(input, [sizes[0], num_groups, -1]), [2], eps), sizes)
     return _scaled(g, result, _channels(g, weight, input.rank), _channels(g, bias, input.rank))
 

@@ -4,12 +4,20 @@ import math
 
 import numpy as np
 
+from .._graph import Value
 from ._table import op
 from .conv import _batched, _many
 
 
 def _maximum(g, input, kernel_size, stride, padding, dilation, ceil_mode, dims, indices=False):
     kernel = _many(kernel_size, dims)
+    plane = input.shape[-dims:]
+    if ceil_mode and all(isinstance(s, int) for s in plane):
+        steps = _many(stride, dims) if stride not in (None, [], ()) else kernel
+        settings = list(zip(plane, kernel, steps, _many(padding, dims), _many(dilation, dims)))
+        made = [_windows(*s) for s in settings]
+        if made != [-(-(n + 2 * p - d * (k - 1) - 1) // step) + 1 for n, k, step, p, d in settings]:
+            return _maximum_within(g, input, settings, made, dims, indices)
     attributes = {
         "kernel_shape": kernel, "strides": _many(stride, dims) if stride not in (None, [], ()) else kernel,
         "pads": _many(padding, dims) * 2, "dilations": _many(dilation, dims), "ceil_mode": int(ceil_mode),
@@ -24,6 +32,25 @@ def _maximum(g, input, kernel_size, stride, padding, dilation, ceil_mode, dims, 
         raise NotImplementedError("onnx.export: max_pool with indices of planes whose size varies has no translation to ONNX")
     at = g.Mod(at, math.prod(plane))  # ONNX counts from the beginning of the tensor
     return (values, at) if input.rank == dims + 2 else (g.squeeze(values, 0), g.squeeze(at, 0))
+
+
+def _windows(size, kernel, step, pad, dilation=1):
+    """How many windows there are with ceil_mode: one may end outside, but has to begin inside."""
+    count = -(-(size + 2 * pad - dilation * (kernel - 1) - 1) // step) + 1
+    return count - ((count - 1) * step >= size + pad)
+
+
+def _maximum_within(g, input, settings, made, dims, indices):
+    """Where ONNX would count windows that begin outside: the elements are laid out, window by window."""
+    if indices:
+        raise NotImplementedError("onnx.export: max_pool with indices and ceil_mode whose last windows begin outside")
+    for axis, ((size, kernel, step, pad, dilation), count) in enumerate(zip(settings, made), -dims):
+        places = np.arange(count)[:, None] * step + np.arange(kernel) * dilation - pad
+        first = np.where((places >= 0) & (places < size), places, -1).max(1, keepdims=True)
+        places = np.where((places >= 0) & (places < size), places, first)
+        taken = g.take(input, places, axis)
+        input = g.reduce("Max", taken, taken.rank + axis)
+    return input
 
 
 def _average(g, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor, dims):
@@ -43,8 +70,7 @@ def _average_ceil(g, input, kernel, stride, padding, count_include_pad, divisor,
     """With windows that begin inside and end outside: ONNX and PyTorch count the elements of those differently."""
     after, counts = [], np.ones([1] * dims)
     for axis, (size, k, step, pad) in enumerate(zip(input.shape[-dims:], kernel, stride, padding)):
-        windows = -(-(size + 2 * pad - k) // step) + 1
-        windows -= (windows - 1) * step >= size + pad
+        windows = _windows(size, k, step, pad)
         starts = np.arange(windows) * step - pad
         ends = np.minimum(starts + k, size + pad)
         after.append(max(int(starts[-1]) + k - size, 0))
@@ -167,3 +193,42 @@ def max_unpool2d(g, self, indices, output_size):
 @op("max_unpool3d")
 def max_unpool3d(g, self, indices, output_size, stride, padding):
     return _unpool(g, self, indices, list(output_size), 3)
+
+
+def _fractional(g, input, kernel, sizes, samples, dims):
+    """Windows at places that the samples shift, other ones for each plane."""
+    plane = _static(input, dims, "fractional_max_pool")
+    lead = g.shape_of(input)[:-dims]
+    kernel, sizes = _many(kernel, dims), _many(sizes, dims)
+    total = g.constant(0)
+    for d in range(dims):
+        sample = g.unsqueeze(g.take(samples, dims - 1 - d if dims == 2 else d, 2), 2)  # [batch, planes, 1]
+        many, room = sizes[d], plane[d] - kernel[d]
+        steps = np.arange(many, dtype=np.float32)
+        alpha = float(np.float32(room) / np.float32(max(many - 1, 1)))
+        whole = lambda v: g.cast(g.Floor(v), "int64")
+        begin = whole((sample + g.constant(steps, samples.dtype)) * alpha) - whole(sample * alpha)
+        begin = g.where(g.constant(steps == many - 1), room, begin)
+        places = g.unsqueeze(begin, 3) + g.constant(np.arange(kernel[d]))  # [batch, planes, windows, elements]
+        shape = [places.shape[0], places.shape[1], *[1] * (2 * dims)]
+        shape[2 + d], shape[2 + dims + d] = many, kernel[d]
+        total = total * plane[d] + g.reshape(places, [0 if isinstance(s, Value) else s for s in shape])
+    count, cells = math.prod(sizes), math.prod(kernel)
+    flat = g.reshape(input, [*lead, math.prod(plane)])
+    flat = g.unsqueeze(flat, 0) if len(lead) == 1 else flat
+    at = g.reshape(total, [*g.shape_of(flat)[:2], count * cells])
+    elements = g.GatherElements(flat, at, axis=2)
+    windows = lambda v: g.reshape(v, [*lead, *sizes, cells])
+    elements, at = windows(elements), windows(at)
+    best = g.ArgMax(elements, axis=-1, keepdims=1)
+    return [g.reshape(g.GatherElements(v, best, axis=-1), [*lead, *sizes]) for v in (elements, at)]
+
+
+@op("fractional_max_pool2d")
+def fractional_max_pool2d(g, self, kernel_size, output_size, random_samples):
+    return _fractional(g, self, kernel_size, output_size, random_samples, 2)
+
+
+@op("fractional_max_pool3d")
+def fractional_max_pool3d(g, self, kernel_size, output_size, random_samples):
+    return _fractional(g, self, kernel_size, output_size, random_samples, 3)

@@ -1,6 +1,9 @@
 """Random numbers: ONNX has its own generators, so what is drawn differs from what the program drew."""
 
+import math
+
 from ._table import op
+from .create import filled
 from .sort import ordered
 
 
@@ -74,3 +77,64 @@ def uniform(g, self, from_=0.0, to=1.0, **named):
 @op("normal_")
 def normal_(g, self, mean=0.0, std=1.0, **_):
     return g.RandomNormalLike(self, mean=float(mean), scale=float(std))
+
+
+def _even(g, self):
+    """Numbers above 0 and below 1, shaped as a tensor."""
+    return g.RandomUniformLike(self if self.is_floating() else g.cast(self, "float32"), low=1e-7, high=1.0 - 1e-7)
+
+
+def _drawn(g, self, value):
+    return g.cast(value, self.dtype)
+
+
+@op("exponential_")
+def exponential_(g, self, lambd=1, **_):
+    return _drawn(g, self, -g.Log(_even(g, self)) / float(lambd))
+
+
+@op("cauchy_")
+def cauchy_(g, self, median=0, sigma=1, **_):
+    return _drawn(g, self, g.Tan((_even(g, self) - 0.5) * math.pi) * float(sigma) + float(median))
+
+
+@op("geometric_")
+def geometric_(g, self, p, **_):
+    if p == 1:
+        return filled(g, g.shape_of(self), 1, self.dtype)
+    return _drawn(g, self, g.Ceil(g.Log(_even(g, self)) / math.log1p(-p)))
+
+
+@op("log_normal_")
+def log_normal_(g, self, mean=1, std=2, **_):
+    return _drawn(g, self, g.Exp(g.RandomNormalLike(self, mean=float(mean), scale=float(std))))
+
+
+@op("random_.from")
+def random_from(g, self, low, high=None, **_):
+    high = _most(self) if high is None else high
+    draws = g.RandomUniformLike(self if self.is_floating() else g.cast(self, "float32"), low=float(low), high=float(high))
+    return _drawn(g, self, g.Floor(draws))
+
+
+def _most(self):
+    return {"float32": 2**24, "float64": 2**53, "float16": 2**11, "bfloat16": 2**8}.get(self.dtype) or (
+        2**23 if self.dtype in ("int64", "int32") else 127
+    )
+
+
+@op("random_.to")
+def random_to(g, self, high, **_):
+    return random_from(g, self, 0, high)
+
+
+@op("random_")
+def random_(g, self, **_):
+    return random_from(g, self, 0)
+
+
+@op("randperm")
+def randperm(g, n, **_):
+    draws = g.RandomUniformLike(g.Expand(g.constant(0.0), g.sizes([n])))
+    draws.shape = (n,) if isinstance(n, int) else (None,)
+    return g.cast(g.TopK(draws, g.sizes([n]), axis=0, outputs=2)[1], g.dtype)

@@ -125,9 +125,12 @@ def count(g, value, dims):
 
 def variance(g, self, dim, correction, keepdim):
     self, dims = floating(g, self), _dims(dim)
+    number = count(g, self, dims)
+    if number == 0.0:  # of nothing
+        none = summed(g, self, dims, keepdim) * math.nan
+        return none, none
     middle = g.reduce("Mean", self, dims, True)
     away = self - middle
-    number = count(g, self, dims)
     if isinstance(number, float):
         below = number - correction if number > correction else 0.0
     else:
@@ -174,9 +177,9 @@ def linalg_vector_norm(g, x, ord=2, dim=None, keepdim=False, dtype=None):
 
 @op("norm")
 def norm(g, self, p=2, dim=None, keepdim=False, dtype=None):
+    if p == "nuc":
+        return linalg_matrix_norm(g, self, p, (-2, -1) if dim is None else dim, keepdim)
     if isinstance(p, str):
-        if p != "fro":
-            raise NotImplementedError(f"onnx.export: norm of kind {p!r} has no translation to ONNX")
         p = 2
     return linalg_vector_norm(g, self, 2 if p is None else p, dim, keepdim)
 
@@ -200,7 +203,12 @@ def linalg_matrix_norm(g, self, ord="fro", dim=(-2, -1), keepdim=False, dtype=No
         sums = summed(g, g.Abs(self), along, True)
         result = g.reduce("Max" if ord > 0 else "Min", sums, across, True)
         return result if keepdim else g.squeeze(result, *sorted((rows, columns)))
-    raise NotImplementedError(f"onnx.export: matrix norm of kind {ord!r} has no translation to ONNX")
+    from .linalg_values import singular_values
+
+    matrices = g.permute(self, [*(d for d in range(self.rank) if d not in (rows, columns)), rows, columns])
+    values = singular_values(g, matrices)
+    made = summed(g, values, -1) if ord == "nuc" else g.reduce("Max" if ord > 0 else "Min", values, -1)
+    return g.unsqueeze(made, *sorted((rows, columns))) if keepdim else made
 
 
 @op("dist")
@@ -249,3 +257,38 @@ def allclose(g, self, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     return all(g, isclose(g, self, other, rtol, atol, equal_nan))
 
 
+
+
+@op("cov")
+def cov(g, self, correction=1, fweights=None, aweights=None):
+    x = floating(g, self)
+    x = g.reshape(x, [1, -1]) if x.rank < 2 else x
+    weights = [g.reshape(g.cast(w, x.dtype), [-1]) for w in (fweights, aweights) if w is not None]
+    if not weights:
+        number = count(g, x, 1)
+        middle = summed(g, x, 1, True) / number
+        below = g.Max(number - correction, 0.0) if isinstance(number, Value) else builtins.max(number - correction, 0.0)
+        return _covariance(g, x - middle, x - middle, below)
+    weight = weights[0] if len(weights) == 1 else weights[0] * weights[1]
+    total = summed(g, weight)
+    away = x - summed(g, x * weight, 1, True) / total
+    less = total - float(correction)
+    if aweights is not None:
+        less = total - summed(g, weight * weights[-1]) / total * float(correction)
+    return _covariance(g, away * weight, away, g.Max(less, 0.0))
+
+
+def _covariance(g, a, b, number):
+    result = g.MatMul(a, g.transpose(b, 0, 1)) / number
+    return g.reshape(result, []) if a.shape[0] == 1 else result
+
+
+@op("corrcoef")
+def corrcoef(g, self):
+    c = cov(g, self)
+    if not c.rank:
+        return c / c
+    from .shape import diagonal
+
+    size = g.Sqrt(diagonal(g, c))
+    return g.clip(c / g.unsqueeze(size, 1) / g.unsqueeze(size, 0), -1.0, 1.0)

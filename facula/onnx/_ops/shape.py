@@ -225,6 +225,34 @@ def diagonal_scatter(g, self, src, offset=0, dim1=0, dim2=1):
     return g.permute(filled, [order.index(d) for d in range(self.rank)])
 
 
+@op("as_strided_scatter")
+def as_strided_scatter(g, self, src, size, stride, storage_offset=None):
+    if not all(isinstance(s, int) for s in (*size, *stride)):
+        raise NotImplementedError("onnx.export: as_strided_scatter with sizes that vary has no translation to ONNX")
+    at = np.asarray(storage_offset or 0)
+    for s, step in zip(size, stride):
+        at = at[..., None] + np.arange(s) * step
+    flat, line = g.reshape(self, [-1]), g.reshape(g.cast(src, self.dtype), [-1])
+    written = g.ScatterElements(flat, g.constant(at.reshape(-1).astype(np.int64)), line, axis=0) if at.size else flat
+    return g.reshape(written, g.shape_of(self))
+
+
+@op("resize_")
+def resize_(g, self, size, *_, **__):
+    total, there = int(np.prod(size)), self.shape
+    if not all(isinstance(s, int) for s in (*size, *there)):
+        raise NotImplementedError("onnx.export: resize_ with sizes that vary has no translation to ONNX")
+    flat, more = g.reshape(self, [-1]), total - int(np.prod(there))
+    if more > 0:
+        flat = g.Pad(flat, g.constant([0, more]), g.constant(0, self.dtype))
+    return g.reshape(g.cut(flat, 0, 0, total) if more < 0 else flat, size)
+
+
+@op("resize_as_")
+def resize_as_(g, self, other, *_, **__):
+    return resize_(g, self, list(other.shape))
+
+
 @op("pixel_shuffle")
 def pixel_shuffle(g, self, upscale_factor):
     *lead, c, h, w = g.shape_of(self)
@@ -273,8 +301,11 @@ def _together(g, tensors):
 
 @op("meshgrid")
 def meshgrid(g, tensors, indexing="ij"):
+    tensors = [t if t.rank else g.reshape(t, [1]) for t in tensors]
     if indexing == "xy" and len(tensors) > 1:
         results = meshgrid(g, [tensors[1], tensors[0], *tensors[2:]])
+        for result in results:
+            result.shape = tuple(t.shape[0] for t in (tensors[1], tensors[0], *tensors[2:]))
         results = [g.transpose(r, 0, 1) for r in results]
         return [results[1], results[0], *results[2:]]
     sizes = [g.size(t, 0) if t.rank else 1 for t in tensors]

@@ -68,6 +68,86 @@ def median(g, self, dim=None, keepdim=False):
     return kthvalue(g, self, (size + 1) // 2, dim, keepdim)
 
 
+@op("nanmedian")
+def nanmedian(g, self, dim=None, keepdim=False):
+    if dim is None:
+        return nanmedian(g, g.reshape(self, [-1]), 0)[0]
+    if not self.is_floating():
+        return median(g, self, dim, keepdim)
+    return _nanmedian(g, self, dim, keepdim)
+
+
+@lifted
+def _nanmedian(g, self, dim, keepdim):
+    values, at, count = _without_nan(g, self, dim)
+    place = g.Max(g.Div(count - 1, 2), 0)
+    pick = lambda v: _picked(g, v, place, dim)
+    none = g.Equal(count, 0)
+    results = g.where(none, np.nan, pick(values)), g.where(none, 0, pick(at))
+    return results if keepdim else tuple(g.squeeze(r, dim) for r in results)
+
+
+def _without_nan(g, self, dim):
+    """Sorted, with NaN as infinity at the end; where the elements were; and how many are not NaN."""
+    size = self.shape[dim]
+    if not isinstance(size, int):
+        raise NotImplementedError("onnx.export: medians of a dimension that varies have no translation to ONNX")
+    nan = g.IsNaN(self)
+    values, at = ordered(g, g.where(nan, np.inf, self), size, dim, False)
+    return values, at, summed(g, g.cast(g.Not(nan), "int64"), dim, True)
+
+
+def _picked(g, values, place, dim):
+    result = g.GatherElements(values, place, axis=dim)
+    result.shape = place.shape
+    return result
+
+
+@op("nanquantile")
+def nanquantile(g, self, q, dim=None, keepdim=False, interpolation="linear"):
+    rank = self.rank
+    self, dim, whole = (g.reshape(self, [-1]), 0, True) if dim is None or not rank else (self, dim % rank, False)
+    values, _, count = _without_nan(g, self, dim)
+    last = g.Max(g.cast(count, self.dtype) - 1.0, 0.0)
+    many = isinstance(q, Value) and q.rank == 1
+    parts = [g.take(q, i, 0) for i in range(q.shape[0])] if many else [q]
+    made = []
+    for part in parts:
+        place = last * g.tensor(part, self.dtype)
+        low, high = g.Floor(place), g.Ceil(place)
+        at = lambda p: _picked(g, values, g.cast(p, "int64"), dim)
+        made.append(_between(g, at, place, low, high, place - low, interpolation))
+    made = [g.where(g.Equal(count, 0), np.nan, m) for m in made]
+    shape = [1] * rank if whole else None
+    made = [(g.reshape(m, shape) if shape is not None else m) if keepdim else g.squeeze(m, dim) for m in made]
+    return g.concat([g.unsqueeze(m, 0) for m in made], 0) if many else made[0]
+
+
+def _between(g, at, place, low, high, weight, interpolation):
+    below, above = at(low), at(high)
+    return {
+        "linear": lambda: below + (above - below) * weight, "lower": lambda: below, "higher": lambda: above,
+        "nearest": lambda: at(g.Round(place)), "midpoint": lambda: (below + above) * 0.5,
+    }[interpolation]()  # fmt: skip
+
+
+@op("mode")
+@lifted
+def mode(g, self, dim=-1, keepdim=False):
+    """The smallest of the values that occur most often, and where it occurs last."""
+    dim = dim % self.rank
+    moved = g.transpose(g.cast(self, "int32") if self.dtype == "bool" else self, dim, -1)
+    equal = g.Equal(g.unsqueeze(moved, moved.rank), g.unsqueeze(moved, moved.rank - 1))
+    counts = summed(g, g.cast(equal, "int64"), -1)
+    most = g.Equal(counts, g.reduce("Max", counts, -1, True))
+    highest = g.reduce("Max", moved, -1, True)
+    value = g.reduce("Min", g.Where(most, moved, highest), -1, True)
+    at = g.ArgMax(g.cast(g.And(most, g.Equal(moved, value)), "int32"), axis=-1, keepdims=1, select_last_index=1)
+    at.shape = value.shape
+    results = [g.transpose(v, dim, -1) for v in (g.cast(value, self.dtype), at)]
+    return tuple(results) if keepdim else tuple(g.squeeze(v, dim) for v in results)
+
+
 @op("quantile")
 def quantile(g, self, q, dim=None, keepdim=False, interpolation="linear"):
     self, dim, whole = (g.reshape(self, [-1]), 0, self.rank) if dim is None or not self.rank else (self, dim % self.rank, 0)
@@ -80,11 +160,7 @@ def quantile(g, self, q, dim=None, keepdim=False, interpolation="linear"):
     low, high = g.Floor(place), g.Ceil(place)
     at = lambda index: g.take(values, g.cast(index, "int64"), dim)
     weight = g.reshape(place - low, [-1 if d == dim else 1 for d in range(self.rank)])
-    below, above = at(low), at(high)
-    chosen = {
-        "linear": lambda: below + (above - below) * weight, "lower": lambda: below, "higher": lambda: above,
-        "nearest": lambda: at(g.Round(place)), "midpoint": lambda: (below + above) * 0.5,
-    }[interpolation]()  # fmt: skip
+    chosen = _between(g, at, place, low, high, weight, interpolation)
     if many:
         chosen = g.permute(chosen, [dim, *(d for d in range(self.rank) if d != dim)])
         dims = range(1, 1 + whole) if whole else [dim + 1]
@@ -167,7 +243,7 @@ def logcumsumexp(g, self, dim):
 
 @op("diff")
 def diff(g, self, n=1, dim=-1, prepend=None, append=None):
-    self = g.concat([v for v in (prepend, self, append) if v is not None], dim)
+    self = g.concat([v for v in (prepend, self, append) if v is not None], dim) if n else self
     for _ in range(n):
         high, low = g.cut(self, dim, 1, 2**63 - 1), g.cut(self, dim, 0, -1)
         self = g.Xor(high, low) if self.dtype == "bool" else high - low
@@ -217,28 +293,3 @@ def _trapezoids(g, y, x, dim, dx):
     x = g.reshape(x, [-1] + [1] * (y.rank - 1 - dim % y.rank)) if x.rank == 1 and y.rank > 1 else x
     dim = dim % y.rank - y.rank
     return middle * (g.cut(x, dim, 1, 2**63 - 1) - g.cut(x, dim, 0, -1)) * 0.5
-
-
-@op("_unique2 _unique")
-def unique(g, self, sorted=True, return_inverse=False, return_counts=False):
-    values, _, inverse, counts = g.Unique(g.reshape(self, [-1]), outputs=4, sorted=1)
-    values.shape = inverse.shape = counts.shape = (None,)
-    inverse.dtype = counts.dtype = "int64"
-    inverse = g.reshape(inverse, g.shape_of(self))
-    return values, inverse, counts
-
-
-@op("unique_consecutive")
-def unique_consecutive(g, self, return_inverse=False, return_counts=False, dim=None):
-    if dim is not None and self.rank > 1:
-        raise NotImplementedError("onnx.export: unique_consecutive along a dimension has no translation to ONNX")
-    line = g.reshape(self, [-1])
-    new = g.Not(g.Equal(g.cut(line, 0, 1, 2**63 - 1), g.cut(line, 0, 0, -1)))
-    new = g.concat([g.constant([True]), new], 0)
-    starts = g.Compress(g.Range(0, g.scalar(g.Size(line)), 1), new, axis=0)
-    inverse = g.CumSum(g.cast(new, "int64"), g.constant(0)) - 1
-    starts.shape = (None,)
-    ends = g.concat([g.cut(starts, 0, 1, 2**63 - 1), g.reshape(g.Size(line), [1])], 0)
-    values = g.Compress(line, new, axis=0)
-    values.shape = (None,)
-    return values, g.reshape(inverse, g.shape_of(self)), ends - starts

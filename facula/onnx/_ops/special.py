@@ -2,8 +2,9 @@
 
 import math
 
+from .._graph import Value
 from ._table import op
-from .elementwise import floating
+from .elementwise import floating, pair
 
 #: Lanczos' coefficients for g = 7, n = 9 (Godfrey)
 _LANCZOS = (
@@ -20,7 +21,22 @@ def _polynomial(x, coefficients):
     return result
 
 
+def in_double(function):
+    """Computes in float64, where sums of large numbers that nearly cancel keep enough digits."""
+
+    def translate(g, *args, **kwargs):
+        dtype = g.dtype if g.dtype in ("float32", "float64", "float16", "bfloat16") else "float32"
+        wide = [g.cast(a, "float64") if isinstance(a, Value) else a for a in args]
+        g.dtype = "float64"
+        result = function(g, *wide, **kwargs)
+        g.dtype = dtype
+        return g.cast(result, dtype)
+
+    return translate
+
+
 @op("lgamma special_gammaln")
+@in_double
 def lgamma(g, self):
     x = floating(g, self)
     small = g.Less(x, 0.5)
@@ -44,6 +60,7 @@ def mvlgamma(g, self, p):
 
 
 @op("digamma special_digamma special_psi")
+@in_double
 def digamma(g, self):
     x = floating(g, self)
     small = g.Less(x, 0.0)
@@ -59,7 +76,126 @@ def digamma(g, self):
     mirrored = value - math.pi * g.Cos(fraction) / g.Sin(fraction)
     result = g.Where(small, mirrored, value)
     whole = g.And(small, g.Equal(x, g.Floor(x)))
-    return g.where(whole, math.nan, g.where(g.Equal(x, 0.0), -math.inf, result))
+    result = g.where(g.Equal(x, math.inf), math.inf, result)
+    pole = g.Equal(x, 0.0)
+    return g.where(whole, math.nan, g.Where(pole, -g.Reciprocal(g.where(pole, x, 1.0)), result))
+
+
+def _zeta(g, s, x, terms=12):
+    """Hurwitz' zeta by Euler and Maclaurin: `terms` terms, then the integral and corrections."""
+    total = 0.0
+    for k in range(terms):
+        total = g.Pow(x + float(k), -s) + total
+    y = x + float(terms)
+    power = g.Pow(y, -s)
+    total = total + power * (y / (s - 1.0) + 0.5)
+    factor, inverse = s * power / y, 1.0 / (y * y)
+    for j, bernoulli in enumerate((1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160), 1):
+        total = total + factor * bernoulli
+        factor = factor * inverse * (s + (2 * j - 1.0)) * (s + 2.0 * j)
+    return total
+
+
+@op("special_zeta")
+@in_double
+def zeta(g, self, other):
+    s, x = pair(g, self, other, "float64")
+    good = g.And(g.Greater(s, 1.0), g.Greater(x, 0.0))
+    result = _zeta(g, g.where(good, s, 2.0), g.where(good, x, 1.0))
+    whole = lambda v: g.Equal(v, g.Floor(v))
+    pole = g.Or(g.Equal(s, 1.0), g.And(g.And(g.Greater(s, 1.0), g.LessOrEqual(x, 0.0)), whole(x)))
+    below = g.And(g.And(g.Greater(s, 1.0), g.Less(x, 0.0)), whole(s))
+    result = g.Where(good, result, g.where(below, _zeta(g, s, x, 32), math.nan))
+    return g.where(pole, math.inf, result)
+
+
+@op("polygamma special_polygamma")
+def polygamma(g, n, self):
+    return digamma(g, self) if n == 0 else _polygamma(g, n, self)
+
+
+@in_double
+def _polygamma(g, n, self):
+    """Numbers below 0.5 are moved above, one term for each step, as long as they are above -20; n = 1 is reflected."""
+    x, s = floating(g, self), g.constant(float(n + 1), "float64")
+    scale = float(math.factorial(n)) * (1 if n % 2 else -1)
+    if n == 1:
+        small = g.Less(x, 0.5)
+        value = _zeta(g, s, g.Where(small, 1.0 - x, x))
+        sine = g.Sin((x - g.Floor(x)) * math.pi)
+        return g.Where(small, (math.pi**2) / (sine * sine) - value, value)
+    result = _zeta(g, s, x, 32) * scale
+    return g.where(g.And(g.LessOrEqual(x, 0.0), g.Equal(x, g.Floor(x))), math.inf * (1 if n % 2 else -1), result)
+
+
+_STEPS = 300
+
+
+def _lower_part(g, a, x):
+    """The series of the lower incomplete gamma function, for x below a + 1."""
+
+    def step(g, i, term, total):
+        term = term * x / (a + g.cast(i, "float64") + 1.0)
+        return term, total + term
+
+    first = g.Where(g.Equal(x, x), 1.0 / a, x)
+    return g.loop(_STEPS, [first, first], step)[1]
+
+
+def _upper_part(g, a, x):
+    """The continued fraction of the upper one, for larger x (Lentz' method)."""
+    tiny = 1e-300
+    b = x + 1.0 - a
+    d = 1.0 / b
+
+    def step(g, i, b, c, d, made):
+        k = g.cast(i, "float64") + 1.0
+        factor = -k * (k - a)
+        b = b + 2.0
+        d = factor * d + b
+        d = 1.0 / g.where(g.Less(g.Abs(d), tiny), tiny, d)
+        c = b + factor / c
+        c = g.where(g.Less(g.Abs(c), tiny), tiny, c)
+        return b, c, d, made * c * d
+
+    c = g.where(g.Equal(b, b), 1 / tiny, b)
+    return g.loop(_STEPS, [b, c, d, d], step)[3]
+
+
+def _incomplete(g, a, x, upper):
+    """The regularised incomplete gamma functions."""
+    a, x = pair(g, a, x, "float64")
+    shape, like = g.Shape(a + x), (a + x).shape
+    a, x = (g.Expand(v, shape) for v in (a, x))
+    a.shape = x.shape = like
+    below = g.Less(x, a + 1.0)
+    good = g.And(g.And(g.Greater(x, 0.0), g.Greater(a, 0.0)), g.And(g.Less(x, math.inf), g.Less(a, math.inf)))
+    one = lambda v: g.where(good, v, 1.0)
+    start, end = g.Where(below, one(x), one(a)), g.where(g.Or(below, g.Not(good)), one(a) + 2.0, x)
+    factor = g.Exp(one(a) * g.Log(one(x)) - one(x) - lgamma(g, one(a)))
+    g.dtype = "float64"
+    low = factor * _lower_part(g, one(a), start)
+    high = factor * _upper_part(g, one(a), end)
+    result = g.Where(below, 1.0 - low, high) if upper else g.Where(below, low, 1.0 - high)
+    bad = g.Or(g.Or(g.Less(x, 0.0), g.Less(a, 0.0)), g.Or(g.IsNaN(x), g.IsNaN(a)))
+    empty = g.Equal(x, 0.0)
+    ends = 1.0 - g.cast(empty, "float64")  # the lower one: nothing, or all
+    ends = g.where(g.And(g.Equal(a, math.inf), g.Less(x, math.inf)), 0.0, ends)
+    unclear = g.Or(g.And(empty, g.Equal(a, 0.0)), g.And(g.Equal(a, math.inf), g.Equal(x, math.inf)))
+    ends = g.where(g.Or(bad, unclear), math.nan, ends)
+    return g.Where(good, result, 1.0 - ends if upper else ends)
+
+
+@op("igamma special_gammainc")
+@in_double
+def igamma(g, self, other):
+    return _incomplete(g, self, other, False)
+
+
+@op("igammac special_gammaincc")
+@in_double
+def igammac(g, self, other):
+    return _incomplete(g, self, other, True)
 
 
 #: Giles, "Approximating the erfinv function" (2010), single precision: near the middle, and at the ends
@@ -101,6 +237,29 @@ def i0(g, self):
     return g.Where(
         g.Less(x, 3.75), _polynomial(t * t, _I0_SMALL), g.Exp(large) / g.Sqrt(large) * _polynomial(3.75 / large, _I0_LARGE)
     )
+
+
+@op("special_i0e")
+def i0e(g, self):
+    x = g.Abs(floating(g, self))
+    t, large = g.Min(x, 3.75) / 3.75, g.Max(x, 3.75)
+    small = _polynomial(t * t, _I0_SMALL) * g.Exp(-g.Min(x, 3.75))
+    return g.Where(g.Less(x, 3.75), small, _polynomial(3.75 / large, _I0_LARGE) / g.Sqrt(large))
+
+
+@op("special_log_ndtr")
+@in_double
+def log_ndtr(g, self):
+    """Far below, by the asymptotic series of the function's tail."""
+    x = floating(g, self)
+    far = g.Less(x, -5.0)
+    safe = g.where(far, x, -5.0)
+    inverse = 1.0 / (safe * safe)
+    series = _polynomial(inverse, (10395.0, -945.0, 105.0, -15.0, 3.0, -1.0, 1.0))
+    tail = safe * safe * -0.5 - g.Log(-safe) - 0.5 * math.log(2 * math.pi) + g.Log(series)
+    near = g.where(far, 0.0, x)
+    half = _incomplete(g, g.constant(0.5, "float64"), near * near * 0.5, True) * 0.5
+    return g.Where(far, tail, g.Log(g.Where(g.Less(x, 0.0), half, 1.0 - half)))
 
 
 @op("angle")

@@ -199,20 +199,27 @@ def repeat_interleave_tensor(g, self, repeats=None, dim=None, output_size=None):
     return g.take(self, which, dim)
 
 
-_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
 @op("pad")
 def padded(g, self, pad, mode="constant", value=None):
-    if mode == "circular" and g.opset < 19:
+    if mode == "circular":
         return _circular(g, self, pad)
     dims = len(pad) // 2
+    if mode != "constant" and any(isinstance(p, int) and p < 0 for p in pad):
+        for i in range(dims):  # cut first: runtimes refuse windows that end up in what is padded
+            before, after = (min(p, 0) for p in pad[2 * i : 2 * i + 2])
+            self = g.cut(self, self.rank - 1 - i, -before, after or 2**63 - 1)
+        pad = [max(p, 0) for p in pad]
     before = [0] * (self.rank - dims) + [pad[2 * i] for i in reversed(range(dims))]
     after = [0] * (self.rank - dims) + [pad[2 * i + 1] for i in reversed(range(dims))]
     fill = g.tensor(0 if value is None else value, self.dtype) if mode == "constant" else None
     boolean = self.dtype == "bool"
     if boolean:
         self, fill = g.cast(self, "int32"), g.cast(fill, "int32") if fill is not None else None
+    if not any(isinstance(p, Value) or p for p in pad):
+        return g.Identity(self)
     result = g.Pad(self, g.sizes([*before, *after]), fill, mode=_MODES[mode])
     result.shape = g.shape
     return g.cast(result, "bool") if boolean else result

@@ -1,0 +1,283 @@
+"""Exports calls of ops to ONNX one by one and compares what onnxruntime computes with what Facula computes.
+
+    python benchmarks/onnx_ops.py --calls FOLDER [--opsets 18 21] [--only softmax] [--json benchmarks/results/onnx_ops.json]
+
+FOLDER holds a file `<op>.npz` for every op, with two byte arrays: `calls`, the JSON of the op's recorded calls, and `data`,
+the elements of their tensors (PyTorch's own test inputs, in the form in which they were recorded to compare the libraries). Of
+every op that is a function of the top level, a method of Tensor or a function of nn.functional some calls are taken, of
+float32 where there are such. A call's tensors are the inputs of the model, everything else is part of it. An op agrees if
+onnx.checker (with full_check) accepts all of its models and onnxruntime gives the dtypes, shapes and values of Facula for all
+of them; of ops that draw random numbers, and of those that leave memory as it is, dtypes and shapes.
+
+Needs onnx and onnxruntime. Runs of one opset are a process, which is begun anew after a call that ends it.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
+DTYPES = ("float32", "int64", "bool", "complex64")
+#: what these give is not determined by what they are given
+UNDETERMINED = """bernoulli cauchy empty empty_like empty_permuted empty_strided exponential geometric log_normal multinomial
+    new_empty new_empty_strided normal normal-in_place normal-number_mean rand_like randint randint_like randn randn_like
+    uniform nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
+    nn.functional.feature_alpha_dropout-with_train nn.functional.rrelu resize_ resize_as_
+    nn.functional.multi_head_attention_forward""".split()
+
+
+def counted(name):
+    """Whether an op is of the top level, of Tensor or of nn.functional."""
+    return "." not in name or name.startswith("nn.functional.")
+
+
+def _complex(sample):
+    return any(t["dtype"].startswith("complex") for t in sample["tensors"])
+
+
+class Calls:
+    """The recorded calls of one op, built from Facula's tensors."""
+
+    def __init__(self, facula, path):
+        file = np.load(path)
+        self.facula, self.data = facula, file["data"].tobytes()
+        self.record = json.loads(file["calls"].tobytes().decode())
+
+    def chosen(self, most):
+        """Calls of one dtype, float32 if there are such, spread over those that there are."""
+        good = [s for s in self.record["samples"] if not s.get("raises")]
+        for dtype in DTYPES:
+            found = [s for s in good if s["dtype"] == dtype and (dtype == "complex64" or not _complex(s))]
+            if found:
+                return [found[i] for i in sorted({round(i * (len(found) - 1) / max(most - 1, 1)) for i in range(most)})]
+        return []
+
+    def arguments(self, sample):
+        tensors = [self._tensor(spec) for spec in sample["tensors"]]
+        args = [self._value(a, tensors) for a in sample["args"]]
+        return args, {name: self._value(a, tensors) for name, a in sample["kwargs"].items()}, tensors
+
+    def function(self, call, kind):
+        home = self.facula
+        if kind == "function":
+            try:
+                for part in call.split("."):
+                    home = getattr(home, part)
+                return home
+            except AttributeError:
+                pass
+        if kind == "property":
+            return lambda tensor: getattr(tensor, call)
+        return lambda tensor, *args, **kwargs: getattr(tensor, call)(*args, **kwargs)
+
+    def _tensor(self, spec):
+        wide = {"bfloat16": "uint16", "complex32": "complex64"}.get(spec["dtype"], spec["dtype"])
+        shape = spec["shape"]
+        stride = spec.get("stride") or [int(np.prod(shape[d + 1 :])) for d in range(len(shape))]
+        reach = 0 if 0 in shape else 1 + sum((n - 1) * step for n, step in zip(shape, stride))
+        flat = np.frombuffer(self.data, np.dtype(wide), reach, spec["at"]).copy()
+        if spec["dtype"] == "bfloat16":
+            flat = (flat.astype("u4") << 16).view("f4")
+        array = np.lib.stride_tricks.as_strided(flat, shape, [s * flat.itemsize for s in stride])
+        tensor = self.facula.from_numpy(array)
+        return tensor if wide == spec["dtype"] else tensor.to(getattr(self.facula, spec["dtype"]))
+
+    def _value(self, node, tensors):
+        if isinstance(node, list):
+            return [self._value(item, tensors) for item in node]
+        if not isinstance(node, dict):
+            return node
+        tag, value = next(iter(node.items()))
+        if tag == "t":
+            return tensors[value]
+        if tag == "tuple":
+            return tuple(self._value(item, tensors) for item in value)
+        if tag == "dict":
+            return {key: self._value(item, tensors) for key, item in value.items()}
+        if tag == "slice":
+            return slice(*(self._value(item, tensors) for item in value))
+        if tag == "ellipsis":
+            return Ellipsis
+        if tag == "complex":
+            return complex(*value)
+        if tag == "object":
+            found = self.facula
+            for part in value.split("."):
+                found = getattr(found, part)
+            return found(**{key: self._value(item, tensors) for key, item in node["fields"].items()})
+        return getattr(self.facula, value)
+
+
+def model_of(facula, function, args, kwargs, tensors):
+    """The call as a module that takes its tensors."""
+    from facula.utils import _pytree as pytree
+
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    places = [next((k for k, t in enumerate(tensors) if t is leaf), None) for leaf in leaves]
+
+    class Call(facula.nn.Module):
+        def forward(self, *given):
+            args, kwargs = pytree.tree_unflatten([leaf if k is None else given[k] for leaf, k in zip(leaves, places)], spec)
+            return function(*args, **kwargs)
+
+    return Call().eval()
+
+
+def compared(facula, module, tensors, opset, values):
+    """The largest difference, over the bound; raises where the model is refused or something else differs."""
+    import onnx
+    import onnxruntime
+
+    from facula.utils import _pytree as pytree
+
+    fresh = lambda: [t.detach().clone() for t in tensors]
+    with facula.no_grad():
+        wanted = pytree.tree_leaves(module(*fresh()))
+        program = facula.onnx.export(module, tuple(fresh()), opset_version=opset)
+    data = program.serialize()
+    onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = [i.name for i in session.get_inputs()]
+    given = [t.resolve_conj().numpy() for t in fresh()]
+    if len(names) != len(given):
+        raise AssertionError(f"{len(given)} tensors and {len(names)} inputs")
+    found = session.run(None, dict(zip(names, given)))
+    wanted = [w for w in wanted if w is not None]
+    if len(found) != len(wanted):
+        raise AssertionError(f"{len(wanted)} results and {len(found)} outputs")
+    worst = 0.0
+    for want, got in zip(wanted, found):
+        want = want.detach().resolve_conj().numpy() if isinstance(want, facula.Tensor) else np.asarray(want)
+        if want.shape != got.shape or (want.dtype != got.dtype and isinstance(want, np.ndarray)):
+            raise AssertionError(f"{want.dtype}{list(want.shape)}, got {got.dtype}{list(got.shape)}")
+        if values:
+            worst = max(worst, difference(want, got))
+    return worst
+
+
+def difference(want, got):
+    """The largest difference as a multiple of what is allowed; infinite where one is NaN and the other is not."""
+    if not want.size:
+        return 0.0
+    if want.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(want, got) else float("inf")
+    with np.errstate(all="ignore"):
+        a, b = want.astype("c16"), got.astype("c16")
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        over = np.abs(a - b) / (ABSOLUTE + RELATIVE * np.abs(a))
+    over = np.where(same, 0.0, np.where(np.isfinite(over), over, np.inf))
+    return float(over.max())
+
+
+def serve(folder, opset, most):
+    """Answers a line for every name of an op that it is given."""
+    warnings.simplefilter("ignore")
+    import onnxruntime
+
+    import facula
+
+    onnxruntime.set_default_logger_severity(4)
+    answers, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        calls = Calls(facula, Path(folder) / f"{line.strip()}.npz")
+        print(json.dumps(of_op(facula, calls, opset, most)), file=answers, flush=True)
+
+
+def of_op(facula, calls, opset, most):
+    record = calls.record
+    values = record["op"] not in UNDETERMINED
+    results, worst, why = [], 0.0, None
+    for sample in calls.chosen(most):
+        facula.manual_seed(0)
+        try:
+            args, kwargs, tensors = calls.arguments(sample)
+            function = calls.function(sample.get("call", record["call"]), sample.get("kind", record["kind"]))
+            over = compared(facula, model_of(facula, function, args, kwargs, tensors), tensors, opset, values)
+            results.append("agrees" if over <= 1 else "differs")
+            worst = max(worst, over)
+            if over > 1:
+                why = why or f"{over:.3g} times the bound ({describe(sample)})"
+        except AssertionError as error:
+            results.append("differs")
+            why = why or f"{error} ({describe(sample)})"
+        except Exception as error:
+            results.append("raises")
+            why = why or f"{type(error).__name__}: {' '.join(str(error).split())[:240]} ({describe(sample)})"
+    if not results:
+        return None
+    word = next((w for w in ("raises", "differs") if w in results), "agrees")
+    return {"result": word, "calls": len(results), "agree": results.count("agrees"), "worst": round(worst, 4), "why": why}
+
+
+def describe(sample):
+    text = json.dumps([sample["args"], sample["kwargs"]])
+    return f"{[t['shape'] for t in sample['tensors']]} {text}"[:200]
+
+
+class Server:
+    """The process of one opset; another one after it died."""
+
+    def __init__(self, options, opset):
+        self.command = [sys.executable, "-W", "ignore", __file__, "--calls", options.calls, "--most", str(options.most)]
+        self.command += ["--serve", str(opset)]
+        self.process, self.trace = None, options.trace
+
+    def ask(self, name):
+        if self.process is None or self.process.poll() is not None:
+            quiet = None if self.trace else subprocess.DEVNULL
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=quiet, text=True
+            )
+        self.process.stdin.write(name + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if line:
+            return json.loads(line)
+        return {"result": "raises", "calls": 0, "agree": 0, "worst": 0.0, "why": "the process died"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--calls", required=True, help="the folder of recorded calls")
+    parser.add_argument("--opsets", type=int, nargs="*", default=[18, 21])
+    parser.add_argument("--only", nargs="*", help="names of ops")
+    parser.add_argument("--most", type=int, default=6, help="calls of each op")
+    parser.add_argument("--json", help="a file for the results")
+    parser.add_argument("--trace", action="store_true", help="show what the processes print")
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        return serve(options.calls, options.serve, options.most)
+    names = options.only or sorted(p.stem for p in Path(options.calls).glob("*.npz") if counted(p.stem))
+    table = {}
+    for opset in options.opsets:
+        server = Server(options, opset)
+        for name in names:
+            found = server.ask(name)
+            if found is not None:
+                table.setdefault(name, {})[str(opset)] = found
+                if found["result"] != "agrees":
+                    print(f"{opset} {name:40} {found['result']} {found['agree']}/{found['calls']}: {found['why']}", flush=True)
+    totals = {str(o): summary(table, str(o)) for o in options.opsets}
+    for opset, total in totals.items():
+        print(f"opset {opset}: {total}")
+    if options.json:
+        rule = f"|difference| <= {ABSOLUTE} + {RELATIVE} * |value|"
+        Path(options.json).write_text(json.dumps({"rule": rule, "totals": totals, "ops": table}, indent=0) + "\n")
+
+
+def summary(table, opset):
+    found = [row[opset] for row in table.values() if opset in row]
+    words = {w: sum(f["result"] == w for f in found) for w in ("agrees", "differs", "raises")}
+    return {"ops": len(found), **words, "some of the calls agree": sum(0 < f["agree"] < f["calls"] for f in found)}
+
+
+if __name__ == "__main__":
+    main()
