@@ -95,6 +95,15 @@ def const_data_ptr(self):
     return self.data_ptr()
 
 
+def to_padded_tensor(self, padding, output_size=None):
+    """The sequences of a nested tensor as one tensor: `facula.nested.to_padded_tensor`."""
+    if _C._has_torch_function_variadic(self):
+        from .overrides import handle_torch_function
+
+        return handle_torch_function(Tensor.to_padded_tensor, (self,), self, padding, output_size)
+    raise NotImplementedError(f"to_padded_tensor: only a nested tensor has sequences, got shape {list(self.shape)}")
+
+
 def _grad_dtype(self):
     """The dtype of gradients, which is the tensor's own."""
     return self.dtype
@@ -135,7 +144,7 @@ _NOT_HERE = """
     ccol_indices coalesce col_indices crow_indices eig index indices int_repr ipu is_coalesced lstsq mtia q_per_channel_axis
     q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme reinforce resize_as_sparse_
     row_indices slice_inverse smm solve sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm symeig to_mkldnn
-    to_padded_tensor to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values xpu
+    to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values xpu
     """
 
 _C._install_methods(
@@ -144,7 +153,7 @@ _C._install_methods(
             f.__name__: f
             for f in (
                 is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_device, to_dense, dequantize, sparse_dim,
-                dense_dim, const_data_ptr, record_stream,
+                dense_dim, const_data_ptr, record_stream, to_padded_tensor,
             )
         },
         "grad_dtype": property(_grad_dtype),

@@ -143,6 +143,8 @@ def _rebuild_from_type_v2(function, new_type, args, state):
     tensor = function(*args)
     if not issubclass(new_type, facula.Tensor):
         raise RuntimeError(f"load: {new_type.__qualname__} is not a tensor class")
+    if tensor.is_nested:  # what is in its state is in its arguments, too
+        return tensor
     if type(tensor) is not new_type:
         tensor = tensor.as_subclass(new_type)
     return set_attributes(tensor, state)
@@ -185,6 +187,8 @@ def reduce_tensor(tensor, needs_untyped=None):
     """
     if isinstance(tensor, facula.nn.Parameter):
         return reduce_parameter(tensor)
+    if tensor.is_nested:
+        return tensor.__reduce_ex__(2)
     function, args = _reduce_plain(tensor, needs_untyped or _has_no_storage_class)
     state = _get_obj_state(tensor)
     if type(tensor) is facula.Tensor and not state:
@@ -228,6 +232,13 @@ def _reduce_sparse(tensor):
     else:
         raise NotImplementedError(f"save: tensors of layout {tensor.layout} cannot be saved")
     return _rebuild_sparse_tensor, (tensor.layout, data)
+
+
+def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
+    """A nested tensor of layout strided: the memory of its parts, and where each lies."""
+    from .nested._strided import strided_from_places
+
+    return strided_from_places(buffer, sizes, strides, storage_offsets)
 
 
 class KeyErrorMessage(str):

@@ -24,6 +24,7 @@ _REBUILD = (
     "_rebuild_parameter_with_state",
     "_rebuild_meta_tensor_no_storage",
     "_rebuild_sparse_tensor",
+    "_rebuild_nested_tensor",
     "_rebuild_device_tensor_from_numpy",
     "_rebuild_device_tensor_from_cpu_tensor",
 )
@@ -287,6 +288,12 @@ class Scope:
         return self._found[key]
 
     def _look_up(self, module, name):
+        if module == "torch.nested._internal.nested_tensor" and name in ("NestedTensor", "_rebuild_njt"):
+            from facula.nested._internal import nested_tensor
+
+            self._made.add(nested_tensor.NestedTensor)
+            found = getattr(nested_tensor, name)
+            return found if name == "NestedTensor" else self._callable(found, found)
         value = _Tables.values.get((module, name))
         if value is None and name in inert.VALUES.get(module, ()):
             value = _inert_value(module, name)

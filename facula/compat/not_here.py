@@ -10,7 +10,6 @@ names either works or is listed here, and that what is listed here does not work
 REASONS = {
     "quantised": ("quantised tensors are not supported", "half precision (autocast)"),
     "sparse": ("sparse tensors are not supported", "dense tensors"),
-    "nested": ("nested tensors are not supported", "padded tensors with a mask"),
     "script": ("TorchScript programs are neither compiled nor run", "the Python program itself"),
     "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
     "onnx": ("this part of PyTorch's exporters is not here", "onnx.export, and its custom_translation_table"),
@@ -248,10 +247,6 @@ NAMES = {
             SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS
             to_sparse_semi_structured
             """,
-    },
-    "nested": {
-        "torch.Tensor": "to_padded_tensor",
-        "torch.nested": "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged to_padded_tensor",
     },
     "script": {
         "torch": """

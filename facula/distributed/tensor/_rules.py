@@ -12,6 +12,7 @@ import collections
 
 import facula
 from facula import _C
+from facula._pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
 
 from . import _registered
 from ._dtensor import DTensor
@@ -26,31 +27,8 @@ fallbacks: collections.Counter = collections.Counter()
 #: Whether a Tensor that meets a DTensor counts as whole in every process.
 mixes = False
 
-# What only looks at the object, or works on its memory.
-_RAW = frozenset(
-    """
-    requires_grad_ register_hook register_post_accumulate_grad_hook retain_grad is_floating_point is_complex is_signed dim
-    ndimension data_ptr untyped_storage storage element_size get_device type is_contiguous is_pinned is_shared _is_view
-    is_inference __hash__ is_same_size is_nonzero is_set_to has_names share_memory_ is_tensor is_storage numel
-    """.split()
-)
-
 # The result lies as the one tensor does, also where it is still to be summed.
 _SAME = frozenset("detach contiguous positive alias".split())
-
-_POINTWISE = frozenset(
-    """
-    add sub subtract rsub mul multiply div divide true_divide floor_divide remainder fmod pow float_power neg negative abs
-    absolute exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan asin acos atan atan2 sinh cosh tanh
-    asinh acosh atanh sigmoid logit erf erfc erfinv lgamma digamma ceil floor round trunc frac sign sgn signbit clamp clip
-    clamp_min clamp_max relu relu6 gelu silu mish selu celu elu leaky_relu hardtanh hardswish hardsigmoid softplus softsign
-    logsigmoid threshold tanhshrink hardshrink softshrink where maximum minimum fmax fmin lerp addcmul addcdiv hypot nextafter
-    copysign xlogy eq ne lt le gt ge greater less greater_equal less_equal not_equal logical_and logical_or logical_not
-    logical_xor bitwise_and bitwise_or bitwise_not bitwise_xor isnan isinf isfinite isposinf isneginf isclose nan_to_num
-    masked_fill to float double half bfloat16 int long short bool char byte type_as zeros_like ones_like empty_like full_like
-    zero fill invert and or xor floordiv truediv mod copy data cpu cuda real imag conj angle clone deg2rad rad2deg
-    """.split()
-)
 
 # What of the inputs may still be to be summed (or be the greatest so far), by the number of DTensors.
 _MOVING = "to float double half bfloat16 data empty_like".split()
@@ -73,25 +51,7 @@ _PASSING = {
 }
 
 _REDUCTIONS = {"sum": "sum", "mean": "avg", "amax": "max", "amin": "min", "prod": "product", "any": "sum", "all": "product"}
-_DRAWN_INPLACE = frozenset("uniform_ normal_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_ random_".split())
 _RANDOM = frozenset("dropout rand_like randn_like".split())
-
-
-def _plain(name: str) -> str:
-    """`__radd__`, `__iadd__` and `add_` are add."""
-    if name.startswith("__") and name.endswith("__"):
-        name = name[2:-2]
-        for prefix in ("r", "i"):
-            if name[1:] in _POINTWISE and name.startswith(prefix) and name not in ("round", "remainder", "rsub"):
-                return name[1:]
-        return name
-    return name[:-1] if name.endswith("_") and not name.startswith("_") else name
-
-
-def _is_inplace(name: str) -> bool:
-    if name.startswith("__"):
-        return name == "__setitem__" or name.startswith("__i") and name not in ("__index__", "__int__", "__invert__")
-    return name.endswith("_")
 
 
 def call(func, args, kwargs):
@@ -104,24 +64,24 @@ def call(func, args, kwargs):
     if name in ("__set__", "__delete__"):
         with _C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
-    if name in _DRAWN_INPLACE and isinstance(args[0], DTensor):
+    if name in DRAWN_INPLACE and isinstance(args[0], DTensor):
         return _draw_inplace(func, args, kwargs)
-    if name in _RAW:
+    if name in RAW:
         with _C.DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
     if _registered.rules and name in _registered.rules:
         result = _registered.run(name, func, args, kwargs)
         if result is not NotImplemented:
             return result
-    plain = _plain(name)
+    plain = plain_name(name)
     rule = _RULES.get(plain)
-    if rule is not None and not _is_inplace(name):
+    if rule is not None and not is_inplace(name):
         result = rule(func, args, kwargs)
         if result is not NotImplemented:
             return result
-    elif plain in _POINTWISE and "out" not in kwargs:
-        return _pointwise(func, args, kwargs, _is_inplace(name))
-    return _whole(func, args, kwargs, _is_inplace(name))
+    elif plain in POINTWISE and "out" not in kwargs:
+        return _pointwise(func, args, kwargs, is_inplace(name))
+    return _whole(func, args, kwargs, is_inplace(name))
 
 
 def _everywhere(args, kwargs):
@@ -228,7 +188,7 @@ def _pointwise(func, args, kwargs, inplace):
     values = [args[i] for i in places] + [kwargs[k] for k in keys]
     for other in [*args, *kwargs.values()]:
         if isinstance(other, facula.Tensor) and not isinstance(other, DTensor) and other.dim() > 0:
-            if _plain(name) == "copy" and other.shape == values[0].shape:
+            if plain_name(name) == "copy" and other.shape == values[0].shape:
                 return _copy_whole(args[0], other)
             raise RuntimeError(
                 f"{name}: got a Tensor of shape {list(other.shape)} and a DTensor, which do not mix: distribute_tensor(), "
@@ -255,7 +215,7 @@ def _pointwise(func, args, kwargs, inplace):
 
 def _passing(func, args, kwargs, count):
     """The sums that go through a function of `count` DTensors."""
-    name = _plain(func.__name__)
+    name = plain_name(func.__name__)
     divides = name in ("div", "divide", "true_divide", "truediv")
     if divides and (func.__name__.startswith("__r") or not isinstance(args[0], DTensor) or kwargs):
         return ()
@@ -280,7 +240,7 @@ def _pointwise_inplace(name, values, compute):
 
 def _beside(name, values, labels, out, number):
     """Placements that operands need beside one that stays, on dimension `number` of the mesh."""
-    p, plain = values[0].placements[number], _plain(name)
+    p, plain = values[0].placements[number], plain_name(name)
     if isinstance(p, Shard):
         return [Shard(names.index(out[p.dim])) if out[p.dim] in names else Replicate() for names in labels]
     if not isinstance(p, Partial):

@@ -123,6 +123,10 @@ class MultiheadAttention(Module):
         Returns:
             (output like query, weights (N, L, S) or (N, num_heads, L, S), or None).
         """
+        if query.is_nested:
+            from facula.nested._attention import multi_head
+
+            return multi_head(self, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights)
         batched = query.dim() == 3
         if self.batch_first and batched:
             # The same tensor stays the same tensor, so that self-attention still projects once.

@@ -31,7 +31,9 @@ def _generate_square_subsequent_mask(sz: int, device=None, dtype=None):
     return facula.triu(facula.full((sz, sz), float("-inf"), dtype=dtype, device=device), diagonal=1)
 
 
-def _get_seq_len(src, batch_first: bool) -> int:
+def _get_seq_len(src, batch_first: bool) -> int | None:
+    if src.is_nested:
+        return None  # sequences have several
     return src.size(1 if batch_first and src.dim() == 3 else 0)
 
 

@@ -1,0 +1,1 @@
+"""What `facula.nested` is made of."""

@@ -1,0 +1,266 @@
+"""Nested tensors of layout jagged: sequences of several lengths as one tensor.
+
+A nested tensor *is* the tensor that has the sequences' rows one behind another (as a `DTensor` is its part): its memory,
+its history and its gradient are those of that tensor, and functions are rules (`rules`) that run on it. In Python it shows the
+shape of the whole, in which a length that differs is a `NestedInt`.
+"""
+
+from __future__ import annotations
+
+import facula
+from facula import _C
+
+from .ragged import NestedInt, Ragged
+
+_base = {
+    name: next(vars(kind)[name] for kind in facula.Tensor.__mro__ if name in vars(kind)) for name in ("grad", "shape")
+}
+
+
+class OfRows(facula.Tensor):
+    """What is the memory of several sequences, and shows them as one tensor."""
+
+    def values(self):
+        """The memory of all sequences as a plain tensor, with its history."""
+        with _C.DisableTorchFunctionSubclass():
+            return self.as_subclass(facula.Tensor)
+
+    def _like(self, values):
+        """Other values of the same structure."""
+        raise NotImplementedError(f"{type(self).__name__}: a class says how its values lie")
+
+    @property
+    def _values(self):
+        return self.values().detach()
+
+    @property
+    def is_nested(self):
+        """True."""
+        return True
+
+    def numpy(self, *, force=False):
+        """Sequences of several lengths are no array."""
+        raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses, got {type(self).__name__}")
+
+    def tolist(self):
+        """Ask the sequences: `[x.tolist() for x in nested.unbind()]`."""
+        raise RuntimeError(f"tolist: .tolist() is not supported for tensor subclasses, got {type(self).__name__}")
+
+    @property
+    def grad(self):
+        """The gradient, of the same structure."""
+        with _C.DisableTorchFunctionSubclass():
+            grad = _base["grad"].__get__(self)
+        return grad if grad is None else self._as_gradient(grad)
+
+    @grad.setter
+    def grad(self, value):
+        if isinstance(value, OfRows):
+            value = value.values()
+        with _C.DisableTorchFunctionSubclass():
+            _base["grad"].__set__(self, value)
+
+    def _as_gradient(self, grad):
+        """What a gradient of the values is to the whole."""
+        return grad if isinstance(grad, OfRows) else self._like(grad)
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError(
+                "deepcopy: only tensors created explicitly by the user support the deepcopy protocol, got one with grad_fn"
+            )
+        made = self._like(self._values.clone()).requires_grad_(self.requires_grad)
+        memo[id(self)] = made
+        return made
+
+
+class NestedTensor(OfRows):
+    """Sequences of several lengths as one tensor. `facula.nested.nested_tensor` and the like make them.
+
+    Args:
+        values: the rows of all sequences.
+        offsets: where sequences begin, and where the last one ends.
+        lengths: how long they are. Default: up to the next.
+        requires_grad: whether it gathers a gradient.
+    """
+
+    _ragged: Ragged
+    _ragged_idx: int
+
+    def __new__(cls, values, offsets, *, lengths=None, requires_grad=False, **more):
+        at = more.get("_ragged_idx", 1)
+        if isinstance(values, NestedTensor) or not all(isinstance(x, facula.Tensor) for x in (values, offsets)):
+            kinds = f"{type(values).__name__} and {type(offsets).__name__}"
+            raise TypeError(f"NestedTensor: values and offsets are tensors, got {kinds}")
+        if not isinstance(at, int) or not 1 <= at <= values.dim():
+            raise IndexError(f"NestedTensor: the ragged dimension is one of 1 to {values.dim()}, got {at}")
+        made = wrap(values.detach(), Ragged.of(offsets, lengths, values.size(at - 1)), at)
+        return made.requires_grad_() if requires_grad else made
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        from .rules import call
+
+        return call(func, args, kwargs or {})
+
+    # ---- what it is made of
+
+    def _like(self, values):
+        return wrap(values, self._ragged, self._ragged_idx)
+
+    def offsets(self):
+        """Where the sequences begin in `values()`, and where the last one ends."""
+        return self._ragged.offsets
+
+    def lengths(self):
+        """How long the sequences are, where there are gaps between them; else None."""
+        return self._ragged.lengths
+
+    _offsets = property(offsets)
+    _lengths = property(lengths)
+
+    def _get_max_seqlen(self):
+        return self._ragged.longest
+
+    def _get_min_seqlen(self):
+        return self._ragged.shortest
+
+    _max_seqlen = _maybe_max_seqlen = property(_get_max_seqlen)
+    _min_seqlen = _maybe_min_seqlen = property(_get_min_seqlen)
+
+    # ---- what it shows
+
+    @property
+    def layout(self):
+        """jagged."""
+        return facula.jagged
+
+    @property
+    def shape(self):
+        """The shape; the length that differs is a `NestedInt`."""
+        with _C.DisableTorchFunctionSubclass():
+            inner = list(_base["shape"].__get__(self))
+        inner[self._ragged_idx - 1] = self._ragged.symbol
+        return facula.Size([self._ragged.count, *inner])
+
+    def size(self, dim=None):
+        """The shape, or its length along `dim`."""
+        if dim is None:
+            return self.shape
+        count = self.dim()
+        if not -count <= dim < count:
+            raise IndexError(
+                f"size: Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
+            )
+        return self.shape[dim]
+
+    def dim(self):
+        """Number of dimensions, the sequences' one counted."""
+        return len(self.shape)
+
+    ndimension = dim
+    ndim = property(dim)
+
+    def stride(self, dim=None):
+        """Strides; that of the sequences is a multiple of the `NestedInt`."""
+        with _C.DisableTorchFunctionSubclass():
+            inner = list(facula.Tensor.stride(self))
+        found = (self._ragged.symbol * inner[self._ragged_idx - 1], *inner)
+        return found if dim is None else found[dim]
+
+    def numel(self):
+        """Number of elements of all sequences."""
+        with _C.DisableTorchFunctionSubclass():
+            shape = list(_base["shape"].__get__(self))
+        shape[self._ragged_idx - 1] = sum(self._ragged.sizes)
+        count = 1
+        for length in shape:
+            count *= length
+        return count
+
+    nelement = numel
+
+    def is_contiguous(self, memory_format=facula.contiguous_format):
+        """Whether the elements are in order and without gaps."""
+        values = self.values()
+        return self._ragged.is_packed(values.size(self._ragged_idx - 1)) and values.is_contiguous(memory_format=memory_format)
+
+    def is_same_size(self, other):
+        """Whether both have one shape."""
+        return tuple(self.shape) == tuple(other.shape)
+
+    def __len__(self):
+        return self._ragged.count
+
+    def __iter__(self):
+        return iter(self.unbind())
+
+    def __repr__(self, *, tensor_contents=None):
+        history = ""
+        if self.grad_fn is not None:
+            history = f", grad_fn={self.grad_fn}"
+        elif self.requires_grad:
+            history = ", requires_grad=True"
+        size = "(" + ", ".join(map(str, self.shape)) + ")"
+        return f"NestedTensor(size={size}, offsets={self.offsets()}{history}, contiguous={self.is_contiguous()})"
+
+    __str__ = __repr__
+
+    # ---- copies
+
+    def __reduce_ex__(self, protocol):
+        state = {
+            "values": self._values, "offsets": self.offsets(), "lengths": self.lengths(), "_ragged_idx": self._ragged_idx,
+            "_metadata_cache": {}, "requires_grad": self.requires_grad,
+        }  # fmt: skip
+        return _rebuild_njt, (state,)
+
+
+def wrap(values, ragged, at):
+    """A nested tensor that is these values.
+
+    Args:
+        values: the rows of all sequences.
+        ragged: how they lie.
+        at: the ragged dimension, among those of the whole.
+    """
+    with _C.DisableTorchFunctionSubclass():
+        made = values.as_subclass(NestedTensor)
+    made._ragged, made._ragged_idx = ragged.on(values.device), at
+    return made
+
+
+def _rebuild_njt(state):
+    """A nested tensor from a file, of PyTorch's or of ours."""
+    if not isinstance(state, dict) or not {"values", "offsets"} <= state.keys():
+        raise RuntimeError(f"load: a nested tensor has values and offsets, got {type(state).__name__}")
+    return NestedTensor(**state)
+
+
+def jagged_from_list(tensors, offsets=None):
+    """A nested tensor of these sequences, and its offsets; gradients go back to them."""
+    shapes = [list(x.shape) for x in tensors]
+    ranks = {len(shape) for shape in shapes}
+    if 0 in ranks:
+        raise RuntimeError("nested_tensor: Cannot construct a nested tensor from a list of zero-dim tensors, got one")
+    if len(ranks) != 1:
+        raise RuntimeError(f"nested_tensor: all sequences must have one number of dimensions, got shapes {shapes}")
+    for what in ("dtype", "device"):
+        found = {getattr(x, what) for x in tensors}
+        if len(found) != 1:
+            names = sorted(map(str, found))
+            raise RuntimeError(f"nested_tensor: all tensors in list must have the same {what}, got {', '.join(names)}")
+    ragged_at = [i for i in range(ranks.pop()) if len({shape[i] for shape in shapes}) > 1] or [0]
+    if len(ragged_at) > 1:
+        raise RuntimeError(f"nested_tensor: sequences may differ in one dimension only, got shapes {shapes}")
+    at = ragged_at[0]
+    if offsets is None:
+        ends = [0]
+        for shape in shapes:
+            ends.append(ends[-1] + shape[at])
+        offsets = facula.tensor(ends, dtype=facula.int64, device=tensors[0].device)
+    values = facula.cat(tensors, at)
+    return wrap(values, Ragged.of(offsets, None, values.size(at)), at + 1), offsets
+
+
+__all__ = ["NestedInt", "NestedTensor", "jagged_from_list", "wrap"]
