@@ -128,22 +128,57 @@ def model_of(facula, function, args, kwargs, tensors):
     return Call().eval()
 
 
-def compared(facula, module, tensors, opset, values):
-    """The largest difference, over the bound; raises where the model is refused or something else differs."""
+def session_of(program):
+    """onnxruntime's session of a model that onnx.checker accepts."""
     import onnx
     import onnxruntime
 
+    data = program.serialize()
+    onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def compared(facula, module, tensors, opset, values):
+    """The largest difference, over the bound; raises where the model is refused or something else differs."""
+    with facula.no_grad():
+        program = facula.onnx.export(module, tuple(t.detach().clone() for t in tensors), opset_version=opset)
+    return run(facula, session_of(program), module, tensors, values)
+
+
+class Fixed(Exception):
+    """The program cannot be exported with sizes that vary, or does not take other ones."""
+
+
+def longer(facula, tensors, length, times):
+    return [facula.cat([t] * times) if t.dim() and t.shape[0] == length else t for t in tensors]
+
+
+def varied(facula, module, tensors, opset, values):
+    """The same of one model for three lengths of the first dimension."""
+    length = next((t.shape[0] for t in tensors if t.dim() and t.shape[0] > 1), 0)
+    if not length:
+        raise Fixed
+    shapes = tuple({0: facula.export.Dim("n")} if t.dim() and t.shape[0] == length else None for t in tensors)
+    with facula.no_grad():
+        try:
+            for times in (2, 3):
+                module(*longer(facula, [t.clone() for t in tensors], length, times))
+            exported = facula.export.export(module, tuple(t.clone() for t in tensors), dynamic_shapes=(shapes,))
+        except Exception as error:
+            raise Fixed(str(error)) from None
+        program = facula.onnx.export(exported, opset_version=opset)
+    session = session_of(program)
+    return max(run(facula, session, module, longer(facula, tensors, length, k), values) for k in (1, 2, 3))
+
+
+def run(facula, session, module, tensors, values):
     from facula.utils import _pytree as pytree
 
     fresh = lambda: [t.detach().clone() for t in tensors]
     with facula.no_grad():
         wanted = pytree.tree_leaves(module(*fresh()))
-        program = facula.onnx.export(module, tuple(fresh()), opset_version=opset)
-    data = program.serialize()
-    onnx.checker.check_model(onnx.load_model_from_string(data), full_check=True)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     names = [i.name for i in session.get_inputs()]
     given = [t.resolve_conj().numpy() for t in fresh()]
     if len(names) != len(given):
@@ -176,7 +211,7 @@ def difference(want, got):
     return float(over.max())
 
 
-def serve(folder, opset, most):
+def serve(folder, opset, most, check):
     """Answers a line for every name of an op that it is given."""
     warnings.simplefilter("ignore")
     import onnxruntime
@@ -187,10 +222,10 @@ def serve(folder, opset, most):
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         calls = Calls(facula, Path(folder) / f"{line.strip()}.npz")
-        print(json.dumps(of_op(facula, calls, opset, most)), file=answers, flush=True)
+        print(json.dumps(of_op(facula, calls, opset, most, check)), file=answers, flush=True)
 
 
-def of_op(facula, calls, opset, most):
+def of_op(facula, calls, opset, most, check):
     record = calls.record
     values = record["op"] not in UNDETERMINED
     results, worst, why = [], 0.0, None
@@ -199,11 +234,13 @@ def of_op(facula, calls, opset, most):
         try:
             args, kwargs, tensors = calls.arguments(sample)
             function = calls.function(sample.get("call", record["call"]), sample.get("kind", record["kind"]))
-            over = compared(facula, model_of(facula, function, args, kwargs, tensors), tensors, opset, values)
+            over = check(facula, model_of(facula, function, args, kwargs, tensors), tensors, opset, values)
             results.append("agrees" if over <= 1 else "differs")
             worst = max(worst, over)
             if over > 1:
                 why = why or f"{over:.3g} times the bound ({describe(sample)})"
+        except Fixed:
+            continue
         except AssertionError as error:
             results.append("differs")
             why = why or f"{error} ({describe(sample)})"
@@ -226,7 +263,7 @@ class Server:
 
     def __init__(self, options, opset):
         self.command = [sys.executable, "-W", "ignore", __file__, "--calls", options.calls, "--most", str(options.most)]
-        self.command += ["--serve", str(opset)]
+        self.command += ["--serve", str(opset), *["--vary"] * options.vary]
         self.process, self.trace = None, options.trace
 
     def ask(self, name):
@@ -249,12 +286,13 @@ def main():
     parser.add_argument("--opsets", type=int, nargs="*", default=[18, 21])
     parser.add_argument("--only", nargs="*", help="names of ops")
     parser.add_argument("--most", type=int, default=6, help="calls of each op")
+    parser.add_argument("--vary", action="store_true", help="one model for three lengths of the first dimension")
     parser.add_argument("--json", help="a file for the results")
     parser.add_argument("--trace", action="store_true", help="show what the processes print")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        return serve(options.calls, options.serve, options.most)
+        return serve(options.calls, options.serve, options.most, varied if options.vary else compared)
     names = options.only or sorted(p.stem for p in Path(options.calls).glob("*.npz") if counted(p.stem))
     table = {}
     for opset in options.opsets:

@@ -280,7 +280,7 @@ OPS = {
     "Range": lambda a, b, c: np.arange(a, b, c), "Clip": lambda x, a=None, b=None: np.clip(x, a, b), "Abs": np.abs, "Greater": np.greater,
     "TopK": _top_k, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal, "And": np.logical_and, "Or": np.logical_or,
     "Not": np.logical_not, "IsNaN": np.isnan, "Log": np.log, "Pow": lambda a, b: np.power(a, b.astype(a.dtype)), "Sign": np.sign,
-    "Floor": np.floor, "Ceil": np.ceil, "Round": np.round, "Reciprocal": lambda x: 1 / x, "Sin": np.sin, "Cos": np.cos,
+    "Floor": np.floor, "Ceil": np.ceil, "Round": np.round, "Reciprocal": lambda x: 1 / x, "Sin": np.sin, "Cos": np.cos, "Atan": np.arctan,
     "Max": lambda *xs: functools.reduce(np.maximum, xs), "Min": lambda *xs: functools.reduce(np.minimum, xs), "Mod": _mod,
     "ArgMax": _arg(np.argmax), "ArgMin": _arg(np.argmin), "ReduceMax": _reduce(np.max), "ReduceMin": _reduce(np.min),
     "ReduceProd": _reduce(np.prod), "GatherElements": lambda x, i, axis=0: np.take_along_axis(x, i, axis), "Trilu": _trilu,

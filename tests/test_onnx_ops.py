@@ -175,3 +175,44 @@ def test_random_numbers_have_the_right_distribution_in_the_file():
     draws = lambda x: (x.clone().exponential_(2.0), x.clone().cauchy_(), x.clone().log_normal_(), x.clone().geometric_(0.5))
     ops = onnx_reader.Model(facula.onnx.export(Call(draws), (numbers(4),)).serialize()).ops()
     assert ops.count("RandomUniformLike") == 3 and ops.count("RandomNormalLike") == 1
+
+
+def signal(*shape):
+    return facula.from_numpy(np.random.default_rng(7).normal(size=shape).astype("f4"))
+
+
+REAL = facula.view_as_real
+SPECTRA = {
+    "rfft": (lambda x: REAL(facula.fft.rfft(x)), signal(3, 8)),
+    "fft": (lambda x: REAL(facula.fft.fft(x, dim=0, norm="ortho")), signal(6, 3)),
+    "fft_padded": (lambda x: REAL(facula.fft.fft(x, n=12)), signal(2, 8)),
+    "ifft": (lambda x: facula.fft.ifft(facula.fft.fft(x)).real, signal(2, 5)),
+    "irfft": (lambda x: facula.fft.irfft(facula.fft.rfft(x)), signal(2, 8)),
+    "irfft_odd": (lambda x: facula.fft.irfft(facula.fft.rfft(x), n=7, norm="forward"), signal(2, 7)),
+    "hfft": (lambda x: facula.fft.hfft(facula.view_as_complex(x)), signal(2, 5, 2)),
+    "ihfft": (lambda x: REAL(facula.fft.ihfft(x)), signal(2, 6)),
+    "fft2": (lambda x: facula.fft.fft2(x).abs(), signal(2, 4, 6)),
+    "rfftn": (lambda x: REAL(facula.fft.irfftn(facula.fft.rfftn(x)) * (1 + 2j)), signal(2, 4, 6)),
+    "stft": (lambda x: facula.stft(x, 8, return_complex=False), signal(40)),
+    "stft_magnitude": (lambda x: facula.stft(x, 8, window=facula.hann_window(8), return_complex=True).abs(), signal(40)),
+    "filter": (lambda x: facula.fft.irfft(facula.fft.rfft(x) * facula.polar(facula.ones(5), facula.arange(5.0))), signal(2, 8)),
+    "arithmetic": (lambda x: REAL((facula.complex(x, x * 2).exp() / (2 - 1j)).conj().reshape(6) + 1j), signal(2, 3)),
+    "angle": (lambda x: facula.view_as_complex(x).angle(), signal(5, 2)),
+}
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+@pytest.mark.parametrize("name", SPECTRA)
+def test_complex_numbers_within(name, opset):
+    function, *args = SPECTRA[name]
+    same(*computed(function, *args, opset=opset))
+
+
+def test_complex_numbers_outside():
+    complex_ = facula.rand(2, dtype=facula.complex64)
+    with pytest.raises(NotImplementedError, match=r"^onnx\.export: the input .* is complex: give view_as_real"):
+        facula.onnx.export(Call(lambda x: x), (complex_,))
+    with pytest.raises(NotImplementedError, match=r"^onnx\.export: a result is complex: give view_as_real\(\) of it"):
+        facula.onnx.export(Call(lambda x: facula.fft.fft(x)), (facula.ones(2),))
+    with pytest.raises(NotImplementedError, match=r"^onnx\.export: no translation to ONNX of aten::acos of complex numbers"):
+        facula.onnx.export(Call(lambda x: facula.fft.fft(x).acos().real), (facula.ones(2),))

@@ -302,7 +302,9 @@ class Graph:
         if isinstance(size, int):
             return size
         dim = dim % value.rank if value.shape is not None else dim
-        return self.Shape(value, start=dim, end=dim + 1)
+        result = self.Shape(value, start=dim, end=dim + 1)
+        result.shape = (1,)
+        return result
 
     def sizes(self, items):
         """A list of ints and sizes that vary as one int64 tensor."""

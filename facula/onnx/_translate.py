@@ -89,20 +89,27 @@ class Translator:
             return
         dtype, shape = describe(value, self.names)
         if spec.kind.name == "USER_INPUT":
+            if dtype.startswith("complex"):
+                raise UnsupportedOperatorError(f"onnx.export: the input {node.name} is complex: give view_as_real() of it")
             name = self.input_names.pop(0) if self.input_names else node.name
             made = Value(self.g, self.g.fresh(name), dtype, shape)
             self.g.inputs.append(made)
         else:
             state = self.program.state_dict if spec.target in self.program.state_dict else self.program.constants
-            made = self.g.initializer(spec.target, state[spec.target], dtype, shape)
+            made = self._held(spec.target, state[spec.target])
         self.values[node] = made
+
+    def _held(self, name, tensor):
+        """A parameter, a buffer or a constant of the program."""
+        dtype, shape = describe(tensor, self.names)
+        return self._constant(name, tensor) if dtype.startswith("complex") else self.g.initializer(name, tensor, dtype, shape)
 
     def get_attr(self, node):
         found = self.program.graph_module
         for part in node.target.split("."):
             found = getattr(found, part)
         if is_tensor(found):
-            found = self.g.initializer(node.target, found, *describe(found, self.names))
+            found = self._held(node.target, found)
         self.values[node] = found
 
     def output(self, node):
@@ -115,6 +122,8 @@ class Translator:
 
     def _output(self, value):
         g = self.g
+        if isinstance(value, _ops.Pair):
+            raise UnsupportedOperatorError("onnx.export: a result is complex: give view_as_real() of it")
         value = value if isinstance(value, Value) else g.constant(value)
         name = self.output_names.pop(0) if self.output_names else None
         if value.name in g.initializers or value in g.inputs or value in g.outputs:
@@ -169,6 +178,8 @@ class Translator:
     def _inverse(self, name, base, value, args, kwargs):
         """The base after `value` was written to the view of it."""
         g = self.g
+        if isinstance(base, _ops.Pair):
+            raise UnsupportedOperatorError(f"onnx.export: a write to the result of {name} of complex numbers")
         g.dtype, g.shape, g.results = base.dtype, base.shape, ()
         scatter = {"select": "select_scatter", "slice": "slice_scatter", "diagonal": "diagonal_scatter"}.get(name)
         if scatter:
@@ -254,11 +265,14 @@ class Translator:
         self._expect(node)
         if (folded := self._folded(node, name, args, kwargs)) is not None:
             return folded
-        translation = self._own(node) or _ops.find(name, overload)
+        pairs = [a for a in _ops.complex.leaves([*args, *kwargs.values()]) if isinstance(a, _ops.Pair)]
+        find = _ops.complex.find if pairs or str(g.dtype).startswith("complex") else _ops.find
+        translation = self._own(node) or find(name, overload)
         if translation is None:
             lines = (node.meta.get("stack_trace") or "").strip().splitlines()
             where = f"\n  {lines[-1]}" if lines else ""
-            raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {node.target.name()}{where}")
+            of = f"{node.target.name()}{' of complex numbers' if pairs else ''}"
+            raise UnsupportedOperatorError(f"onnx.export: no translation to ONNX of {of}{where}")
         result = translation(g, *args, **kwargs)
         return self._shaped(node, result)
 
@@ -284,6 +298,9 @@ class Translator:
     def _shaped(self, node, result):
         """Results with the dtype and the sizes that the program says they have."""
         value = known_of(node)
+        if isinstance(result, _ops.Pair):
+            result.real.shape = result.imag.shape = describe(value, self.names)[1]
+            return result
         if is_tensor(value) and isinstance(result, Value):
             return self._known(self.g.cast(result, describe(value, self.names)[0]), value)
         if isinstance(value, (list, tuple)) and isinstance(result, (list, tuple)):
@@ -304,6 +321,8 @@ class Translator:
 
         def plain(value):
             nonlocal known
+            if isinstance(value, _ops.Pair):
+                known = False
             if isinstance(value, Value):
                 known = known and value.exact is not None and value.name not in self.program.state_dict
                 return value.exact
@@ -312,14 +331,19 @@ class Translator:
         args, kwargs = plain(args), {key: plain(value) for key, value in kwargs.items()}
         if not known:
             return None
-        exact = node.target(*args, **kwargs)
+        return self._constant(node.name, node.target(*args, **kwargs))
+
+    def _constant(self, name, exact):
+        """A tensor of the program that does not change."""
         dtype, shape = describe(exact, self.names)
+        if dtype.startswith("complex"):
+            exact = exact.resolve_conj().detach()
+            return _ops.Pair(*(self._constant(f"{name}.{w}", getattr(exact, w).contiguous()) for w in ("real", "imag")))
         if not shape and numpy_dtype(dtype) is not None:
             made = self.g.constant(exact.detach().numpy(), dtype)
-        else:
-            made = self.g.initializer(node.name, exact, dtype, shape)
-        made.exact = exact
-        return made
+            made.exact = exact
+            return made
+        return self.g.initializer(name, exact, dtype, shape)
 
 
 def _in_place(name, node):

@@ -3,9 +3,11 @@
 from . import (  # noqa: I001
     activation,
     attention,
+    complex,
     conv,
     create,
     elementwise,
+    fft,
     histogram,
     index,
     linalg,
@@ -25,3 +27,4 @@ from . import (  # noqa: I001
     split_join,
 )
 from ._table import TABLE, find, op
+from .complex import Pair

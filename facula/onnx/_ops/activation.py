@@ -117,9 +117,8 @@ def threshold(g, self, threshold, value, inplace=False):
 @op("glu")
 def glu(g, self, dim=-1):
     size = self.shape[dim]
-    if not isinstance(size, int):
-        raise NotImplementedError(f"onnx.export: glu along a dimension that varies, dim={dim}")
-    a, b = g.cut(self, dim, 0, size // 2), g.cut(self, dim, size // 2, size)
+    half = size // 2 if isinstance(size, int) else g.Div(g.size(self, dim), 2)
+    a, b = g.cut(self, dim, 0, half), g.cut(self, dim, half, 2**63 - 1)
     return a * g.Sigmoid(b)
 
 

@@ -100,6 +100,8 @@ def logspace(g, start, end, steps, base=10.0, **_):
 @op("combinations")
 def combinations(g, self, r=2, with_replacement=False):
     size = self.shape[0]
+    if not isinstance(size, int):
+        raise NotImplementedError("onnx.export: combinations of a number of elements that varies have no translation to ONNX")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(size), r)), dtype=np.int64).reshape(-1, r)
     return g.take(self, places, 0)
@@ -140,16 +142,35 @@ def triu(g, self, diagonal=0):
 def diag_embed(g, self, offset=0, dim1=-2, dim2=-1):
     size = self.shape[-1]
     if not isinstance(size, int):
-        raise NotImplementedError("onnx.export: diag_embed of a size that varies has no translation to ONNX")
+        return _placed(g, _varying_diagonal(g, self, offset), dim1, dim2)
     places = np.zeros((size, size + abs(offset), size + abs(offset)), dtype=bool)
     at = np.arange(size)
     places[at, at + max(-offset, 0), at + max(offset, 0)] = True
-    rank = self.rank + 1
     lifted = g.MatMul(g.unsqueeze(self, self.rank - 1), g.constant(places.reshape(size, -1), self.dtype))
     lifted = g.reshape(lifted, [*g.shape_of(self)[:-1], size + abs(offset), size + abs(offset)])
+    return _placed(g, lifted, dim1, dim2)
+
+
+def _placed(g, matrices, dim1, dim2):
+    """The last two dimensions in other places."""
+    rank = matrices.rank
     dim1, dim2 = dim1 % rank, dim2 % rank
     rest = iter(range(rank - 2))
-    return g.permute(lifted, [rank - 2 if d == dim1 else rank - 1 if d == dim2 else next(rest) for d in range(rank)])
+    return g.permute(matrices, [rank - 2 if d == dim1 else rank - 1 if d == dim2 else next(rest) for d in range(rank)])
+
+
+def _varying_diagonal(g, self, offset):
+    """Matrices with lines on a diagonal, whose length is known when the model runs."""
+    pads = [0] * (2 * self.rank)
+    pads[-1 if offset >= 0 else self.rank - 1] = abs(offset)
+    line = g.Pad(self, g.constant(pads), g.constant(0, self.dtype)) if offset else self
+    line.shape = (*self.shape[:-1], None)
+    places = g.Range(0, g.scalar(g.size(line, -1)), 1)
+    places.shape = (None,)
+    rows, columns = g.unsqueeze(places, 1), g.unsqueeze(places, 0)
+    made = g.where(g.Equal(rows + offset, columns), g.unsqueeze(line, line.rank), g.constant(0, line.dtype))
+    made.shape = (*self.shape[:-1], None, None)
+    return made
 
 
 @op("diag")

@@ -79,7 +79,7 @@ def bilinear(g, input1, input2, weight, bias=None):
     a, b = (g.reshape(v, [-1, v.shape[-1]]) for v in (input1, input2))
     result = g.Einsum(a, weight, b, equation="bi,oij,bj->bo")
     result = result if bias is None else result + bias
-    return g.reshape(result, [*lead, weight.shape[0]])
+    return g.reshape(result, [*lead, g.size(weight, 0)])
 
 
 @op("einsum")
@@ -169,6 +169,8 @@ def cdist(g, x1, x2, p=2.0, compute_mode=None):
 def pdist(g, self, p=2):
     import numpy as np
 
+    if not isinstance(self.shape[0], int):
+        raise NotImplementedError("onnx.export: pdist of a number of rows that varies has no translation to ONNX")
     rows, columns = np.triu_indices(self.shape[0], 1)
     return linalg_vector_norm(g, g.take(self, rows, 0) - g.take(self, columns, 0), p, -1)
 

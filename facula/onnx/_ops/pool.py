@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from .._graph import Value
 from ._table import op
 from .conv import _batched, _many
 
@@ -210,9 +209,9 @@ def _fractional(g, input, kernel, sizes, samples, dims):
         begin = whole((sample + g.constant(steps, samples.dtype)) * alpha) - whole(sample * alpha)
         begin = g.where(g.constant(steps == many - 1), room, begin)
         places = g.unsqueeze(begin, 3) + g.constant(np.arange(kernel[d]))  # [batch, planes, windows, elements]
-        shape = [places.shape[0], places.shape[1], *[1] * (2 * dims)]
+        shape = [*g.shape_of(places)[:2], *[1] * (2 * dims)]
         shape[2 + d], shape[2 + dims + d] = many, kernel[d]
-        total = total * plane[d] + g.reshape(places, [0 if isinstance(s, Value) else s for s in shape])
+        total = total * plane[d] + g.reshape(places, shape)
     count, cells = math.prod(sizes), math.prod(kernel)
     flat = g.reshape(input, [*lead, math.prod(plane)])
     flat = g.unsqueeze(flat, 0) if len(lead) == 1 else flat

@@ -121,11 +121,23 @@ def diagonal(g, self, offset=0, dim1=0, dim2=1):
     dim1, dim2 = dim1 % self.rank, dim2 % self.rank
     rest = [d for d in range(self.rank) if d not in (dim1, dim2)]
     rows, columns = self.shape[dim1], self.shape[dim2]
+    moved = g.permute(self, [*rest, dim1, dim2])
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise NotImplementedError("onnx.export: diagonal of a matrix whose size varies has no translation to ONNX")
+        return _varying_diagonal(g, moved, offset)
     at = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
-    flat = g.reshape(g.permute(self, [*rest, dim1, dim2]), [*(g.size(self, d) for d in rest), rows * columns])
+    flat = g.reshape(moved, [*(g.size(self, d) for d in rest), rows * columns])
     return g.take(flat, np.asarray(at, dtype=np.int64), -1)
+
+
+def _varying_diagonal(g, self, offset):
+    """Of matrices whose size is known when the model runs."""
+    rows, columns = (g.sizes([g.size(self, d)]) for d in (-2, -1))
+    first = max(-offset, 0)
+    last = g.Min(rows, columns - offset)
+    places = g.Range(first, g.scalar(g.Max(last, first)), 1)
+    places.shape = (None,)
+    flat = g.reshape(self, [*g.shape_of(self)[:-2], rows * columns])
+    return g.take(flat, places * (g.scalar(columns) + 1) + offset, -1)
 
 
 @op("unfold unfold_copy")
@@ -134,9 +146,12 @@ def unfold(g, self, dimension, size, step):
         return g.expand(g.reshape(self, [1]), [size])
     dim = dimension % self.rank
     length = self.shape[dim]
-    if not isinstance(length, int):
-        raise NotImplementedError("onnx.export: unfold of a dimension that varies has no translation to ONNX")
-    windows = np.arange((length - size) // step + 1)[:, None] * step + np.arange(size)
+    if isinstance(length, int):
+        windows = np.arange((length - size) // step + 1)[:, None] * step + np.arange(size)
+    else:
+        begins = g.Range(0, g.scalar(g.size(self, dim)) - (size - 1), step)
+        begins.shape = (None,)
+        windows = g.unsqueeze(begins, 1) + g.constant(np.arange(size))
     taken = g.take(self, windows, dim)  # the windows, then their elements, in the place of dim
     order = list(range(taken.rank))
     order.append(order.pop(dim + 1))
@@ -217,6 +232,8 @@ def diagonal_scatter(g, self, src, offset=0, dim1=0, dim2=1):
     dim1, dim2 = dim1 % self.rank, dim2 % self.rank
     rest = [d for d in range(self.rank) if d not in (dim1, dim2)]
     rows, columns = self.shape[dim1], self.shape[dim2]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise NotImplementedError("onnx.export: diagonal_scatter to a matrix whose size varies has no translation to ONNX")
     at = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
     order = [*rest, dim1, dim2]
     sizes = [g.size(self, d) for d in rest]
@@ -239,9 +256,10 @@ def as_strided_scatter(g, self, src, size, stride, storage_offset=None):
 
 @op("resize_")
 def resize_(g, self, size, *_, **__):
-    total, there = int(np.prod(size)), self.shape
+    there = self.shape
     if not all(isinstance(s, int) for s in (*size, *there)):
         raise NotImplementedError("onnx.export: resize_ with sizes that vary has no translation to ONNX")
+    total = int(np.prod(size))
     flat, more = g.reshape(self, [-1]), total - int(np.prod(there))
     if more > 0:
         flat = g.Pad(flat, g.constant([0, more]), g.constant(0, self.dtype))
@@ -304,9 +322,6 @@ def meshgrid(g, tensors, indexing="ij"):
     tensors = [t if t.rank else g.reshape(t, [1]) for t in tensors]
     if indexing == "xy" and len(tensors) > 1:
         results = meshgrid(g, [tensors[1], tensors[0], *tensors[2:]])
-        for result in results:
-            result.shape = tuple(t.shape[0] for t in (tensors[1], tensors[0], *tensors[2:]))
-        results = [g.transpose(r, 0, 1) for r in results]
         return [results[1], results[0], *results[2:]]
     sizes = [g.size(t, 0) if t.rank else 1 for t in tensors]
     lift = lambda i, t: g.reshape(t, [-1 if d == i else 1 for d in range(len(tensors))])

@@ -63,9 +63,11 @@ def median(g, self, dim=None, keepdim=False):
         flat = g.reshape(self, [-1])
         return median(g, flat, 0)[0]
     size = self.shape[dim] if self.rank else 1
-    if not isinstance(size, int):
-        raise NotImplementedError("onnx.export: median of a dimension that varies has no translation to ONNX")
-    return kthvalue(g, self, (size + 1) // 2, dim, keepdim)
+    if isinstance(size, int):
+        return kthvalue(g, self, (size + 1) // 2, dim, keepdim)
+    size = g.size(self, dim)
+    results = [g.take(v, g.Div(size - 1, 2), dim) for v in ordered(g, self, size, dim, False)]
+    return tuple(results if keepdim else (g.squeeze(r, dim) for r in results))
 
 
 @op("nanmedian")
@@ -89,9 +91,7 @@ def _nanmedian(g, self, dim, keepdim):
 
 def _without_nan(g, self, dim):
     """Sorted, with NaN as infinity at the end; where the elements were; and how many are not NaN."""
-    size = self.shape[dim]
-    if not isinstance(size, int):
-        raise NotImplementedError("onnx.export: medians of a dimension that varies have no translation to ONNX")
+    size = g.size(self, dim)
     nan = g.IsNaN(self)
     values, at = ordered(g, g.where(nan, np.inf, self), size, dim, False)
     return values, at, summed(g, g.cast(g.Not(nan), "int64"), dim, True)
@@ -151,12 +151,11 @@ def mode(g, self, dim=-1, keepdim=False):
 @op("quantile")
 def quantile(g, self, q, dim=None, keepdim=False, interpolation="linear"):
     self, dim, whole = (g.reshape(self, [-1]), 0, self.rank) if dim is None or not self.rank else (self, dim % self.rank, 0)
-    size = self.shape[dim]
-    if not isinstance(size, int):
-        raise NotImplementedError("onnx.export: quantile of a dimension that varies has no translation to ONNX")
+    size = g.size(self, dim)
     values, _ = ordered(g, self, size, dim, False)
     many = isinstance(q, Value) and q.rank == 1
-    place = g.reshape(g.tensor(q, self.dtype), [-1]) * float(size - 1)
+    last = float(size - 1) if isinstance(size, int) else g.cast(size - 1, self.dtype)
+    place = g.reshape(g.tensor(q, self.dtype), [-1]) * last
     low, high = g.Floor(place), g.Ceil(place)
     at = lambda index: g.take(values, g.cast(index, "int64"), dim)
     weight = g.reshape(place - low, [-1 if d == dim else 1 for d in range(self.rank)])
@@ -196,9 +195,12 @@ def prefixes(g, self, dim, filler):
     dim = dim % self.rank
     moved = g.transpose(self, dim, -1)
     size = self.shape[dim]
-    if not isinstance(size, int):
-        raise NotImplementedError("onnx.export: running products and extremes along a size that varies have no translation")
-    mask = g.constant(np.tril(np.ones((size, size), dtype=bool)))
+    if isinstance(size, int):
+        mask = g.constant(np.tril(np.ones((size, size), dtype=bool)))
+    else:
+        places = g.Range(0, g.scalar(g.size(self, dim)), 1)
+        places.shape = (size,)
+        mask = g.LessOrEqual(g.unsqueeze(places, 0), g.unsqueeze(places, 1))
     return g.Where(mask, g.unsqueeze(moved, moved.rank - 1), g.constant(filler, self.dtype)), dim
 
 

@@ -177,10 +177,11 @@ def _incomplete(g, a, x, upper):
     low = factor * _lower_part(g, one(a), start)
     high = factor * _upper_part(g, one(a), end)
     result = g.Where(below, 1.0 - low, high) if upper else g.Where(below, low, 1.0 - high)
-    bad = g.Or(g.Or(g.Less(x, 0.0), g.Less(a, 0.0)), g.Or(g.IsNaN(x), g.IsNaN(a)))
+    nan = g.Or(g.And(g.IsNaN(x), g.Less(a, math.inf)), g.IsNaN(a))
+    bad = g.Or(g.Or(g.Less(x, 0.0), g.Less(a, 0.0)), nan)
     empty = g.Equal(x, 0.0)
     ends = 1.0 - g.cast(empty, "float64")  # the lower one: nothing, or all
-    ends = g.where(g.And(g.Equal(a, math.inf), g.Less(x, math.inf)), 0.0, ends)
+    ends = g.where(g.And(g.Equal(a, math.inf), g.Not(g.Equal(x, math.inf))), 0.0, ends)
     unclear = g.Or(g.And(empty, g.Equal(a, 0.0)), g.And(g.Equal(a, math.inf), g.Equal(x, math.inf)))
     ends = g.where(g.Or(bad, unclear), math.nan, ends)
     return g.Where(good, result, 1.0 - ends if upper else ends)

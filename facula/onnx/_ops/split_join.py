@@ -84,13 +84,20 @@ def split(g, self, split_size, dim=0):
 
 @op("chunk unsafe_chunk")
 def chunk(g, self, chunks, dim=0):
-    length = _length(self, dim, "chunk")
+    if not isinstance(self.shape[dim], int):
+        size = g.Div(g.size(self, dim) + (chunks - 1), chunks)
+        return [g.cut(self, dim, size * i, size * (i + 1)) for i in range(len(g.results) or chunks)]
+    length = self.shape[dim]
     size = max(-(-length // chunks), 1)
     return cuts(g, self, [min(size, length - i) for i in range(0, length, size)] or [0] * chunks, dim)
 
 
 @op("tensor_split")
 def tensor_split(g, self, sections, dim=0):
+    if not isinstance(self.shape[dim], int) and isinstance(sections, int):
+        size = g.size(self, dim)
+        begin = [g.Div(size, sections) * i + g.Min(g.Mod(size, sections), i) for i in range(sections + 1)]
+        return [g.cut(self, dim, start, end) for start, end in zip(begin, begin[1:])]
     length = _length(self, dim, "tensor_split")
     if isinstance(sections, int):
         at = np.cumsum([length // sections + (i < length % sections) for i in range(sections)])[:-1].tolist()

@@ -1,0 +1,189 @@
+"""Complex numbers within a model, as pairs of tensors: ONNX's runtimes have none.
+
+They come from real tensors (`fft`, `view_as_complex`, `complex`) and have to end as real ones (`view_as_real`, `abs`, `irfft`).
+`find` gives translations of ops with complex numbers among their arguments or as results: of their own, or, for ops that only
+move elements or add them up, that of the real op for both parts.
+"""
+
+from .._graph import Value
+from . import _table
+from .elementwise import atan2
+
+PARTS = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}
+OWN = {}
+#: ops that do the same to both parts
+EACH = frozenset(
+    """add sub neg clone contiguous alias detach reshape view flatten unflatten transpose permute t mT movedim squeeze
+    unsqueeze expand expand_as select slice narrow index index_select gather cat stack hstack vstack split
+    split_with_sizes chunk unbind tensor_split flip roll repeat tile sum mean cumsum diagonal fliplr flipud rot90
+    t_copy transpose_copy swapaxes swapdims unfold pad constant_pad_nd select_scatter slice_scatter lift_fresh_copy
+    view_as reshape_as _unsafe_view resolve_conj resolve_neg masked_fill triu tril atleast_1d atleast_2d broadcast_to
+    copy positive""".split()
+)
+
+
+class Pair:
+    """A complex tensor: its real and its imaginary part."""
+
+    def __init__(self, real, imag):
+        self.real, self.imag = real, imag
+
+    @property
+    def dtype(self):
+        return next(name for name, part in PARTS.items() if part == self.real.dtype)
+
+    @property
+    def shape(self):
+        return self.real.shape
+
+    @property
+    def rank(self):
+        return self.real.rank
+
+
+def own(*names):
+    """`@own("mul")`: the translation of an op with complex numbers."""
+
+    def note(function):
+        for name in " ".join(names).split():
+            OWN[name] = function
+        return function
+
+    return note
+
+
+def leaves(value):
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [value]
+
+
+def _part(value, which):
+    """The real or the imaginary part of arguments; of tensors and numbers that are real, themselves and zeros."""
+    if isinstance(value, (list, tuple)):
+        return [_part(item, which) for item in value]
+    return getattr(value, which) if isinstance(value, (Pair, complex)) else value
+
+
+def find(name, overload):
+    """The translation of an op with complex numbers, or None."""
+    plain = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    if plain in OWN:
+        return OWN[plain]
+    function = _table.find(name, overload)
+    return (lambda g, *args, **kwargs: _each(g, function, args, kwargs)) if plain in EACH and function else None
+
+
+def _each(g, function, args, kwargs):
+    first = next(v for v in leaves([*args, *kwargs.values()]) if isinstance(v, Pair))
+    if any(isinstance(v, Value) and v.is_floating() for v in leaves([*args, *kwargs.values()])):
+        args = [pair_of(g, a) if isinstance(a, Value) and a.is_floating() else a for a in args]
+    g.dtype = first.real.dtype
+    made = [function(g, *_part(args, w), **{k: _part(v, w) for k, v in kwargs.items()}) for w in ("real", "imag")]
+    return [Pair(*p) for p in zip(*made)] if isinstance(made[0], (list, tuple)) else Pair(*made)
+
+
+def pair_of(g, value, dtype=None):
+    """A number or a tensor as a pair."""
+    if isinstance(value, Pair):
+        return value
+    if isinstance(value, Value):
+        value = g.cast(value, dtype) if dtype else value
+        return Pair(value, value * 0.0)
+    value = complex(value)
+    return Pair(g.constant(value.real, dtype or "float32"), g.constant(value.imag, dtype or "float32"))
+
+
+def _both(g, a, b):
+    dtype = next(v.real.dtype for v in (a, b) if isinstance(v, Pair))
+    return pair_of(g, a, dtype), pair_of(g, b, dtype)
+
+
+@own("mul multiply")
+def mul(g, self, other):
+    if not isinstance(other, (Pair, complex)) or not isinstance(self, (Pair, complex)):  # one of them is real
+        return Pair(_part(self, "real") * _part(other, "real"), _part(self, "imag") * _part(other, "imag"))
+    a, b = _both(g, self, other)
+    return Pair(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
+
+
+@own("div divide true_divide")
+def div(g, self, other):
+    if not isinstance(other, (Pair, complex)):
+        return Pair(self.real / other, self.imag / other)
+    a, b = _both(g, self, other)
+    size = b.real * b.real + b.imag * b.imag
+    made = mul(g, a, Pair(b.real, -b.imag))
+    return Pair(made.real / size, made.imag / size)
+
+
+@own("matmul mm bmm")
+def matmul(g, self, other):
+    a, b = _both(g, self, other)
+    return Pair(a.real @ b.real - a.imag @ b.imag, a.real @ b.imag + a.imag @ b.real)
+
+
+@own("conj conj_physical _conj")
+def conj(g, self):
+    return Pair(self.real, -self.imag)
+
+
+@own("to _to_copy type_as _to_device")
+def to(g, self, *_, **__):
+    if g.dtype not in PARTS:
+        return g.cast(self.real, g.dtype)
+    part = PARTS[g.dtype]
+    return Pair(g.cast(self.real, part), g.cast(self.imag, part)) if isinstance(self, Pair) else pair_of(g, self, part)
+
+
+@own("real")
+def real(g, self):
+    return self.real
+
+
+@own("imag")
+def imag(g, self):
+    return self.imag
+
+
+@own("abs absolute")
+def size(g, self):
+    return g.Sqrt(self.real * self.real + self.imag * self.imag)
+
+
+@own("angle")
+def angle(g, self):
+    g.dtype = self.real.dtype
+    return atan2(g, self.imag, self.real)
+
+
+@own("exp")
+def exp(g, self):
+    length = g.Exp(self.real)
+    return Pair(length * g.Cos(self.imag), length * g.Sin(self.imag))
+
+
+@own("complex")
+def complex_(g, real, imag):
+    zero = (real * 0.0, imag * 0.0) if real.shape != imag.shape else None
+    return Pair(real + zero[1], imag + zero[0]) if zero else Pair(real, imag)
+
+
+@own("polar")
+def polar(g, abs, angle):
+    return Pair(abs * g.Cos(angle), abs * g.Sin(angle))
+
+
+@own("view_as_complex view_as_complex_copy")
+def view_as_complex(g, self):
+    return Pair(g.take(self, 0, -1), g.take(self, 1, -1))
+
+
+@own("view_as_real view_as_real_copy")
+def view_as_real(g, self):
+    return stacked(g, self)
+
+
+def stacked(g, value):
+    rank = value.rank
+    return g.concat([g.unsqueeze(value.real, rank), g.unsqueeze(value.imag, rank)], rank)
