@@ -212,6 +212,73 @@ def _graph():
     return _C._Program.parse('input user "a" %a: float32[2]\n%b: float32[2] = sin.default(%a)\nreturn %b\n')
 
 
+N = export.Dim("n")
+VARYING = {  # which sizes vary: those within a branch or a body too
+    "cond": ({0: N},),
+    "while_loop": ({0: N}, None),
+    "map": ({0: N, 1: export.Dim("m")}, {0: export.Dim("m")}),
+    "scan": (None, {0: N}),
+}
+
+
+def longer(args, shapes, times):
+    made = []
+    for x, dims in zip(args, shapes):
+        for d in dims or ():
+            x = facula.cat([x] * times, d)
+        made.append(x)
+    return made
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_sizes_that_vary(name):
+    make, first, _ = CASES[name]
+    module, shapes = make(), VARYING[name]
+    program = export.export(module, first, dynamic_shapes=shapes)
+    assert _C._Program.parse(program.program.text()).text() == program.program.text()
+    stream = io.BytesIO()
+    export.save(program, stream)
+    stream.seek(0)
+    model = onnx_reader.Model(facula.onnx.export(program).serialize())
+    runs = [program.module(), export.load(stream).module(), program.run_decompositions({}).module()]
+    runs.append(lambda *args: of_onnx(model, args))
+    for times in (1, 2, 3):
+        args = longer(first, shapes, times)
+        for run in runs:
+            close(run(*args), module(*args))
+
+
+def test_a_branch_that_computes_with_a_size_is_named():
+    class Halves(nn.Module):
+        def forward(self, x):
+            return cond(x.sum() > 0, lambda x: x * x.shape[0], lambda x: x, (x,))
+
+    with pytest.raises(RuntimeError, match=r"a function of cond\.default at .* depends on sizes that vary \(n = "):
+        export.export(Halves(), (facula.ones(4, 3),), dynamic_shapes=({0: N},))
+
+
+def test_another_program_in_the_place_of_one():
+    program = _C._Program.parse(_while_text())
+    (node,) = program.nodes
+    inner = node[2][1][1]
+    program.set_graph(0, 1, inner)
+    assert program.text() == _C._Program.parse(_while_text()).text()
+    for bad, error in (((7, 1, inner), IndexError), ((0, 9, inner), IndexError), ((0, 0, inner), TypeError), ((0, 1, 3), TypeError)):
+        with pytest.raises(error, match="^set_graph: "):
+            program.set_graph(*bad)
+
+
+def _while_text():
+    inner = 'input user "a" %a: float32[2]\\n%b: float32[2] = sin.default(%a)\\nreturn %b\\n'.replace('"', '\\"')
+    inputs = 'input user "p" %p: bool[]\ninput user "x" %x: float32[2]\n'
+    return f'{inputs}[%y: float32[2]] = cond.default(%p, graph "{inner}", graph "{inner}", [%x])\nreturn %y\n'
+
+
+def of_onnx(model, args):
+    found = model.run(**{name: a.numpy() for name, a in zip(model.inputs, args)})
+    return [facula.from_numpy(np.asarray(f)) for f in found]
+
+
 @pytest.mark.parametrize("opset", [18, 21])
 @ALL
 def test_in_onnx(name, opset):
@@ -220,5 +287,4 @@ def test_in_onnx(name, opset):
     op = {"cond": "If", "while_loop": "Loop", "map": "Scan", "scan": "Scan", "scan_back": "Scan"}.get(name)
     assert model.ops().count(op) == (1 if op else 0)
     for args in inputs:
-        got = model.run(**{name: a.numpy() for name, a in zip(model.inputs, args)})
-        close([facula.from_numpy(np.asarray(g)) for g in got], module(*args))
+        close(of_onnx(model, args), module(*args))

@@ -281,6 +281,7 @@ class Survey:
                 for mine, other in zip(node[2], others[i][2]):
                     if not _same_argument(mine, other, point):
                         self._report(node, mine, other, point)
+            self._size_graphs(program, i, node, [others[i] for others in recorded])
         constants = [[i for i in p.inputs if i[0] == "constant"] for p in self.programs]
         for mine, *others in zip(*constants):
             if any(not _same_tensor(mine[4], other[4]) for other in others):
@@ -292,6 +293,23 @@ class Survey:
             if sizes is not None and any(isinstance(s, str) for s in sizes):
                 actual = program.values[number][2][1]
                 program.set_sizes(number, [n if f is None else f for n, f in zip(actual, sizes)])
+
+    def _size_graphs(self, program, i, node, recorded):
+        """Says in the programs that a node calls which sizes vary, as in the one around it."""
+        for k, (_, graph) in enumerate(node[2]):
+            if isinstance(graph, _C._Program):
+                self._size_values(graph, [other[2][k][1] for other in recorded])
+                program.set_graph(i, k, graph)
+
+    def _size_values(self, program, recorded):
+        for number, value in enumerate(program.values):
+            metas = [other.values[number][2] for other in recorded]
+            if value[2] is None or all(m[1] == metas[0][1] for m in metas):
+                continue
+            fitted = [self.fit([m[1][d] for m in metas]) for d in range(len(value[2][1]))]
+            program.set_sizes(number, [n if f is None else f for n, f in zip(value[2][1], fitted)])
+        for i, node in enumerate(program.nodes):
+            self._size_graphs(program, i, node, [other.nodes[i] for other in recorded])
 
     def _report(self, node, mine, other, point):
         changed = [n for n in self.names if point[n] != self.points[0][n]]
@@ -311,6 +329,19 @@ def _same_tensor(a, b):
     return a.shape == b.shape and a.dtype == b.dtype and bool(facula.equal(a, b))
 
 
+def _same_but_sizes(mine, other, point):
+    """Whether two programs of a function differ in nothing but the sizes of their values."""
+    if len(mine.nodes) != len(other.nodes) or mine.outputs != other.outputs:
+        return False
+    ranks = lambda p: [None if v[2] is None else (v[2][0], len(v[2][1])) for v in p.values]
+    if ranks(mine) != ranks(other):
+        return False
+    for a, b in zip(mine.nodes, other.nodes):
+        if a[:2] != b[:2] or not all(_same_argument(x, y, point) for x, y in zip(a[2], b[2])):
+            return False
+    return True
+
+
 def _same_argument(mine, other, point):
     kind, value = mine
     if kind == "expr":
@@ -324,5 +355,5 @@ def _same_argument(mine, other, point):
     if kind == "value":
         return mine == other
     if isinstance(value, _C._Program) and isinstance(other[1], _C._Program):
-        return value.text() == other[1].text()
+        return _same_but_sizes(value, other[1], point)
     return type(value) is type(other[1]) and (value == other[1] or value != value)

@@ -148,6 +148,28 @@ PyObject* program_set_sizes(PyObject* o, PyObject* args) {
     return Py_NewRef(Py_None);
   });
 }
+// set_graph(node, argument, program): another program in the place of one that a node calls
+PyObject* program_set_graph(PyObject* o, PyObject* args) {
+  Py_ssize_t node = 0, argument = 0;
+  PyObject* graph = nullptr;
+  if (!PyArg_ParseTuple(args, "nnO", &node, &argument, &graph)) return nullptr;
+  return guarded([&] {
+    Program& program = *self_of(o)->program;
+    FACULA_CHECK(node >= 0 && static_cast<size_t>(node) < program.nodes.size(), ErrorKind::Index,
+                 "set_graph: the program has ", program.nodes.size(), " nodes, got ", node);
+    std::vector<Arg>& arguments = program.nodes[static_cast<size_t>(node)].arguments;
+    FACULA_CHECK(argument >= 0 && static_cast<size_t>(argument) < arguments.size(), ErrorKind::Index,
+                 "set_graph: the node has ", arguments.size(), " arguments, got ", argument);
+    Arg& old = arguments[static_cast<size_t>(argument)];
+    Value value = to_value(graph);
+    FACULA_CHECK(old.kind == Arg::Kind::Constant && old.constant.kind() == Value::Kind::Graph &&
+                     value.kind() == Value::Kind::Graph,
+                 ErrorKind::Type, "set_graph: a program in the place of one, got ", Py_TYPE(graph)->tp_name);
+    old.constant = std::move(value);
+    self_of(o)->runner.reset();
+    return Py_NewRef(Py_None);
+  });
+}
 // hold(input, tensor): what an input that is no user's is; the input by its path or its number
 PyObject* program_hold(PyObject* o, PyObject* args) {
   PyObject *which = nullptr, *object = nullptr;
@@ -320,6 +342,8 @@ PyMethodDef methods[] = {
     {"verify", program_verify, METH_NOARGS, "Checks every node against the schema; a ValueError says what is wrong."},
     {"run", program_run, METH_O, "run(inputs): the outputs, as a list."},
     {"set_sizes", program_set_sizes, METH_VARARGS, "set_sizes(value, sizes): what is known of the sizes of a value."},
+    {"set_graph", program_set_graph, METH_VARARGS,
+     "set_graph(node, argument, program): another program in the place of one that a node calls."},
     {"hold", program_hold, METH_VARARGS,
      "hold(input, tensor): gives a parameter, a buffer or a constant, by path or number, its tensor."},
     {"lift", program_lift, METH_O, "lift(tensors): makes inputs of what the program holds, in this order."},
