@@ -48,19 +48,30 @@ def rewritten(exported, rules):
     base = {name: sample for name, _, _, sample in symbols}
     if not symbols:
         return _Rewriter(exported, rules, base).run()
-    points, programs = [base], [_Rewriter(exported, rules, base, survey=True).run()]
-    for changed in [*([name] for name in base), list(base)]:
-        point, program = _elsewhere(exported, rules, base, changed)
-        points.append(point)
-        programs.append(program)
-    survey = Survey(points, programs)
+    survey = surveyed(exported, lambda point: _Rewriter(exported, rules, point, survey=True).run())
     made = _Rewriter(exported, rules, base, survey.sizes_of).run()
     survey.check(made)
     return made
 
 
-def _elsewhere(exported, rules, base, changed):
-    """A rewriting where some sizes are others, of those that the program runs with."""
+def surveyed(exported, run):
+    """A `Survey` of recordings with other sizes.
+
+    Args:
+        exported: an ExportedProgram with sizes that vary.
+        run: makes a recording with sizes (a dict by symbol).
+    """
+    base = {name: sample for name, _, _, sample in exported.program.symbols}
+    points, programs = [base], [run(base)]
+    for changed in [*([name] for name in base), list(base)]:
+        point, program = _elsewhere(exported, run, base, changed)
+        points.append(point)
+        programs.append(program)
+    return Survey(points, programs)
+
+
+def _elsewhere(exported, run, base, changed):
+    """A recording where some sizes are others, of those that the program runs with."""
     last = None
     limits = {name: (max(least, 1), most) for name, least, most, _ in exported.program.symbols}
     for factor, offset in ((1, 1), (2, 0), (2, 1), (3, 0), (1, 2), (4, 0), (1, -1)):
@@ -69,10 +80,41 @@ def _elsewhere(exported, rules, base, changed):
         if not inside or any(point[n] == base[n] for n in changed):
             continue
         try:
-            return point, _Rewriter(exported, rules, point, survey=True).run()
+            return point, run(point)
         except Exception as error:  # another size may do
             last = last or error
     raise SizeDependence(f"run_decompositions: the program runs with {base} only: {last}", changed) from last
+
+
+def examples_at(exported, samples):
+    """For every input an example of these sizes, whose elements are those of the given ones; None for what is held.
+
+    Args:
+        exported: an ExportedProgram.
+        samples: the numbers that symbols are.
+    """
+    program = exported.program
+
+    def numbers(sizes):
+        return [s if isinstance(s, int) else _C._evaluate(s, samples) for s in sizes]
+
+    def sized(example, meta):
+        for d, n in enumerate(numbers(meta[1]) if meta is not None else ()):
+            if n != example.shape[d]:
+                example = example.index_select(d, facula.arange(n) % max(example.shape[d], 1))
+        return example
+
+    flat = iter(_pytree.tree_leaves(exported.example_inputs)) if exported.example_inputs else None
+    examples = []
+    for kind, value, _, _, _, constant in program.inputs:
+        _, value_kind, meta = program.values[value]
+        example = None
+        if kind == "user" and flat is not None:
+            example = sized(next(flat), meta)
+        elif kind == "user":
+            example = facula.zeros(numbers(meta[1]), dtype=meta[0]) if value_kind == "Tensor" else constant
+        examples.append(example)
+    return examples
 
 
 class _Rewriter:
@@ -98,7 +140,7 @@ class _Rewriter:
 
     def run(self):
         """The new program."""
-        examples = self._examples()
+        examples = examples_at(self.exported, self.samples)
         held = {id(i[4]): i[2] for i in self.program.inputs if i[0] != "user"}
         with facula.enable_grad():
             _C._record_begin(self.handlers, lambda tensor: held.get(id(tensor)), _PACKAGE)
@@ -126,35 +168,6 @@ class _Rewriter:
         _C._record_outputs(outputs)
 
     # ---- inputs
-
-    def _examples(self):
-        flat = iter(_pytree.tree_leaves(self.exported.example_inputs)) if self.exported.example_inputs else None
-        examples = []
-        for kind, value, _, _, _, constant in self.program.inputs:
-            example = None
-            if kind == "user":
-                example = self._sized(next(flat), value) if flat is not None else self._zeros(value, constant)
-            examples.append(example)
-        return examples
-
-    def _sized(self, example, value):
-        """An example of the sizes of this recording, whose elements are those of the given one."""
-        meta = self.values[value][2]
-        if meta is None:
-            return example
-        for d, n in enumerate(self._numbers(meta[1])):
-            if n != example.shape[d]:
-                example = example.index_select(d, facula.arange(n) % max(example.shape[d], 1))
-        return example
-
-    def _zeros(self, value, constant):
-        _, kind, meta = self.values[value]
-        if kind != "Tensor":
-            return constant
-        return facula.zeros(self._numbers(meta[1]), dtype=meta[0])
-
-    def _numbers(self, sizes):
-        return [s if isinstance(s, int) else _C._evaluate(s, self.samples) for s in sizes]
 
     def _input(self, kind, value, path, persistent, given, constant):
         name, value_kind, meta = self.values[value]

@@ -131,7 +131,7 @@ class _Writer:
             "inputs": [], "outputs": [], "in_spec": _pytree.treespec_dumps(spec.in_spec),
             "out_spec": _pytree.treespec_dumps(spec.out_spec), "forward_arg_names": self.exported._names,
         }  # fmt: skip
-        results = [*self.mutations, *({"user_output": {"arg": a}} for a in outputs)]
+        results = [*self.mutations, *(self.role(i, a) for i, a in enumerate(outputs))]
         return {
             "graph_module": {
                 "graph": graph,
@@ -143,6 +143,19 @@ class _Writer:
             "schema_version": {"major": SCHEMA, "minor": 20}, "verifiers": [self.exported.dialect],
             "torch_version": facula.__version__, "guards_code": [],
         }  # fmt: skip
+
+    def role(self, place, output):
+        """What a file says of an output."""
+        kind, target = self.program.roles[place] if place < len(self.program.roles) else ("result", "")
+        if kind == "result":
+            return {"user_output": {"arg": output}}
+        arg = output["as_tensor"]
+        if kind == "loss":
+            return {"loss_output": {"arg": arg}}
+        if kind == "parameter_gradient":
+            return {"gradient_to_parameter": {"arg": arg, "parameter_name": target}}
+        names = {i[2]: self.values[i[1]][0] for i in self.program.inputs if i[0] == "user"}
+        return {"gradient_to_user_input": {"arg": arg, "user_input_name": names.get(target, target)}}
 
     @staticmethod
     def state_spec(kind, name, path, persistent):

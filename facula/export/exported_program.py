@@ -16,6 +16,11 @@ _KINDS = {
     "user": signatures.InputKind.USER_INPUT, "parameter": signatures.InputKind.PARAMETER,
     "buffer": signatures.InputKind.BUFFER, "constant": signatures.InputKind.CONSTANT_TENSOR,
 }  # fmt: skip
+_ROLES = {
+    "result": signatures.OutputKind.USER_OUTPUT, "loss": signatures.OutputKind.LOSS_OUTPUT,
+    "parameter_gradient": signatures.OutputKind.GRADIENT_TO_PARAMETER,
+    "input_gradient": signatures.OutputKind.GRADIENT_TO_USER_INPUT,
+}  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -114,15 +119,17 @@ class ExportedProgram:
                 arg = signatures.ConstantArgument(name, constant)
             target = None if kind == "user" else path
             inputs.append(signatures.InputSpec(_KINDS[kind], arg, target, persistent if kind == "buffer" else None))
-        outputs = []
-        for kind, value in self._program.outputs:
+        outputs, roles = [], self._program.roles
+        names = {i[2]: values[i[1]][0] for i in self._program.inputs if i[0] == "user"}
+        for place, (kind, value) in enumerate(self._program.outputs):
             if kind == "value":
                 arg = signatures.TensorArgument(values[value][0])
             elif kind == "expr":
                 arg = signatures.SymIntArgument(value)
             else:
                 arg = signatures.ConstantArgument("", value)
-            outputs.append(signatures.OutputSpec(signatures.OutputKind.USER_OUTPUT, arg, None))
+            role, target = roles[place] if place < len(roles) else ("result", "")
+            outputs.append(signatures.OutputSpec(_ROLES[role], arg, names.get(target, target) or None))
         return signatures.ExportGraphSignature(inputs, outputs)
 
     @property

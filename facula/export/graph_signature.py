@@ -214,8 +214,13 @@ class ExportGraphSignature:
 
     @property
     def backward_signature(self):
-        """None: there are no gradients in the graph."""
-        return None
+        """Which outputs are gradients, and of what; None where the graph has no loss."""
+        losses = [s.arg.name for s in self.output_specs if s.kind == OutputKind.LOSS_OUTPUT]
+        if not losses:
+            return None
+        return ExportBackwardSignature(
+            self._mutated(OutputKind.GRADIENT_TO_PARAMETER), self._mutated(OutputKind.GRADIENT_TO_USER_INPUT), losses[0]
+        )
 
     @property
     def assertion_dep_token(self):

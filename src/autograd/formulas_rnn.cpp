@@ -39,16 +39,17 @@ Tensor with_first_rows(const Tensor& state, const Tensor& first) {
 
 class RnnLayerBackward final : public Node {
  public:
-  explicit RnnLayerBackward(RnnLayout layout) : layout_(std::move(layout)) {}
+  RnnLayerBackward(RnnLayout layout, std::string_view mode) : layout_(std::move(layout)), mode_(mode) {}
   std::string name() const override { return "RnnLayerBackward0"; }
 
   void apply(const Tensor* grads, Tensor* results) override {
     Tensor weight = weight_.unpack(*this);
     if (is_batched(grads[0]) || is_batched(grads[1]) || is_batched(cell(grads))) return apply_to_each(grads, results);
     if (GradMode::enabled()) return apply_differentiably(grads, results);
-    RnnGradients g = ops::rnn_backward(layout_, weight, trace_, grads, h0_.unpack(*this).sizes(),
-                                       {.h0 = wants(kH0), .weight = wants(kWeight), .bias = wants(kBias)});
-    Tensor* found[] = {&g.gates, &g.h0, &g.c0, &g.weight, &g.bias};
+    auto [gates, h0, c0, of_weight, of_bias] = _rnn_steps_backward(
+        grads[0], grads[1], cell(grads), weight, trace_.saved, trace_.h_before, trace_.c_before, mode_,
+        layout_.batch_sizes, layout_.reverse, h0_.unpack(*this).size(0), wants(kH0), wants(kWeight), wants(kBias));
+    const Tensor* found[] = {&gates, &h0, &c0, &of_weight, &of_bias};
     for (size_t i = 0; i < edge_count(); ++i)
       if (wants(i)) results[i] = *found[i];
   }
@@ -115,6 +116,7 @@ class RnnLayerBackward final : public Node {
   }
 
   RnnLayout layout_;
+  std::string mode_;
 };
 }  // namespace
 
@@ -131,13 +133,12 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
   check_one_device("rnn", gates, h0, c0, weight_hh, bias_hh);
   FACULA_CHECK(h0.dim() == 2, ErrorKind::Runtime, "rnn: expected a hidden state of shape (batch, hidden), got ",
                h0.sizes());
-  RnnLayout layout(ops::rnn_mode(mode), reverse, batch_sizes, h0.size(1));
-  ops::check_rnn_layer(layout, gates, h0, c0, weight_hh, bias_hh);
-  RnnTrace trace(layout, gates);
-  RnnResult r = ops::rnn_forward(layout, gates, h0, c0, weight_hh, bias_hh, trace);
+  auto [output, h, c, saved, h_before, c_before] =
+      _rnn_steps(gates, h0, c0, weight_hh, bias_hh, mode, batch_sizes, reverse);
   uint32_t marks = marks_of(gates) | marks_of(h0) | marks_of(c0) | marks_of(weight_hh) | marks_of(bias_hh);
   if (marks) {
-    auto node = Ref<RnnLayerBackward>::adopt(new RnnLayerBackward(layout));
+    const RnnLayout layout(ops::rnn_mode(mode), reverse, batch_sizes, h0.size(1));
+    auto node = Ref<RnnLayerBackward>::adopt(new RnnLayerBackward(layout, mode));
     node->marks = marks;
     for (const Tensor* t : {&gates, &h0, &c0, &weight_hh, &bias_hh}) add_edges(*node, *t);
     node->gates_ = SavedTensor(gates, false);
@@ -145,12 +146,14 @@ std::tuple<Tensor, Tensor, Tensor> _rnn_layer(const Tensor& gates, const Tensor&
     node->c0_ = SavedTensor(c0, false);
     node->weight_ = SavedTensor(weight_hh, false);
     node->bias_ = SavedTensor(bias_hh, false);
-    node->trace_ = trace;
-    set_history(r.output, node.get());
-    set_history(r.h, node.get());
-    if (layout.mode == RnnMode::Lstm) set_history(r.c, node.get());
+    node->trace_.saved = saved;
+    node->trace_.h_before = h_before;
+    node->trace_.c_before = c_before;
+    set_history(output, node.get());
+    set_history(h, node.get());
+    if (layout.mode == RnnMode::Lstm) set_history(c, node.get());
   }
-  return {r.output, r.h, r.c};
+  return {output, h, c};
 }
 
 namespace {

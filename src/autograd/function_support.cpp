@@ -1,5 +1,6 @@
 #include "autograd/function_support.h"
 
+#include "autograd/copies.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -29,7 +30,7 @@ void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
   FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
   check_no_internal_overlap(self, op_name(op));
-  copy_elements(self, value);
+  copy_told(self, value);
   self.storage()->bump_version(op);
 }
 

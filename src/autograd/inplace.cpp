@@ -1,5 +1,6 @@
 #include "autograd/inplace.h"
 
+#include "autograd/copies.h"
 #include "core/checked.h"
 #include "core/op_id.h"
 #include "functions.h"
@@ -179,7 +180,7 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
 Tensor before_write(const Tensor& self) {
   Edge edge = gradient_edge(self.impl());
   Tensor copy = empty_like(self, self.dtype());
-  copy_elements(copy, self);
+  copy_told(copy, self);
   if (self.flags() & kPrivateLayout) keep_private(copy);
   if (!edge.node || edge.node->is_accumulator) return copy;
   set_grad_fn(own_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
@@ -196,7 +197,7 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
-  copy_elements(self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
+  copy_told(self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
   self.storage()->bump_version(op);
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
 }

@@ -1,6 +1,7 @@
 // Copies, fills and arrangements of given tensors, written with ops.
 #include <algorithm>
 
+#include "autograd/copies.h"
 #include "autograd/function_support.h"
 #include "core/checked.h"
 #include "functions.h"
@@ -35,7 +36,7 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool non_blocking) {
     check_writable(self, "copy_");
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
   } else {
-    copy_elements(self, src);
+    copy_told(self, src);
     self.storage()->bump_version(id);
   }
   note_write(self);

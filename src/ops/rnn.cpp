@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/checked.h"
 #include "ops/copies.h"
 #include "ops/matmul.h"
 #include "raw_ops.h"
@@ -101,6 +102,23 @@ void check_rnn_network(const RnnNetwork& n, const RnnNetworkInputs& in) {
   need(in.weights[0], "a weight", Dims(in.weights[0].sizes()), in.input);
 }
 
+namespace {
+
+RnnLayout layout_of(std::string_view mode, bool reverse, IntList batch_sizes, const Tensor& states, const char* what) {
+  FACULA_CHECK(states.dim() == 2, ErrorKind::Runtime, "rnn: expected ", what, ", got ", states.sizes());
+  FACULA_CHECK(states.dtype() == DType::Float32 || states.dtype() == DType::Float64, ErrorKind::NotImplemented,
+               "rnn: expected float32 or float64, got ", states.dtype());
+  Checked total = 0;
+  for (const int64_t size : batch_sizes) {
+    FACULA_CHECK(size >= 0, ErrorKind::Runtime, "rnn: expected batch sizes from 0 on, got ", batch_sizes);
+    total += size;
+  }
+  total.get("rnn", "the sum of the batch sizes", batch_sizes);
+  return RnnLayout(rnn_mode(mode), reverse, batch_sizes, states.size(1));
+}
+
+}  // namespace
+
 RnnResult rnn_forward(const RnnLayout& layout, const Tensor& gates, const Tensor& h0, const Tensor& c0,
                       const Tensor& weight, const Tensor& bias, const RnnTrace& trace) {
   const bool lstm = layout.mode == RnnMode::Lstm;
@@ -161,6 +179,49 @@ RnnGradients rnn_backward(const RnnLayout& layout, const Tensor& weight, const R
   if (wanted.weight) g.weight = ops::mm(ops::transpose(through, 0, 1), trace.h_before, {});
   if (wanted.bias) g.bias = ops::sum(through, std::optional<IntList>(IntList{0}), false, std::optional<DType>(), {});
   return g;
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> _rnn_steps(const Tensor& gates, const Tensor& h0,
+                                                                      const Tensor& c0, const Tensor& weight_hh,
+                                                                      const Tensor& bias_hh, std::string_view mode,
+                                                                      IntList batch_sizes, bool reverse) {
+  const RnnLayout layout = layout_of(mode, reverse, batch_sizes, h0, "a hidden state of shape (batch, hidden)");
+  check_rnn_layer(layout, gates, h0, c0, weight_hh, bias_hh);
+  RnnTrace trace(layout, gates);
+  RnnResult r = rnn_forward(layout, gates, h0, c0, weight_hh, bias_hh, trace);
+  if (!trace.c_before.defined()) trace.c_before = facula::empty({0}, gates.dtype(), gates.device());
+  return {r.output, r.h, r.c, trace.saved, trace.h_before, trace.c_before};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> _rnn_steps_backward(const Tensor& grad_output, const Tensor& grad_h,
+                                                                       const Tensor& grad_c, const Tensor& weight_hh,
+                                                                       const Tensor& saved, const Tensor& h_before,
+                                                                       const Tensor& c_before, std::string_view mode,
+                                                                       IntList batch_sizes, bool reverse, int64_t rows,
+                                                                       bool of_state, bool of_weight, bool of_bias) {
+  const RnnLayout layout = layout_of(mode, reverse, batch_sizes, h_before, "states before every step");
+  const int64_t hidden = layout.hidden, total = layout.total;
+  const bool lstm = layout.mode == RnnMode::Lstm;
+  int64_t before = rows;
+  for (const int64_t size : layout.batch_sizes) {
+    FACULA_CHECK(size >= 0 && size <= before, ErrorKind::Runtime, "rnn: expected batch sizes that never increase from ",
+                 rows, ", got ", batch_sizes);
+    before = size;
+  }
+  need(weight_hh, "a recurrent weight", {gate_factor(layout.mode) * hidden, hidden}, h_before);
+  need(h_before, "states before every step", {total, hidden}, weight_hh);
+  need(saved, "saved values", {total, saved_factor(layout.mode) * hidden}, weight_hh);
+  if (lstm) need(c_before, "cell states before every step", {total, hidden}, weight_hh);
+  if (grad_output.defined()) need(grad_output, "a gradient of the output", {total, hidden}, weight_hh);
+  if (grad_h.defined()) need(grad_h, "a gradient of the state", {rows, hidden}, weight_hh);
+  if (lstm && grad_c.defined()) need(grad_c, "a gradient of the cell", {rows, hidden}, weight_hh);
+  RnnTrace trace;
+  trace.saved = as_contiguous(saved);
+  trace.h_before = as_contiguous(h_before);
+  if (lstm) trace.c_before = as_contiguous(c_before);
+  const Tensor grads[] = {grad_output, grad_h, grad_c};
+  RnnGradients g = rnn_backward(layout, weight_hh, trace, grads, {rows, hidden}, {of_state, of_weight, of_bias});
+  return {g.gates, g.h0, g.c0, g.weight, g.bias};
 }
 
 }  // namespace ops

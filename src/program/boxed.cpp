@@ -171,7 +171,7 @@ class Table {
     for (const auto& part : boxed_rows()) {
       for (const BoxedRow& row : part) add({&row, nullptr, texts.at(row.id), nullptr});
     }
-    for (const auto rows : {builtin_rows(), core_ir_rows(), control_rows()}) {
+    for (const auto rows : {builtin_rows(), core_ir_rows(), control_rows(), nn_rows(), backward_rows()}) {
       for (const BuiltinRow& row : rows) add({nullptr, &row, nullptr, nullptr});
     }
     for (const AtenAlias& alias : aten_aliases()) by_aten_.emplace(alias.name, by_aten_.at(alias.own));
@@ -252,7 +252,9 @@ class Table {
     op.aten = split(row.aten, ' ').empty() ? "" : std::string(split(row.aten, ' ')[0]);
     read_arguments(op, row.arguments);
     read_results(op, row.results);
+    if (op.name.ends_with('_') && !op.name.starts_with("__")) op.arguments.front().written = true;
     op.draws = op.name.starts_with("_assert");  // these run for what they find
+    for (const BoxedArgument& a : op.arguments) op.draws = op.draws || a.name == "generator" || a.name == "dropout";
     return op;
   }
 
@@ -311,6 +313,7 @@ bool BoxedType::accepts(const Value& v) const {
       case Base::Tensor: return kind == Kind::Tensors || (kind == Kind::Ints && v.ints().empty());
       case Base::Int: return ints || (kind == Kind::Tensors && v.tensors().empty());
       case Base::Float: return ints || kind == Kind::Floats;
+      case Base::Bool: return kind == Kind::Bools;
       default: return false;
     }
   }

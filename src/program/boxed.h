@@ -131,6 +131,8 @@ std::span<const BoxedText> boxed_texts();
 std::span<const BuiltinRow> builtin_rows();  // sizes, integers, conversions
 std::span<const BuiltinRow> core_ir_rows();
 std::span<const BuiltinRow> control_rows();
+std::span<const BuiltinRow> nn_rows();
+std::span<const BuiltinRow> backward_rows();
 /// Names of PyTorch's for what has another one there as well, with the same arguments.
 struct AtenAlias {
   const char* name;

@@ -70,6 +70,12 @@ struct Unbox<std::optional<FloatList>> {
   }
 };
 
+template <>
+struct Unbox<const std::vector<bool>&> {
+  const Value& from;
+  const std::vector<bool>& get() const { return from.bools(); }
+};
+
 inline void read(const Value& v, int64_t& to) { to = v.to_int(); }
 inline void read(const Value& v, double& to) { to = v.to_float(); }
 inline void read(const Value& v, bool& to) { to = v.to_bool(); }

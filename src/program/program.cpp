@@ -60,6 +60,11 @@ const char* name(ProgramInput::Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+const char* name(OutputRole::Kind kind) {
+  constexpr const char* kNames[] = {"result", "loss", "parameter_gradient", "input_gradient"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 int Program::add_value(std::string_view name, Value::Kind kind, TensorMeta meta) {
   std::string unique(name);
   for (int i = 1; by_name_.contains(unique); ++i) unique = std::string(name) + "_" + std::to_string(i);

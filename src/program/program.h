@@ -82,6 +82,14 @@ struct ProgramInput {
 };
 const char* name(ProgramInput::Kind kind);
 
+/// What an output is, where it is more than a result.
+struct OutputRole {
+  enum class Kind : uint8_t { Result, Loss, ParameterGradient, InputGradient };
+  Kind kind = Kind::Result;
+  std::string target;  // of a gradient: the path of the parameter, or of the user's input
+};
+const char* name(OutputRole::Kind kind);
+
 struct Symbol {
   std::string name;
   int64_t least = 0;
@@ -100,6 +108,7 @@ class Program {
   std::vector<ProgramInput> inputs;
   std::vector<ProgramNode> nodes;
   std::vector<Arg> outputs;
+  std::vector<OutputRole> roles;  // of the outputs, in order; those beyond the list are results
   std::vector<Symbol> symbols;
   std::vector<Guard> guards;
 

@@ -458,6 +458,7 @@ class GraphReader {
       for (const Json& one : output.value.items()) all.push_back(define_tensor(one));
       return all;
     }
+    if (output.key() == "as_none") return {add("unused", Kind::Tensor)};  // a gradient that nobody wants
     for (const auto& [own, kind] :
          {std::pair{"as_sym_int", Kind::Int}, {"as_sym_float", Kind::Float}, {"as_sym_bool", Kind::Bool}}) {
       if (output.key() == own) return {define(output.value.at("as_name").to_string(), kind)};
@@ -535,7 +536,16 @@ class GraphReader {
     for (const auto& [kind, key] : kWritten) {
       if (spec.key() == kind) return write_back(spec.value.at(key), spec.value.at("arg"));
     }
-    refuse("outputs are results and mutations, got ", shown(spec.key()));
+    using Role = OutputRole::Kind;
+    if (spec.key() == "loss_output") return with_role(spec.value, Role::Loss, nullptr);
+    if (spec.key() == "gradient_to_parameter") return with_role(spec.value, Role::ParameterGradient, "parameter_name");
+    if (spec.key() == "gradient_to_user_input") return with_role(spec.value, Role::InputGradient, "user_input_name");
+    refuse("outputs are results, gradients and mutations, got ", shown(spec.key()));
+  }
+  void with_role(const Json& spec, OutputRole::Kind kind, const char* target) {
+    program_.roles.resize(program_.outputs.size());
+    program_.roles.push_back({kind, target ? std::string(spec.at(target).to_string()) : std::string()});
+    program_.outputs.push_back(named(spec.at("arg")));
   }
   void write_back(const Json& place, const Json& made) {
     const auto held = held_.find(place.to_string());

@@ -18,6 +18,7 @@ Value::Kind kind_of(const Value& v) { return v.is_none() ? Value::Kind::Tensor :
 
 void Recorder::know(const Tensor& tensor, int value) {
   if (known_.insert_or_assign(tensor.impl(), value).second) held_.push_back(tensor);
+  if (on_known) on_known(tensor, value);
 }
 
 bool Recorder::add_input(const Tensor& tensor, ProgramInput input, std::string_view name, TensorMeta meta) {
@@ -34,8 +35,12 @@ void Recorder::add_number(ProgramInput input, std::string_view name, Value::Kind
 }
 
 int Recorder::value_of(const Tensor& tensor) {
+  if (find_same) {
+    if (const int same = find_same(tensor); same >= 0) return same;
+  }
   const auto found = known_.find(tensor.impl());
-  return found == known_.end() ? add_constant(tensor) : found->second;
+  if (found != known_.end()) return found->second;
+  return find_other ? find_other(tensor) : add_constant(tensor);
 }
 
 int Recorder::add_constant(const Tensor& tensor) {

@@ -38,6 +38,15 @@ class Recorder {
   /// Where the calling program is: the module, and file:line.
   std::function<std::string()> find_source;
   std::string module;
+  /// For who knows tensors by more than identity (program/inner.h): the value of the same elements, or -1; what to do
+  /// with a tensor that is not known, instead of making it a constant; and who wants to hear of what is known.
+  std::function<int(const Tensor&)> find_same, find_other;
+  std::function<void(const Tensor&, int)> on_known;
+  /// Calls f(tensor, value) for all that is known.
+  template <class F>
+  void each_known(F&& f) const {
+    for (const Tensor& t : held_) f(t, known_.at(t.impl()));
+  }
 
   const std::shared_ptr<Program>& program() const { return program_; }
 

@@ -14,7 +14,11 @@ struct Network {
   bool train, bidirectional, batch_first;
 
   int64_t directions() const { return bidirectional ? 2 : 1; }
-  size_t each() const { return has_biases ? 4 : 2; }  // of parameters, by layer and direction
+  /// Of parameters, by layer and direction: w_ih, w_hh[, b_ih, b_hh][, w_hr].
+  size_t each(bool projected) const { return (has_biases ? 4 : 2) + projected; }
+
+  /// The hidden state of a projected LSTM is smaller than the cell's.
+  static bool is_projected(const Tensor& h, const Tensor& c) { return c.defined() && h.size(2) != c.size(2); }
 
   void check(const Tensor& input, const Tensor& h, const Tensor& c) const {
     FACULA_CHECK(input.dim() == 3 && h.dim() == 3 && (!c.defined() || c.dim() == 3), ErrorKind::Runtime, mode,
@@ -22,8 +26,9 @@ struct Network {
     FACULA_CHECK(num_layers > 0 && num_layers <= INT32_MAX, ErrorKind::Runtime, mode,
                  ": at least one layer is expected, got ", num_layers);
     const auto count = static_cast<size_t>(num_layers * directions());
-    FACULA_CHECK(params.size() == count * each(), ErrorKind::Runtime, mode, ": ", count * each(),
-                 " parameters are expected (projections are not read), got ", params.size());
+    const size_t wanted = count * each(is_projected(h, c));
+    FACULA_CHECK(params.size() == wanted, ErrorKind::Runtime, mode, ": ", wanted, " parameters are expected, got ",
+                 params.size());
     for (const Tensor& one : params)
       FACULA_CHECK(one.defined(), ErrorKind::Runtime, mode, ": parameters are expected, got None");
     const auto states = static_cast<int64_t>(count);
@@ -33,13 +38,34 @@ struct Network {
 
   /// One layer in one direction, of inputs (T, B, features).
   Three layer(const Tensor& x, size_t place, const Tensor& h, const Tensor& c) const {
-    const Tensor* own = params.begin() + place * each();
+    const bool projected = c.defined() && h.size(1) != c.size(1);
+    const Tensor* own = params.begin() + place * each(projected);
     const int64_t steps = x.size(0), rows = x.size(1);
     const Tensor gates = linear(x, own[0], has_biases ? own[2] : Tensor());
+    if (projected) return projected_layer(gates, own, place % 2 == 1 && bidirectional, h, c);
     const std::vector<int64_t> sizes(static_cast<size_t>(steps), rows);
     auto [output, h_n, c_n] = _rnn_layer(reshape(gates, {steps * rows, gates.size(2)}), h, c, own[1],
                                          has_biases ? own[3] : Tensor(), mode, sizes, place % 2 == 1 && bidirectional);
     return {reshape(output, {steps, rows, output.size(1)}), h_n, c_n};
+  }
+
+  /// The steps of a layer whose hidden state is a product with w_hr.
+  Three projected_layer(const Tensor& gates, const Tensor* own, bool reverse, Tensor h, Tensor c) const {
+    const int64_t steps = gates.size(0), hidden = c.size(1);
+    FACULA_CHECK(gates.size(2) == 4 * hidden, ErrorKind::Runtime, mode, ": gates of ", 4 * hidden,
+                 " values are expected, got ", gates.size(2));
+    const Tensor bias = has_biases ? own[3] : Tensor(), projection = own[has_biases ? 4 : 2];
+    std::vector<Tensor> outputs(static_cast<size_t>(steps));
+    for (int64_t i = 0; i < steps; ++i) {
+      const int64_t at = reverse ? steps - 1 - i : i;
+      const Tensor sums = select(gates, 0, at) + linear(h, own[1], bias);
+      const auto part = [&](int64_t k) { return slice(sums, 1, k * hidden, (k + 1) * hidden, 1); };
+      c = sigmoid(part(1)) * c + sigmoid(part(0)) * tanh(part(2));
+      h = linear(sigmoid(part(3)) * tanh(c), projection, {});
+      outputs[static_cast<size_t>(at)] = h;
+    }
+    FACULA_CHECK(steps > 0, ErrorKind::Runtime, mode, ": at least one step is expected, got none");
+    return {stack(outputs, 0), h, c};
   }
 
   Three run(const Tensor& input, const Tensor& h, const Tensor& c) const {

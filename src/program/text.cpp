@@ -102,6 +102,10 @@ class Writer {
       out_ += i.constant.is_none() ? "\n" : " is " + text_of(i.constant) + "\n";
     }
     for (const ProgramNode& node : program_.nodes) write(node);
+    for (size_t i = 0; i < program_.roles.size(); ++i) {
+      const OutputRole& role = program_.roles[i];
+      out_ += std::string("role ") + name(role.kind) + (role.target.empty() ? "" : " " + quoted(role.target)) + "\n";
+    }
     out_ += "return" + std::string(program_.outputs.empty() ? "" : " ") + arguments(program_.outputs) + "\n";
     return std::move(out_);
   }
@@ -151,6 +155,7 @@ class LineReader {
     if (take("symbol ")) return symbol();
     if (take("guard ")) return guard();
     if (take("input ")) return input();
+    if (take("role ")) return role();
     if (take("return")) {
       skip();
       while (at_ < text_.size()) {
@@ -268,6 +273,20 @@ class LineReader {
     if (take("is ")) i.constant = argument().constant;
     end();
     program_.inputs.push_back(std::move(i));
+    return false;
+  }
+  bool role() {
+    using Kind = OutputRole::Kind;
+    OutputRole made;
+    const std::string kind = word();
+    const Kind kinds[] = {Kind::Result, Kind::Loss, Kind::ParameterGradient, Kind::InputGradient};
+    const auto found = std::find_if(std::begin(kinds), std::end(kinds), [&](Kind k) { return kind == name(k); });
+    if (found == std::end(kinds)) fail("result, loss, parameter_gradient or input_gradient");
+    made.kind = *found;
+    skip();
+    if (at_ < text_.size()) made.target = quoted_text();
+    end();
+    program_.roles.push_back(std::move(made));
     return false;
   }
 

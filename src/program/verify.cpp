@@ -25,6 +25,7 @@ class Verifier {
     }
     for (size_t i = 0; i < program_.nodes.size(); ++i) node(i);
     where_ = "the outputs";
+    expect(program_.roles.size() <= program_.outputs.size(), "are as many as there are roles of them");
     for (const Arg& output : program_.outputs) check_refs(output);
     where_ = "guards";
     for (const Guard& guard : program_.guards) {

@@ -96,6 +96,15 @@ PyObject* boxed_call(PyObject*, PyObject* args) {
 
 // ---- programs
 
+std::vector<Value> values_in(PyObject* sequence, const char* what) {
+  Owned items(check(PySequence_Fast(sequence, what)));
+  std::vector<Value> values;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    values.push_back(to_value(PySequence_Fast_GET_ITEM(items.get(), i)));
+  }
+  return values;
+}
+
 void program_dealloc(PyObject* o) {
   self_of(o)->~PyProgram();
   PyObject_Free(o);
@@ -118,11 +127,7 @@ PyObject* program_verify(PyObject* o, PyObject*) {
 }
 PyObject* program_run(PyObject* o, PyObject* inputs) {
   return guarded([&] {
-    Owned items(check(PySequence_Fast(inputs, "program: a sequence of inputs")));
-    std::vector<Value> values;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-      values.push_back(to_value(PySequence_Fast_GET_ITEM(items.get(), i)));
-    }
+    const std::vector<Value> values = values_in(inputs, "program: a sequence of inputs");
     if (!self_of(o)->runner) self_of(o)->runner = std::make_shared<Runner>(self_of(o)->program);
     const std::shared_ptr<const Runner> runner = self_of(o)->runner;
     const std::vector<Value> outputs = (*runner)(values);
@@ -277,6 +282,58 @@ PyObject* run_pass(PyObject* o, PyObject*) {
   });
 }
 
+// ---- passes that run the program on examples
+
+// decompose(examples): another program; with no examples it runs on the meta device
+PyObject* program_decompose(PyObject* o, PyObject* examples) {
+  return guarded([&] {
+    return wrap_program(decompose(*self_of(o)->program, values_in(examples, "decompose: a sequence of examples")));
+  });
+}
+// joint(examples, loss, differentiable): (program, number of results, numbers of the inputs whose gradients follow)
+PyObject* program_joint(PyObject* o, PyObject* args) {
+  PyObject* examples = nullptr;
+  int loss = -1, differentiable = 0;
+  if (!PyArg_ParseTuple(args, "Oip", &examples, &loss, &differentiable)) return nullptr;
+  return guarded([&] {
+    const std::vector<Value> values = values_in(examples, "joint: a sequence of examples");
+    Joint made = joint(*self_of(o)->program, values, {.loss = loss, .differentiable = differentiable != 0});
+    return Py_BuildValue("(NnN)", wrap_program(made.program), static_cast<Py_ssize_t>(made.results),
+                         listed(made.gradient_of, PyLong_FromLong));
+  });
+}
+// set_argument(node, argument, value): what is a constant there: an integer, the text of an expression, a list of such,
+// or a program
+PyObject* program_set_argument(PyObject* o, PyObject* args) {
+  Py_ssize_t node = 0, which = 0;
+  PyObject* object = nullptr;
+  if (!PyArg_ParseTuple(args, "nnO", &node, &which, &object)) return nullptr;
+  return guarded([&] {
+    Program& program = *self_of(o)->program;
+    FACULA_CHECK(node >= 0 && static_cast<size_t>(node) < program.nodes.size(), ErrorKind::Index,
+                 "set_argument: the program has ", program.nodes.size(), " nodes, got ", node);
+    std::vector<Arg>& arguments = program.nodes[static_cast<size_t>(node)].arguments;
+    FACULA_CHECK(which >= 0 && static_cast<size_t>(which) < arguments.size() &&
+                     arguments[static_cast<size_t>(which)].kind == Arg::Kind::Constant,
+                 ErrorKind::Index, "set_argument: the number of a constant argument, got ", which);
+    const auto expr_of = [](PyObject* item) {
+      return PyUnicode_Check(item) ? Expr::parse(utf8(item)) : Expr(to_int(item));
+    };
+    Arg& argument = arguments[static_cast<size_t>(which)];
+    if (PyObject_TypeCheck(object, &ProgramType)) {
+      argument = Value(std::make_shared<const Runner>(self_of(object)->program));
+    } else if (PyList_Check(object)) {
+      std::vector<Expr> exprs;
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) exprs.push_back(expr_of(PyList_GET_ITEM(object, i)));
+      argument = Value(std::move(exprs));
+    } else {
+      argument = Value(expr_of(object));
+    }
+    self_of(o)->runner.reset();
+    return Py_NewRef(Py_None);
+  });
+}
+
 // What a program is, as tuples and lists
 
 PyObject* expr_item(const Expr& e) { return e.is_integer() ? wrap(e.integer()) : text(e.text()); }
@@ -329,6 +386,12 @@ PyObject* get_symbols(PyObject* o, void*) {
     });
   });
 }
+PyObject* get_roles(PyObject* o, void*) {
+  return guarded([&] {
+    return listed(self_of(o)->program->roles,
+                  [](const OutputRole& r) { return Py_BuildValue("(sN)", name(r.kind), text(r.target)); });
+  });
+}
 PyObject* get_guards(PyObject* o, void*) {
   return guarded([&] {
     return listed(self_of(o)->program->guards,
@@ -348,6 +411,14 @@ PyMethodDef methods[] = {
      "hold(input, tensor): gives a parameter, a buffer or a constant, by path or number, its tensor."},
     {"lift", program_lift, METH_O, "lift(tensors): makes inputs of what the program holds, in this order."},
     {"copy", program_copy, METH_NOARGS, "Another program with the same nodes and tensors."},
+    {"set_argument", program_set_argument, METH_VARARGS,
+     "set_argument(node, argument, value): an integer, an expression, a list of these or a program in its place."},
+    {"decompose", program_decompose, METH_O,
+     "decompose(examples): the program in ops that have kernels; with no examples it is run on the meta device."},
+    {"joint", program_joint, METH_VARARGS,
+     "joint(examples, loss, differentiable): forward and backward as one program, the number of results of the former, "
+     "and "
+     "the numbers of the inputs whose gradients follow."},
     {"dead", run_pass<remove_dead>, METH_NOARGS, "Removes nodes whose results nobody uses and that have no effects."},
     {"fold", run_pass<fold_constants>, METH_NOARGS, "Computes nodes that depend on constants only."},
     {}};
@@ -358,6 +429,7 @@ PyGetSetDef properties[] = {
     {"nodes", get_nodes, nullptr, "(op, aten name, arguments, results, module, source) of each.", nullptr},
     {"outputs", get_outputs, nullptr, "An argument each.", nullptr},
     {"symbols", get_symbols, nullptr, "(name, least, most, sample) of each.", nullptr},
+    {"roles", get_roles, nullptr, "(what it is, of what) of the first outputs; the others are results.", nullptr},
     {"guards", get_guards, nullptr, "(condition, source) of each.", nullptr},
     {}};
 

@@ -7,12 +7,15 @@
 #include <fstream>
 
 #include "autograd/engine.h"
+#include "autograd/node.h"
 #include "check.h"
+#include "core/generator.h"
 #include "cpu/backend.h"
 #include "functions.h"
 #include "mlp_archive.h"
 #include "program/json.h"
 #include "program/loaded.h"
+#include "program/passes/passes.h"
 #include "program/srepr.h"
 
 namespace {
@@ -391,6 +394,61 @@ int time_interpreter() {
   return EXIT_SUCCESS;
 }
 
+// ---- joint programs
+
+constexpr const char* kStep = R"(input parameter "w" %w: float32[4, 3] requires_grad
+input buffer "steps" %steps: float32[]
+input user "x" %x: float32[2, 3]
+%add_: float32[] = add_.default(%steps, 1, 1)
+%linear: float32[2, 4] = linear.default(%x, %w, none)
+%tanh: float32[2, 4] = tanh.default(%linear)
+%half: float32[2, 2] = slice.Tensor(%tanh, 1, 0, 2, 1)
+%drop: float32[2, 2] = dropout.default(%half, 0.5, true)
+%sum: float32[] = sum.default(%drop, none)
+return %sum, %tanh
+)";
+
+void test_forward_and_backward_in_one_program() {
+  Program step = Program::parse(kStep);
+  const Tensor x = randn({2, 3}), w = randn({4, 3}), steps = zeros({});
+  set_requires_grad(w, true);
+  step.inputs[0].tensor = w;
+  step.inputs[1].tensor = steps;
+  const std::vector<Value> given{x};
+  const Joint made = joint(step, given, {.loss = 0});
+  EXPECT(steps.item().to_double() == 0 && made.results == 2 && made.gradient_of == std::vector<int>{0});
+  EXPECT(made.program->roles.size() == 3 && made.program->roles[2].target == "w");
+  const Program again = Program::parse(made.program->text());
+  EXPECT(again.roles[0].kind == OutputRole::Kind::Loss && again.text() == made.program->text());
+
+  default_generator(kCPU).seed(3);
+  const std::vector<Tensor> results = LoadedProgram(made.program)(given);
+  EXPECT(steps.item().to_double() == 1 && !results[2].requires_grad());
+  default_generator(kCPU).seed(3);
+  const Tensor loss = sum(dropout(slice(tanh(linear(x, w)), 1, 0, 2, 1), 0.5, true));
+  const Tensor wanted = run_backward({gradient_edge(loss.impl())}, {ones_like(loss)}, {gradient_edge(w.impl())},
+                                     {.accumulate = false})[0];
+  EXPECT(equal(results[0], loss) && equal(results[2], wanted));
+
+  EXPECT_ERROR("output 1 must be a scalar that requires a gradient, got float32[2, 4]",
+               joint(step, given, {.loss = 1}));
+  EXPECT_ERROR("2 outputs, got number 5", joint(step, given, {.loss = 5}));
+  EXPECT_ERROR("expected 1 example inputs, got 2", joint(step, std::vector<Value>{x, x}, {.loss = 0}));
+  const Joint both = joint(step, given, {});
+  EXPECT(both.program->inputs.back().path == "tangents_1" && both.program->outputs.size() == 3);
+}
+
+void test_composites_open_up() {
+  const Program program = Program::parse(R"(input user "x" %x: float32[2, 3]
+%norm: float32[2, 3] = layer_norm.default(%x, [3], none, none, 1e-05, true)
+return %norm
+)");
+  const std::shared_ptr<Program> made = decompose(program, {});
+  EXPECT(made->nodes.size() == 1 && made->nodes[0].op->key() == "_row_norm.default");
+  const Tensor x = randn({2, 3});
+  EXPECT(equal(LoadedProgram(made)({x})[0], layer_norm(x, {3})));
+}
+
 }  // namespace
 
 int main(int count, char** given) {
@@ -408,6 +466,8 @@ int main(int count, char** given) {
   test_tensors_outlive_their_file();
   test_files_that_are_refused();
   test_what_a_file_says_besides();
+  test_forward_and_backward_in_one_program();
+  test_composites_open_up();
   std::printf(failures ? "%d failures\n" : "ok\n", failures.load());
   return failures ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -55,6 +55,7 @@ void renumber(Program& program) {
   fresh.inputs = std::move(program.inputs);
   fresh.nodes = std::move(program.nodes);
   fresh.outputs = std::move(program.outputs);
+  fresh.roles = std::move(program.roles);
   fresh.symbols = std::move(program.symbols);
   fresh.guards = std::move(program.guards);
   program = std::move(fresh);

@@ -1,0 +1,53 @@
+// The inner recorder: sees ops where their kernels run, below autocast, vmap and autograd (src/observe). So composites
+// are the ops that they are made of, casts are ops, and a backward pass is recorded with what it runs.
+//   - What autograd hands around besides (saved values, detached tensors) is a known tensor's memory under another
+//     object: a tensor is known by its memory, too. One that shows known memory in another way becomes a view of it.
+//   - A tensor that no op has made, and that was not there before, is an error: it could depend on the inputs. Memory
+//     that an op fills is none: it is made by an `empty`.
+//   - Layouts that programs must not see are settled at once.
+#pragma once
+
+#include <exception>
+#include <map>
+
+#include "observe/copies.h"
+#include "observe/observer.h"
+#include "program/record.h"
+
+namespace facula {
+
+/// An argument of an op as a value of programs.
+Value value_of(const Argument& argument);
+
+/// Records this thread's ops while it lives. finish() says what went wrong, if anything did.
+class InnerRecorder final : public Observer, private CopyWatcher {
+ public:
+  /// `recorder` has its inputs already.
+  explicit InnerRecorder(Recorder& recorder);
+  ~InnerRecorder();
+  InnerRecorder(const InnerRecorder&) = delete;
+
+  void op_begins(const OpCall& call) override;
+  void op_ends(const OpCall& call, bool failed) override;
+  /// Rethrows what could not be thrown through an op.
+  void finish();
+
+ private:
+  void elements_copied(const Tensor& to, const Tensor& from) override;
+  void record(const OpCall& call);
+  int same_memory(const Tensor& tensor) const;
+  int view_of_known(const Tensor& tensor);
+  int fresh_memory(const Tensor& tensor);
+  void remember(const Tensor& tensor, int value);
+
+  Recorder& recorder_;
+  CopyWatcher* const copies_before_;
+  std::map<std::vector<int64_t>, std::pair<int, Tensor>> by_memory_;  // what is known, and what holds the memory
+  std::map<const Storage*, std::pair<int, Tensor>> whole_;            // the first that is known of a storage
+  int depth_ = 0;
+  std::string running_;                 // the op whose arguments are looked at
+  const TensorImpl* filled_ = nullptr;  // what it writes all of, whatever was there
+  std::exception_ptr failure_;
+};
+
+}  // namespace facula
