@@ -37,7 +37,7 @@ inline To convert(From value) {
     if constexpr (sizeof(To) == 4 && std::is_signed_v<To>) return static_cast<To>(value);
     else return static_cast<To>(static_cast<int64_t>(value));
   } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
-    // every level alike: negative values wrap, where AVX-512's instruction gives the largest number for all out of range
+    // every level alike: negative values wrap; AVX-512's instruction gives the largest number for all out of range
     constexpr From kHalf = From(uint64_t{1} << 63);
     if (value >= kHalf) return static_cast<uint64_t>(static_cast<int64_t>(value - kHalf)) ^ (uint64_t{1} << 63);
     return static_cast<uint64_t>(static_cast<int64_t>(value));
