@@ -3,6 +3,7 @@
 from . import (  # noqa: I001
     activation,
     attention,
+    compare,
     complex,
     conv,
     create,
