@@ -1,13 +1,15 @@
 """Public programs in C++, compiled and run with Facula, and compiled with libtorch: time, memory, what they print.
 
     python -m benchmarks.cxx_programs --examples E --tutorials T --include DIR ... --link ARGUMENT ...
-        [--data DIR] [--libtorch DIR] [--only NAME] [--seconds 60] [--json FILE]
+        [--data DIR] [--libtorch DIR [--compare]] [--only NAME] [--seconds 60] [--json FILE]
 
 E is a checkout of pytorch/examples and T one of prabhuomkar/pytorch-cpp; sources are used as they are. `--include`
 names the folders of headers (Facula's, and those of stb and argparse, which the programs include), `--link` what a
 program is linked with. With `--libtorch`, each program is compiled against that too. Programs look for their data
-under `../../../../data` or `./data`; `--data` is what they find there. A program that trains for longer than
-`--seconds` is ended; what it had printed counts.
+under `../../../../data` or `./data`; `--data` is what they find there (`benchmarks/cxx_data.py` makes some), and the
+`tutorials` beside it, with models, under `../../../../tutorials`. A program that trains for longer than `--seconds` is
+ended; what it had printed counts. With `--compare`, it also runs with libtorch, on the same data and with equal seeds, and
+how many lines are the same is told; libtorch reads MNIST only with all its images.
 """
 
 from __future__ import annotations
@@ -100,6 +102,26 @@ def run(program: Path, place: Path, seconds: float) -> dict:
     return {"ok": ended, "finished": code == 0, "wall_s": round(time.perf_counter() - start, 2), "text": text}
 
 
+SEED = "#include <torch/torch.h>\nnamespace { const bool seeded = (torch::manual_seed(7), true); }\n"
+
+
+def run_seeded(objects: list[str], includes: list[str], arguments: list[str], folder: Path, place: Path, seconds: float) -> str:
+    """What a program prints that is linked with a seed: libtorch's is another one at each start."""
+    source = folder / "seed.cpp"
+    source.write_text(SEED)
+    figures, seed = compile_all([source], includes, folder)
+    if not figures["ok"] or not link([*objects, *seed], arguments, folder / "seeded")["ok"]:
+        raise SystemExit(f"{folder}: it cannot be linked with a seed")
+    return run(folder / "seeded", place, seconds)["text"]
+
+
+def compared(ours: str, theirs: str) -> dict:
+    """How many of the lines that both print are the same, and the first that is not; a last line may be cut."""
+    pairs = list(zip(ours.splitlines(), theirs.splitlines(), strict=False))
+    other = [[a[:120], b[:120]] for a, b in pairs if a != b]
+    return {"lines": len(pairs), "same": len(pairs) - len(other), "first_different": other[:1]}
+
+
 def sources_of(root: Path) -> list[Path]:
     return sorted(root.glob("*.cpp")) + sorted((root / "src").glob("*.cpp"))
 
@@ -112,6 +134,7 @@ def main() -> int:
     parser.add_argument("--link", action="append", default=[])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--libtorch", type=Path)
+    parser.add_argument("--compare", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--keep", type=Path, help="where programs and what they print are kept")
@@ -125,6 +148,9 @@ def main() -> int:
         for where in (folder, place):
             if not (where / "data").exists():
                 (where / "data").symlink_to(options.data.resolve())
+        models = options.data.resolve().parent / "tutorials"
+        if models.exists() and not (folder / "tutorials").exists():
+            (folder / "tutorials").symlink_to(models)
     results = {}
     for name, (kind, path, images) in PROGRAMS.items():
         root = getattr(options, kind)
@@ -148,7 +174,14 @@ def main() -> int:
             theirs = [str(options.libtorch / part) for part in LIBTORCH]
             others = [i for i in includes if not (Path(i) / "torch" / "torch.h").exists()]
             (folder / name / "libtorch").mkdir(exist_ok=True)
-            entry["libtorch"], _ = compile_all(sources, theirs + others, folder / name / "libtorch")
+            entry["libtorch"], their_objects = compile_all(sources, theirs + others, folder / name / "libtorch")
+            if options.compare and "run" in entry and entry["libtorch"]["ok"]:
+                library = options.libtorch / "lib"
+                arguments = [f"-L{library}", f"-Wl,-rpath,{library}", "-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10"]
+                ours = run_seeded(objects, includes, options.link, folder / name, place, options.seconds)
+                there = folder / name / "libtorch"
+                other = run_seeded(their_objects, theirs + others, arguments, there, place, options.seconds)
+                entry["compared"] = compared(ours, other)
             if entry["libtorch"]["ok"] and compiled["ok"]:
                 entry["ratio"] = round(entry["libtorch"]["cpu_s"] / compiled["cpu_s"], 1)
         results[name] = entry

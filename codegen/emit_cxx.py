@@ -59,12 +59,16 @@ def emit(ops: list[Op], out: Path, write) -> None:
     used = [op for op in ops if _is_public(op)]
     methods, functions = [], []
     spaces: dict[str, list[Function]] = {name: [] for name in NAMESPACES}
+    taken = {op.name for op in ops}
     for op in used:
+        aliases = [name for name in op.names if "." not in name and name not in taken and not name.startswith("_")]
         for args in _overloads(op):
-            functions += _functions(op, args)
+            functions += _with_aliases(_functions(op, args), op, aliases)
             for space, name in _in_namespaces(op):
                 spaces[space] += _function(op, args, name)
-            methods += _methods(op, args)
+                if space == "special" and "out" in op.variants:
+                    spaces[space].append(_out_function(op, args)._replace(name=name + "_out"))
+            methods += _with_aliases(_methods(op, args), op, aliases)
     write(out / "methods.h", HEADER + "// Inside class Tensor.\n" + _declared(methods))
     text = [HEADER, "#pragma once\n\n#include <torch/detail/convert.h>\n\nnamespace torch {\n\n", _declared(functions)]
     bodies = [HEADER, _defined(functions)]
@@ -88,6 +92,10 @@ def _is_public(op: Op) -> bool:
     if op.name.startswith(("_", "functional_")) or op.id in BY_HAND or op.name in BY_HAND or op.name in LINALG:
         return False
     return all(a.type in TYPES or a.type == "Operand" for a in cpp_args(op))
+
+
+def _with_aliases(found: list[Function], op: Op, aliases: list[str]) -> list[Function]:
+    return found + [f._replace(name=alias + f.name[len(op.name):]) for f in found for alias in aliases]
 
 
 def _in_namespaces(op: Op):

@@ -42,6 +42,14 @@ def pytest_sessionfinish(session):
             module.TOPICS.pool.shutdown(wait=False, cancel_futures=True)
 
 
+@pytest.fixture(scope="session")
+def package(tmp_path_factory):
+    """The installed package, for programs in C++."""
+    from cpp_programs import installed
+
+    return installed(tmp_path_factory)
+
+
 @pytest.fixture
 def nothing_stays_alive():
     """Fails a test after which more tensors (or nodes, or storages) live than before."""

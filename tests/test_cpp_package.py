@@ -1,34 +1,14 @@
 """The package as programs in C++ and C see it: libraries, headers, find_package(Facula) and find_package(Torch)."""
 
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from cpp_programs import MODULE, needs_tools, project, run
 
 import facula
 import facula.utils
-
-MODULE = Path(facula._C.__file__).resolve()
-needs_tools = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("c++")), reason="cmake and a C++ compiler are needed")
-
-
-def run(*command, **options):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    """The installed package; of a build in a checkout, what installing it gives."""
-    if not (MODULE.parent / "cmake_install.cmake").exists():
-        return MODULE.parent
-    place = tmp_path_factory.mktemp("installed")
-    run("cmake", "--install", MODULE.parent, "--prefix", place)
-    return place / "facula"
 
 
 def test_prefixes_lie_in_the_package(package):
@@ -61,17 +41,6 @@ def test_state_is_there_once():
     ours = variables(MODULE.parent / "lib" / "libfacula.so", "bBDuV")  # not d and r, which are also constants of every file
     assert len(ours) > 100
     assert not ours & variables(MODULE, "bBdDuV")
-
-
-def project(folder, package, text, sources, prefix):
-    folder.mkdir()
-    (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.18)\n" + text)
-    for name, source in sources.items():
-        (folder / name).write_text(source)
-    environment = {k: v for k, v in os.environ.items() if k not in ("CXXFLAGS", "LDFLAGS", "CPATH")}
-    run("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={package / prefix}", env=environment)
-    run("cmake", "--build", folder / "build", env=environment)
-    return folder / "build"
 
 
 FACULA_PROGRAM = """

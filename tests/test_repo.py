@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "composite": {"composite", "autograd", "ops", "core"},
     "program": {"program", "autograd", "observe", "ops", "core"},
     "capi": {"capi", "cxx", "program", "composite", "autograd", "ops", "core"},
-    "cxx": {"cxx", "torch", "cuda", "cpu", "composite", "autograd", "ops", "core"},
+    "cxx": {"cxx", "torch", "program", "cuda", "cpu", "composite", "autograd", "ops", "core"},
     "distributed": {"distributed", "cuda", "composite", "autograd", "ops", "core"},
     "run": {"run", "cxx", "program", "autograd", "ops", "core"},
     "python": {"python", "cxx", "program", "distributed", "autograd", "composite", "observe", "profiler", "guard", "cuda", "cpu", "ops", "core"},

@@ -91,7 +91,7 @@ class Translator:
         if spec.kind.name == "USER_INPUT":
             if dtype.startswith("complex"):
                 raise UnsupportedOperatorError(f"onnx.export: the input {node.name} is complex: give view_as_real() of it")
-            name = self.input_names.pop(0) if self.input_names else node.target
+            name = self.input_names.pop(0) if self.input_names else node.name
             made = Value(self.g, self.g.fresh(name), dtype, shape)
             self.g.inputs.append(made)
         else:

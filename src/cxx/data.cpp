@@ -17,6 +17,16 @@ namespace torch::data {
 
 using facula::ErrorKind;
 
+datasets::ChunkDatasetOptions::ChunkDatasetOptions(size_t preloaders, size_t batch, size_t cache, size_t mixed)
+    : preloader_count_(preloaders), batch_size_(batch), cache_size_(cache), cross_chunk_shuffle_count_(mixed) {
+  constexpr const char* kNames[] = {"preloader_count", "batch_size", "cache_size", "cross_chunk_shuffle_count"};
+  const size_t numbers[] = {preloaders, batch, cache, mixed};
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    FACULA_CHECK(numbers[i] > 0, ErrorKind::Runtime, "ChunkDatasetOptions: ", kNames[i], " must be positive, got 0");
+  FACULA_CHECK(cache >= batch, ErrorKind::Runtime, "ChunkDatasetOptions: cache_size must hold a batch of ", batch,
+               ", got ", cache);
+}
+
 // ---- samplers
 
 namespace samplers {

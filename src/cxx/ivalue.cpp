@@ -47,9 +47,9 @@ impl::GenericList IValue::toList() const {
 List<Tensor> IValue::toTensorList() const { return List<Tensor>(ArrayRef<Tensor>(toTensorVector())); }
 
 const char* IValue::tagKind() const {
-  constexpr const char* kNames[] = {"None",   "Tensor",      "Double",     "Int",      "Bool",
-                                    "String", "IntList",     "DoubleList", "BoolList", "TensorList",
-                                    "Tuple",  "GenericList", "GenericDict"};
+  constexpr const char* kNames[] = {"None",   "Tensor",      "Double",      "Int",      "Bool",
+                                    "String", "IntList",     "DoubleList",  "BoolList", "TensorList",
+                                    "Tuple",  "GenericList", "GenericDict", "Object"};
   return kNames[value_.index()];
 }
 void IValue::refuse(const char* what) const {

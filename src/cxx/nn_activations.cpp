@@ -44,11 +44,6 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxFuncOptions& o) {
 Tensor normalize(const Tensor& input, const NormalizeFuncOptions& o) {
   return input / input.norm(Scalar(o.p()), o.dim(), true).clamp_min(o.eps()).expand_as(input);
 }
-Tensor embedding(const Tensor& input, const Tensor& weight, const EmbeddingFuncOptions& o) {
-  const int64_t padding = o.padding_idx().value_or(-1);
-  return torch::embedding(weight, input, o.padding_idx() && padding < 0 ? padding + weight.size(0) : padding,
-                          o.scale_grad_by_freq());
-}
 Tensor layer_norm(const Tensor& input, const LayerNormFuncOptions& o) {
   return torch::layer_norm(input, o.normalized_shape(), maybe(o.weight()), maybe(o.bias()), o.eps());
 }

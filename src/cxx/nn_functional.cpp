@@ -73,8 +73,8 @@ Tensor gelu(const Tensor& input, const GELUOptions& o) { return torch::gelu(inpu
 Tensor softplus(const Tensor& input, const SoftplusOptions& o) {
   return torch::softplus(input, o.beta(), o.threshold());
 }
-Tensor softmax(const Tensor& input, const SoftmaxOptions& o) { return input.softmax(o.dim()); }
-Tensor log_softmax(const Tensor& input, const LogSoftmaxOptions& o) { return input.log_softmax(o.dim()); }
+Tensor softmax(const Tensor& input, const SoftmaxOptions& o) { return input.softmax(o.dim(), o.dtype()); }
+Tensor log_softmax(const Tensor& input, const LogSoftmaxOptions& o) { return input.log_softmax(o.dim(), o.dtype()); }
 
 Tensor dropout(Tensor input, const DropoutFuncOptions& o) {
   check_probability(o.p());
@@ -86,6 +86,16 @@ Tensor dropout2d(Tensor input, const DropoutFuncOptions& o) {
                      : torch::feature_dropout(input, o.p(), o.training());
 }
 Tensor dropout3d(Tensor input, const DropoutFuncOptions& o) { return dropout2d(std::move(input), o); }
+Tensor alpha_dropout(Tensor input, const DropoutFuncOptions& o) {
+  check_probability(o.p());
+  return o.inplace() ? torch::alpha_dropout_(input, o.p(), o.training())
+                     : torch::alpha_dropout(input, o.p(), o.training());
+}
+Tensor feature_alpha_dropout(Tensor input, const DropoutFuncOptions& o) {
+  check_probability(o.p());
+  return o.inplace() ? torch::feature_alpha_dropout_(input, o.p(), o.training())
+                     : torch::feature_alpha_dropout(input, o.p(), o.training());
+}
 Tensor pad(const Tensor& input, const PadOptions& o) {
   return torch::pad(input, o.pad(), o.mode().name, o.mode() == kConstant ? optional<double>(o.value()) : nullopt);
 }
@@ -94,10 +104,6 @@ Tensor pad(const Tensor& input, const PadOptions& o) {
   Tensor max_pool##D##d(const Tensor& input, const MaxPool##D##dOptions& o) {                                   \
     return torch::max_pool##D##d(input, o.kernel_size(), o.stride(), o.padding(), o.dilation(), o.ceil_mode()); \
   }                                                                                                             \
-  Tensor avg_pool##D##d(const Tensor& input, const AvgPool##D##dOptions& o) {                                   \
-    return torch::avg_pool##D##d(input, o.kernel_size(), o.stride(), o.padding(), o.ceil_mode(),                \
-                                 o.count_include_pad());                                                        \
-  }                                                                                                             \
   Tensor adaptive_avg_pool##D##d(const Tensor& input, const AdaptiveAvgPool##D##dOptions& o) {                  \
     return torch::adaptive_avg_pool##D##d(input, o.output_size());                                              \
   }
@@ -105,6 +111,17 @@ TORCH_POOLS(1)
 TORCH_POOLS(2)
 TORCH_POOLS(3)
 #undef TORCH_POOLS
+Tensor avg_pool1d(const Tensor& input, const AvgPool1dOptions& o) {
+  return torch::avg_pool1d(input, o.kernel_size(), o.stride(), o.padding(), o.ceil_mode(), o.count_include_pad());
+}
+Tensor avg_pool2d(const Tensor& input, const AvgPool2dOptions& o) {
+  return torch::avg_pool2d(input, o.kernel_size(), o.stride(), o.padding(), o.ceil_mode(), o.count_include_pad(),
+                           o.divisor_override());
+}
+Tensor avg_pool3d(const Tensor& input, const AvgPool3dOptions& o) {
+  return torch::avg_pool3d(input, o.kernel_size(), o.stride(), o.padding(), o.ceil_mode(), o.count_include_pad(),
+                           o.divisor_override());
+}
 
 }  // namespace functional
 
@@ -155,6 +172,44 @@ Tensor normal_(Tensor tensor, double mean, double std) {
 Tensor uniform_(Tensor tensor, double low, double high) {
   NoGradGuard off;
   return tensor.uniform_(low, high);
+}
+Tensor dirac_(Tensor tensor) {
+  FACULA_CHECK(tensor.dim() >= 3 && tensor.dim() <= 5, ErrorKind::Runtime,
+               "Only tensors with 3, 4, or 5 dimensions are supported, got ", tensor.dim());
+  NoGradGuard off;
+  tensor.zero_();
+  for (int64_t channel = 0; channel < std::min(tensor.size(0), tensor.size(1)); ++channel) {
+    Tensor kernel = tensor[channel][channel];
+    while (kernel.dim() > 0) kernel = kernel[kernel.size(0) / 2];
+    kernel.fill_(1);
+  }
+  return tensor;
+}
+Tensor orthogonal_(Tensor tensor, double gain) {
+  FACULA_CHECK(tensor.dim() >= 2, ErrorKind::Runtime, "Only tensors with 2 or more dimensions are supported, got ",
+               tensor.dim());
+  NoGradGuard off;
+  if (tensor.numel() == 0) return tensor;
+  const int64_t rows = tensor.size(0), columns = tensor.numel() / rows;
+  Tensor flat = torch::randn({rows, columns});
+  if (rows < columns) flat = flat.t();
+  auto [q, r] = torch::linalg_qr(flat);
+  q = q * torch::diag(r, 0).sign();
+  if (rows < columns) q = q.t();
+  tensor.view_as(q).copy_(q);
+  return tensor.mul_(gain);
+}
+Tensor sparse_(Tensor tensor, double sparsity, double std) {
+  FACULA_CHECK(tensor.dim() == 2, ErrorKind::Runtime, "Only tensors with 2 dimensions are supported, got ",
+               tensor.dim());
+  FACULA_CHECK(sparsity >= 0 && sparsity <= 1, ErrorKind::Value, "sparse_: a part of the column is expected, got ",
+               sparsity);
+  NoGradGuard off;
+  const int64_t rows = tensor.size(0), zeros = static_cast<int64_t>(std::ceil(sparsity * static_cast<double>(rows)));
+  tensor.normal_(0, std);
+  for (int64_t column = 0; column < tensor.size(1); ++column)
+    tensor.select(1, column).index_fill_(0, torch::randperm(rows).slice(0, 0, zeros), 0);
+  return tensor;
 }
 Tensor xavier_normal_(Tensor tensor, double gain) { return normal_(tensor, 0, xavier_std(tensor, gain)); }
 Tensor xavier_uniform_(Tensor tensor, double gain) {

@@ -108,6 +108,8 @@ void ConvTransposeImpl<D>::reset() {
                    options.out_channels() % options.groups() == 0,
                ErrorKind::Runtime, "channels must be divisible by groups, got ", options.in_channels(), ", ",
                options.out_channels(), " and ", options.groups());
+  FACULA_CHECK(options.padding_mode() == kZeros, ErrorKind::Runtime,
+               "Only `zeros` padding mode is supported for ConvTranspose, got ", options.padding_mode().name);
   std::vector<int64_t> sizes{options.in_channels(), options.out_channels() / options.groups()};
   sizes.insert(sizes.end(), options.kernel_size()->begin(), options.kernel_size()->end());
   weight = this->register_parameter("weight", torch::empty(sizes));
@@ -207,6 +209,9 @@ void LayerNormImpl::reset() {
   weight = register_parameter("weight", affine ? torch::ones(shape) : Tensor(), affine);
   bias = register_parameter("bias", affine ? torch::zeros(shape) : Tensor(), affine);
 }
+void LayerNormImpl::reset_parameters() {
+  if (weight.defined()) init::ones_(weight), init::zeros_(bias);
+}
 Tensor LayerNormImpl::forward(const Tensor& input) {
   return torch::layer_norm(input, options.normalized_shape(), maybe(weight), maybe(bias), options.eps());
 }
@@ -221,42 +226,15 @@ void GroupNormImpl::reset() {
   weight = register_parameter("weight", affine ? torch::ones(options.num_channels()) : Tensor(), affine);
   bias = register_parameter("bias", affine ? torch::zeros(options.num_channels()) : Tensor(), affine);
 }
+void GroupNormImpl::reset_parameters() {
+  if (weight.defined()) init::ones_(weight), init::zeros_(bias);
+}
 Tensor GroupNormImpl::forward(const Tensor& input) {
   return torch::group_norm(input, options.num_groups(), maybe(weight), maybe(bias), options.eps());
 }
 void GroupNormImpl::pretty_print(std::ostream& stream) const {
   stream << "torch::nn::GroupNorm(" << options.num_groups() << ", " << options.num_channels()
          << ", eps=" << options.eps() << ", affine=" << word(options.affine()) << ")";
-}
-
-// ---- embedding
-
-EmbeddingImpl::EmbeddingImpl(EmbeddingOptions o) : options(std::move(o)) { EmbeddingImpl::reset(); }
-void EmbeddingImpl::reset() {
-  auto& padding = options.padding_idx();
-  const int64_t rows = options.num_embeddings();
-  if (padding) {
-    FACULA_CHECK(*padding >= -rows && *padding < rows, ErrorKind::Runtime,
-                 "Padding_idx must be within num_embeddings, got ", *padding);
-    if (*padding < 0) padding = *padding + rows;
-  }
-  const bool own = options._weight().defined();
-  weight = register_parameter("weight", own ? options._weight() : torch::empty({rows, options.embedding_dim()}));
-  if (!own) reset_parameters();
-}
-void EmbeddingImpl::reset_parameters() {
-  init::normal_(weight);
-  NoGradGuard off;
-  if (options.padding_idx()) weight[*options.padding_idx()].fill_(0);
-}
-Tensor EmbeddingImpl::forward(const Tensor& indices) {
-  return torch::embedding(weight, indices, options.padding_idx().value_or(-1));
-}
-void EmbeddingImpl::pretty_print(std::ostream& stream) const {
-  stream << "torch::nn::Embedding(num_embeddings=" << options.num_embeddings()
-         << ", embedding_dim=" << options.embedding_dim();
-  if (options.padding_idx()) stream << ", padding_idx=" << *options.padding_idx();
-  stream << ")";
 }
 
 // ---- pools

@@ -28,6 +28,12 @@ Cell cell_of(const LSTMCellOptions&) { return {"LSTM", 4}; }
 Cell cell_of(const GRUCellOptions&) { return {"GRU", 3}; }
 Cell cell_of(const RNNCellOptions& o) { return {mode_of(o.nonlinearity()), 1}; }
 
+template <class Options>
+int64_t projection_of(const Options& o) {
+  if constexpr (requires { o.proj_size(); }) return o.proj_size();
+  else return 0;
+}
+
 void draw_all(const std::vector<Tensor>& weights, int64_t hidden) {
   const double bound = hidden > 0 ? 1.0 / std::sqrt(static_cast<double>(hidden)) : 0;
   for (const Tensor& weight : weights)
@@ -43,13 +49,15 @@ detail::RecurrentShape RecurrentImpl<Derived>::shape() const {
   const auto& o = static_cast<const Derived&>(*this).options;
   const Cell cell = cell_of(o);
   return {cell.mode, cell.gates,      o.input_size(),    o.hidden_size(), o.num_layers(),
-          o.bias(),  o.batch_first(), o.bidirectional(), o.dropout()};
+          o.bias(),  o.batch_first(), o.bidirectional(), o.dropout(),     projection_of(o)};
 }
 template <class Derived>
 void RecurrentImpl<Derived>::reset() {
   const detail::RecurrentShape s = shape();
   FACULA_CHECK(s.dropout >= 0 && s.dropout <= 1, ErrorKind::Runtime, "dropout should be a number in range [0, 1], got ",
                s.dropout);
+  FACULA_CHECK(s.proj_size >= 0 && (s.proj_size == 0 || s.proj_size < s.hidden_size), ErrorKind::Runtime,
+               "proj_size has to be smaller than hidden_size ", s.hidden_size, " and not negative, got ", s.proj_size);
   const int64_t directions = s.bidirectional ? 2 : 1, rows = s.gates * s.hidden_size;
   weights_.clear();
   const auto add = [&](const std::string& name, std::vector<int64_t> sizes) {
@@ -58,11 +66,10 @@ void RecurrentImpl<Derived>::reset() {
   for (int64_t layer = 0; layer < s.num_layers; ++layer)
     for (int64_t direction = 0; direction < directions; ++direction) {
       const std::string end = "_l" + std::to_string(layer) + (direction ? "_reverse" : "");
-      add("weight_ih" + end, {rows, layer ? s.hidden_size * directions : s.input_size});
-      add("weight_hh" + end, {rows, s.hidden_size});
-      if (!s.bias) continue;
-      add("bias_ih" + end, {rows});
-      add("bias_hh" + end, {rows});
+      add("weight_ih" + end, {rows, layer ? s.state_size() * directions : s.input_size});
+      add("weight_hh" + end, {rows, s.state_size()});
+      if (s.bias) add("bias_ih" + end, {rows}), add("bias_hh" + end, {rows});
+      if (s.proj_size) add("weight_hr" + end, {s.proj_size, s.hidden_size});
     }
   reset_parameters();
 }
@@ -74,11 +81,40 @@ void RecurrentImpl<Derived>::reset_parameters() {
 namespace detail {
 namespace {
 
+/// One layer of an LSTM whose hidden state is projected, step by step. Sequences that have ended leave their states;
+/// backward, those that are shorter begin later.
+RecurrentRun projected_layer(const Tensor& gates, const std::vector<int64_t>& sizes, const Tensor& h0, const Tensor& c0,
+                             const Tensor& weight_hh, const optional<Tensor>& bias_hh, const Tensor& weight_hr,
+                             bool reverse) {
+  const auto steps = static_cast<int64_t>(sizes.size());
+  std::vector<int64_t> starts(1, 0);
+  for (const int64_t size : sizes) starts.push_back(starts.back() + size);
+  std::vector<Tensor> outputs(sizes.size()), ended_h, ended_c;
+  int64_t now = reverse ? sizes.back() : sizes[0];
+  Tensor h = h0.slice(0, 0, now), c = c0.slice(0, 0, now);
+  for (int64_t i = 0; i < steps; ++i) {
+    const auto t = static_cast<size_t>(reverse ? steps - 1 - i : i);
+    if (sizes[t] < now) {
+      ended_h.insert(ended_h.begin(), h.slice(0, sizes[t])), ended_c.insert(ended_c.begin(), c.slice(0, sizes[t]));
+      h = h.slice(0, 0, sizes[t]), c = c.slice(0, 0, sizes[t]);
+    } else if (sizes[t] > now) {
+      h = torch::cat({h, h0.slice(0, now, sizes[t])}), c = torch::cat({c, c0.slice(0, now, sizes[t])});
+    }
+    now = sizes[t];
+    const auto parts = (gates.slice(0, starts[t], starts[t] + now) + torch::linear(h, weight_hh, bias_hh)).chunk(4, 1);
+    c = parts[1].sigmoid() * c + parts[0].sigmoid() * parts[2].tanh();
+    h = torch::linear(parts[3].sigmoid() * c.tanh(), weight_hr);
+    outputs[t] = h;
+  }
+  ended_h.insert(ended_h.begin(), h), ended_c.insert(ended_c.begin(), c);
+  return {torch::cat(outputs), torch::cat(ended_h), torch::cat(ended_c)};
+}
+
 /// The rows of all steps through all layers; `sizes` says how many sequences there are at each step.
 RecurrentRun through_layers(const RecurrentShape& s, const std::vector<Tensor>& weights, bool training, Tensor rows,
                             const std::vector<int64_t>& sizes, const Tensor& h0, const Tensor& c0) {
   const int64_t directions = s.bidirectional ? 2 : 1;
-  const size_t each = s.bias ? 4 : 2;
+  const size_t each = (s.bias ? 4 : 2) + (s.proj_size ? 1 : 0);
   std::vector<Tensor> last_h, last_c;
   for (int64_t layer = 0; layer < s.num_layers; ++layer) {
     std::vector<Tensor> outputs;
@@ -86,6 +122,13 @@ RecurrentRun through_layers(const RecurrentShape& s, const std::vector<Tensor>& 
       const int64_t row = layer * directions + direction;
       const Tensor* w = &weights[static_cast<size_t>(row) * each];
       const Tensor gates = torch::linear(rows, w[0], s.bias ? optional<Tensor>(w[2]) : nullopt);
+      if (s.proj_size) {
+        const optional<Tensor> bias = s.bias ? optional<Tensor>(w[3]) : nullopt;
+        const RecurrentRun run =
+            projected_layer(gates, sizes, h0[row], c0[row], w[1], bias, w[each - 1], direction == 1);
+        outputs.push_back(run.output), last_h.push_back(run.h), last_c.push_back(run.c);
+        continue;
+      }
       auto [output, h, c] = facula::_rnn_layer(
           gates.core(), h0[row].core(), c0.defined() ? c0[row].core() : facula::Tensor(), w[1].core(),
           s.bias ? w[3].core() : facula::Tensor(), s.mode, torch::detail::in(IntArrayRef(sizes)), direction == 1);
@@ -100,8 +143,8 @@ RecurrentRun through_layers(const RecurrentShape& s, const std::vector<Tensor>& 
 }
 
 /// The states as they were given, or zeros.
-Tensor state_or_zeros(const RecurrentShape& s, const Tensor& given, const Tensor& like, int64_t batch) {
-  const std::vector<int64_t> sizes{s.num_layers * (s.bidirectional ? 2 : 1), batch, s.hidden_size};
+Tensor state_or_zeros(const RecurrentShape& s, const Tensor& given, const Tensor& like, int64_t batch, int64_t size) {
+  const std::vector<int64_t> sizes{s.num_layers * (s.bidirectional ? 2 : 1), batch, size};
   if (!given.defined()) return torch::zeros(sizes, like.options());
   FACULA_CHECK(given.sizes() == sizes, ErrorKind::Runtime, "Expected hidden size ", IntArrayRef(sizes), ", got ",
                given.sizes());
@@ -118,12 +161,12 @@ RecurrentRun run_network(const RecurrentShape& s, const std::vector<Tensor>& wei
                given.sizes());
   const Tensor input = alone ? given.unsqueeze(1) : s.batch_first ? given.transpose(0, 1) : given;
   const int64_t steps = input.size(0), batch = input.size(1);
-  const auto state = [&](const Tensor& t) {
-    return state_or_zeros(s, alone && t.defined() ? t.unsqueeze(1) : t, input, batch);
+  const auto state = [&](const Tensor& t, int64_t size) {
+    return state_or_zeros(s, alone && t.defined() ? t.unsqueeze(1) : t, input, batch, size);
   };
-  RecurrentRun run =
-      through_layers(s, weights, training, input.reshape({steps * batch, s.input_size}),
-                     std::vector<int64_t>(static_cast<size_t>(steps), batch), state(h0), lstm ? state(c0) : Tensor());
+  RecurrentRun run = through_layers(s, weights, training, input.reshape({steps * batch, s.input_size}),
+                                    std::vector<int64_t>(static_cast<size_t>(steps), batch), state(h0, s.state_size()),
+                                    lstm ? state(c0, s.hidden_size) : Tensor());
   run.output = run.output.reshape({steps, batch, -1});
   if (alone) {
     run.output = run.output.squeeze(1);
@@ -143,11 +186,12 @@ RecurrentRun run_packed(const RecurrentShape& s, const std::vector<Tensor>& weig
   const auto* first = counts.data_ptr<int64_t>();
   const std::vector<int64_t> sizes(first, first + counts.numel());
   const bool sorted = input.sorted_indices().defined(), lstm = s.gates == 4;
-  const auto state = [&](const Tensor& t) {
-    const Tensor ready = state_or_zeros(s, t, input.data(), sizes[0]);
+  const auto state = [&](const Tensor& t, int64_t size) {
+    const Tensor ready = state_or_zeros(s, t, input.data(), sizes[0], size);
     return sorted && t.defined() ? ready.index_select(1, input.sorted_indices()) : ready;
   };
-  RecurrentRun run = through_layers(s, weights, training, input.data(), sizes, state(h0), lstm ? state(c0) : Tensor());
+  RecurrentRun run = through_layers(s, weights, training, input.data(), sizes, state(h0, s.state_size()),
+                                    lstm ? state(c0, s.hidden_size) : Tensor());
   if (input.unsorted_indices().defined()) {
     run.h = run.h.index_select(1, input.unsorted_indices());
     if (lstm) run.c = run.c.index_select(1, input.unsorted_indices());
@@ -278,6 +322,12 @@ template class CellImpl<LSTMCellImpl>;
 // ---- packed sequences
 
 namespace utils::rnn {
+
+Tensor invert_permutation(const Tensor& permutation) {
+  if (!permutation.defined()) return {};
+  return torch::empty_like(permutation)
+      .scatter_(0, permutation, torch::arange(permutation.numel(), permutation.options()));
+}
 
 PackedSequence pack_padded_sequence(const Tensor& given, const Tensor& given_lengths, bool batch_first,
                                     bool enforce_sorted) {

@@ -132,6 +132,45 @@ Tensor Tensor::numpy_T() const {
 }
 
 std::vector<Tensor> where(const Tensor& condition) { return detail::out(facula::where(detail::in(condition))); }
+namespace {
+
+Unique unique_rows(const Tensor& self, int64_t dim, bool consecutive, bool with_inverse, bool with_counts) {
+  auto [first, inverse, counts] = facula::_unique_rows(detail::in(self), dim, consecutive);
+  const Tensor none = torch::empty({0}, torch::dtype(kLong).device(self.device()));
+  return {self.index_select(dim, Tensor(first)), with_inverse ? Tensor(inverse) : none,
+          with_counts ? Tensor(counts) : none};
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> _unique(const Tensor& self, bool sorted, bool return_inverse) {
+  auto [values, inverse, counts] = _unique2(self, sorted, return_inverse);
+  return {values, inverse};
+}
+Unique _unique2(const Tensor& self, bool, bool return_inverse, bool return_counts) {
+  return detail::out(facula::_unique(detail::in(self), return_inverse, return_counts));
+}
+Unique unique_dim(const Tensor& self, int64_t dim, bool, bool return_inverse, bool return_counts) {
+  return unique_rows(self, dim, false, return_inverse, return_counts);
+}
+Unique unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
+  return unique_rows(self, dim, true, return_inverse, return_counts);
+}
+Unique unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, optional<int64_t> dim) {
+  if (dim) return unique_rows(self, *dim, true, return_inverse, return_counts);
+  return detail::out(facula::_unique_consecutive(detail::in(self), return_inverse, return_counts));
+}
+
+Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const TensorOptions& options) {
+  return detail::made(
+      facula::linspace(detail::in(start), detail::in(end), steps, options.given_dtype(), options.given_device()),
+      options);
+}
+Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base, const TensorOptions& options) {
+  return detail::made(
+      facula::logspace(detail::in(start), detail::in(end), steps, base, options.given_dtype(), options.given_device()),
+      options);
+}
 Tensor einsum(std::string_view equation, TensorList operands) {
   return Tensor(facula::_einsum(equation, detail::in(operands)));
 }

@@ -126,7 +126,7 @@ void ZipWriter::write(std::string_view bytes) {
 
 void ZipWriter::add(const std::string& name, const void* data, size_t size) {
   const std::string_view bytes(static_cast<const char*>(data), size);
-  Entry entry{folder_ + "/" + name, crc_of(bytes), size, at_};
+  Entry entry{folder_.empty() ? name : folder_ + "/" + name, crc_of(bytes), size, at_};
   Fields extra;
   if (size >= kNot32) extra.u16(kExtra64).u16(16).u64(size).u64(size);
   const uint64_t head = 30 + entry.name.size() + extra.text.size() + 4;

@@ -13,7 +13,7 @@ namespace torch::detail {
 class ZipWriter {
  public:
   using Sink = std::function<void(const void* data, size_t size)>;
-  /// Every name begins with `folder`.
+  /// Every name begins with `folder`, if there is one.
   ZipWriter(Sink sink, std::string folder) : sink_(std::move(sink)), folder_(std::move(folder)) {}
   /// The contents begin at a multiple of 64 bytes.
   void add(const std::string& name, const void* data, size_t size);

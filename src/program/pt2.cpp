@@ -7,6 +7,7 @@
 #include "autograd/node.h"
 #include "core/checked.h"
 #include "program/json.h"
+#include "program/modules.h"
 #include "program/run.h"
 #include "program/srepr.h"
 
@@ -722,6 +723,7 @@ ProgramFile read(const Archive& archive, bool map, bool examples) {
     if (input.kind != ProgramInput::Kind::User) file.program->hold(input, tensors.get(input.path));
   }
   read_call(model.at("graph_module"), file);
+  file.modules = called_modules(model.at("graph_module").at("graph"));
   const std::string sample = root + "data/sample_inputs/" + name + ".pt";
   if (examples && archive.has(sample)) file.examples = archive.read(sample, UINT64_MAX);
   return file;
@@ -738,6 +740,12 @@ ProgramFile read_program(std::unique_ptr<const ByteSource> source, const LoadOpt
   } catch (const std::bad_alloc&) {
     throw_error(ErrorKind::OutOfMemory, "load: there is not enough memory for the file");
   }
+}
+
+bool is_torchscript(std::unique_ptr<const ByteSource> source) {
+  const Archive archive(std::move(source), false);
+  return std::any_of(archive.records().begin(), archive.records().end(),
+                     [](const auto& record) { return record.first.ends_with("/constants.pkl"); });
 }
 
 std::shared_ptr<Program> load_program(const std::string& path, const LoadOptions& options) {

@@ -26,11 +26,14 @@ struct ProgramFile {
   std::shared_ptr<Program> program;        // verified; parameters, buffers and constants are in its inputs
   std::string in_spec, out_spec;           // how arguments and results are nested: JSON, as PyTorch's pytrees write it
   std::vector<std::string> forward_names;  // of the arguments of the module
-  std::optional<std::string> examples;     // the file of sample inputs, as torch.save wrote it, if it was asked for
+  std::vector<std::pair<std::string, std::string>> modules;  // paths in the order of their calls, and classes
+  std::optional<std::string> examples;  // the file of sample inputs, as torch.save wrote it, if it was asked for
 };
 
 /// Throws a RuntimeError that says what is wrong. `facula::load()` comes first.
 ProgramFile read_program(std::unique_ptr<const ByteSource> source, const LoadOptions& options, bool examples = false);
+/// Whether an archive is one of TorchScript, which read_program refuses.
+bool is_torchscript(std::unique_ptr<const ByteSource> source);
 std::shared_ptr<Program> load_program(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace facula

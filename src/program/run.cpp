@@ -1,6 +1,7 @@
 #include "program/run.h"
 
 #include <array>
+#include <sstream>
 
 namespace facula {
 namespace {
@@ -188,6 +189,15 @@ std::string shape_text(const Tensor& t) {
   return meta.text();
 }
 
+std::string constant_text(const Value& value) {
+  if (value.kind() == Value::Kind::String) return "'" + std::string(value.to_string()) + "'";
+  if (value.kind() == Value::Kind::Bool) return value.to_bool() ? "True" : "False";
+  std::ostringstream text;
+  if (value.kind() == Value::Kind::Int) text << value.to_int();
+  else if (value.kind() == Value::Kind::Float) text << value.to_float();
+  else text << name(value.kind());
+  return text.str();
+}
 [[noreturn, gnu::cold]] void refuse(const ProgramInput& input, const TensorMeta& wanted, const Value& got) {
   TensorMeta shown = wanted;
   shown.requires_grad = false;
@@ -249,8 +259,8 @@ void bind_inputs(const Program& program, std::span<const Value> given, size_t wa
     if (info.kind == Value::Kind::Tensor && input.constant.is_none()) {
       check_tensor(input, info.meta, got, bound);
     } else if (!input.constant.is_none()) {
-      FACULA_CHECK(got == input.constant, ErrorKind::Runtime, "program: input '", input.path,
-                   "': expected the constant that it was recorded with, got another one");
+      FACULA_CHECK(got == input.constant, ErrorKind::Runtime, "program: input '", input.path, "': expected ",
+                   constant_text(input.constant), ", with which it was recorded, got ", constant_text(got));
     } else {
       FACULA_CHECK(got.kind() == info.kind, ErrorKind::Type, "program: input '", input.path, "': expected ",
                    name(info.kind), ", got ", name(got.kind()));

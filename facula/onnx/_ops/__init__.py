@@ -3,7 +3,6 @@
 from . import (  # noqa: I001
     activation,
     attention,
-    compare,
     complex,
     conv,
     create,

@@ -4,7 +4,7 @@ import numpy as np
 
 from .._graph import Value
 from ._table import lifted, op
-from .compare import masked_fill
+from .elementwise import masked_fill
 from .shape import replaced
 
 
@@ -284,14 +284,6 @@ def fill_diagonal(g, self, fill_value, wrap=False):
     at = list(range(0, min(end, rows * columns), step))
     flat = replaced(g, g.reshape(self, [-1]), 0, at, g.constant([fill_value] * len(at), self.dtype))
     return g.reshape(flat, [rows, columns])
-
-
-@op("embedding_bag.padding_idx")
-def embedding_bag_padded(g, weight, *args, padding_idx=None, **named):
-    *args, padding_idx = args if len(args) == 8 else (*args, padding_idx)
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight.shape[0]
-    return embedding_bag(g, weight, *args, padding_idx=padding_idx, **named)
 
 
 @op("embedding_bag _embedding_bag")

@@ -177,8 +177,7 @@ def _incomplete(g, a, x, upper):
     low = factor * _lower_part(g, one(a), start)
     high = factor * _upper_part(g, one(a), end)
     result = g.Where(below, 1.0 - low, high) if upper else g.Where(below, low, 1.0 - high)
-    ended = g.Or(g.Equal(x, 0.0), g.Equal(x, math.inf))  # whatever the other number is
-    nan = g.Or(g.And(g.IsNaN(x), g.Not(g.Equal(a, math.inf))), g.And(g.IsNaN(a), g.Not(ended)))
+    nan = g.Or(g.And(g.IsNaN(x), g.Less(a, math.inf)), g.IsNaN(a))
     bad = g.Or(g.Or(g.Less(x, 0.0), g.Less(a, 0.0)), nan)
     empty = g.Equal(x, 0.0)
     ends = 1.0 - g.cast(empty, "float64")  # the lower one: nothing, or all

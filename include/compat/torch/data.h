@@ -1,10 +1,11 @@
 // Data sets, what is done to their examples, and loaders that give batches, also by threads.
 #pragma once
 
+#include <torch/data/chunk.h>
 #include <torch/data/datasets.h>
+#include <torch/data/workers.h>
 #include <torch/nn/module.h>
 
-#include <chrono>
 #include <iterator>
 
 namespace torch::data {
@@ -31,38 +32,6 @@ struct FullDataLoaderOptions {
   optional<std::chrono::milliseconds> timeout;
   bool enforce_ordering, drop_last;
 };
-
-/// What went wrong in a thread of a loader.
-struct WorkerException : std::exception {
-  explicit WorkerException(std::exception_ptr original);
-  const char* what() const noexcept override { return message.c_str(); }
-  std::string message;
-  std::exception_ptr original_exception;
-};
-
-namespace detail {
-
-/// Threads that work off jobs; results come in the order of the jobs, or as they are done.
-class Workers {
- public:
-  using Result = std::shared_ptr<void>;
-  using Job = std::function<Result(size_t worker)>;
-  Workers(size_t count, bool ordered, optional<std::chrono::milliseconds> timeout);
-  ~Workers();
-  void push(Job job);
-  /// The next result; an exception of the job becomes a WorkerException. Empty if nothing is under way.
-  Result pop();
-  size_t in_flight() const;
-  /// Lets go of what nobody has asked for yet.
-  void drain();
-  void join();
-
- private:
-  struct State;
-  std::shared_ptr<State> state_;
-};
-
-}  // namespace detail
 
 /// Goes once through the batches of a loader; it ends where `end()` is.
 template <class Batch>

@@ -4,6 +4,7 @@
 #include <torch/autograd.h>
 #include <torch/data.h>
 #include <torch/detail/indexing.h>
-#include <torch/nn/modules.h>
+#include <torch/jit.h>
+#include <torch/nn.h>
 #include <torch/optim.h>
 #include <torch/serialize.h>

@@ -20,6 +20,9 @@ using GenericList = List<IValue>;
 namespace ivalue {
 class Tuple;
 }
+namespace jit {
+class Module;
+}
 
 class IValue {
  public:
@@ -47,6 +50,7 @@ class IValue {
   IValue(const impl::GenericList& list);
   IValue(const impl::GenericDict& dict);
   IValue(std::shared_ptr<ivalue::Tuple> tuple) : value_(std::move(tuple)) {}
+  IValue(const jit::Module& module);
   template <class... T>
   IValue(const std::tuple<T...>& tuple)
       : IValue(tuple_of(std::apply([](const auto&... each) { return std::vector<IValue>{IValue(each)...}; }, tuple))) {}
@@ -68,6 +72,7 @@ class IValue {
   bool isTuple() const { return std::holds_alternative<std::shared_ptr<ivalue::Tuple>>(value_); }
   bool isGenericDict() const { return std::holds_alternative<DictItems>(value_); }
   bool isList() const { return std::holds_alternative<ListItems>(value_) || isTensorList() || isIntList(); }
+  bool isModule() const { return std::holds_alternative<std::shared_ptr<jit::Module>>(value_); }
   bool isScalar() const { return isDouble() || isInt() || isBool(); }
 
   const Tensor& toTensor() const { return get<Tensor>("a tensor"); }
@@ -81,6 +86,7 @@ class IValue {
   const std::vector<Tensor>& toTensorVector() const { return get<std::vector<Tensor>>("a list of tensors"); }
   const std::shared_ptr<ivalue::Tuple>& toTuple() const { return get<std::shared_ptr<ivalue::Tuple>>("a tuple"); }
   const ivalue::Tuple& toTupleRef() const { return *toTuple(); }
+  jit::Module toModule() const;
   impl::GenericDict toGenericDict() const;
   /// The items of a list of any kind.
   impl::GenericList toList() const;
@@ -105,7 +111,8 @@ class IValue {
   }
   [[noreturn]] void refuse(const char* what) const;
   std::variant<std::monostate, Tensor, double, int64_t, bool, std::string, std::vector<int64_t>, std::vector<double>,
-               std::vector<bool>, std::vector<Tensor>, std::shared_ptr<ivalue::Tuple>, ListItems, DictItems>
+               std::vector<bool>, std::vector<Tensor>, std::shared_ptr<ivalue::Tuple>, ListItems, DictItems,
+               std::shared_ptr<jit::Module>>
       value_;
 };
 bool operator==(const IValue& a, const IValue& b);

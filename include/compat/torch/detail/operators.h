@@ -58,7 +58,33 @@ Tensor index(const Tensor& self, const std::vector<optional<Tensor>>& indices);
 inline Tensor detach(const Tensor& self) { return self.detach(); }
 Tensor slice(const Tensor& self, int64_t dim = 0, optional<int64_t> start = nullopt, optional<int64_t> end = nullopt,
              int64_t step = 1);
+/// So many numbers from the one to the other; of logspace, powers of the base.
+Tensor linspace(const Scalar& start, const Scalar& end, int64_t steps, const TensorOptions& options = {});
+Tensor logspace(const Scalar& start, const Scalar& end, int64_t steps, double base = 10.0,
+                const TensorOptions& options = {});
 std::vector<Tensor> where(const Tensor& condition);
+#define TORCH_PAD(Kind, word)                                                                                    \
+  inline Tensor Kind##1d(const Tensor& self, IntArrayRef padding) { return torch::pad(self, padding, word); }    \
+  inline Tensor Kind##2d(const Tensor& self, IntArrayRef padding) { return torch::pad(self, padding, word); }    \
+  inline Tensor Kind##3d(const Tensor& self, IntArrayRef padding) { return torch::pad(self, padding, word); }
+TORCH_PAD(reflection_pad, "reflect")
+TORCH_PAD(replication_pad, "replicate")
+#undef TORCH_PAD
+// Values without those that are there before, where each stands among them, and how often each is there; what is not
+// asked for is empty.
+using Unique = std::tuple<Tensor, Tensor, Tensor>;
+std::tuple<Tensor, Tensor> _unique(const Tensor& self, bool sorted = true, bool return_inverse = false);
+Unique _unique2(const Tensor& self, bool sorted = true, bool return_inverse = false, bool return_counts = false);
+Unique unique_dim(const Tensor& self, int64_t dim, bool sorted = true, bool return_inverse = false,
+                  bool return_counts = false);
+Unique unique_consecutive(const Tensor& self, bool return_inverse = false, bool return_counts = false,
+                          optional<int64_t> dim = nullopt);
+Unique unique_dim_consecutive(const Tensor& self, int64_t dim, bool return_inverse = false,
+                              bool return_counts = false);
+inline bool is_floating_point(const Tensor& self) { return self.is_floating_point(); }
+inline bool is_complex(const Tensor& self) { return self.is_complex(); }
+inline bool is_nonzero(const Tensor& self) { return self.is_nonzero(); }
+inline bool is_same_size(const Tensor& self, const Tensor& other) { return self.is_same_size(other); }
 Tensor einsum(std::string_view equation, TensorList operands);
 Tensor tensordot(const Tensor& self, const Tensor& other, IntArrayRef dims_self, IntArrayRef dims_other);
 Tensor nll_loss(const Tensor& self, const Tensor& target, const optional<Tensor>& weight = nullopt,

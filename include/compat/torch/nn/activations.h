@@ -90,10 +90,6 @@ struct NormalizeFuncOptions {
   TORCH_ARG(int64_t, dim) = 1;
   TORCH_ARG(double, eps) = 1e-12;
 };
-struct EmbeddingFuncOptions {
-  TORCH_ARG(optional<int64_t>, padding_idx);
-  TORCH_ARG(bool, scale_grad_by_freq) = false;
-};
 struct LayerNormFuncOptions {
   LayerNormFuncOptions(std::vector<int64_t> shape) : normalized_shape_(std::move(shape)) {}
   TORCH_ARG(std::vector<int64_t>, normalized_shape);
@@ -122,11 +118,11 @@ Tensor celu(Tensor input, const CELUOptions& options = {});
 Tensor threshold(Tensor input, const ThresholdOptions& options);
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxFuncOptions& options = {});
 Tensor normalize(const Tensor& input, const NormalizeFuncOptions& options = {});
-Tensor embedding(const Tensor& input, const Tensor& weight, const EmbeddingFuncOptions& options = {});
 Tensor layer_norm(const Tensor& input, const LayerNormFuncOptions& options);
 Tensor group_norm(const Tensor& input, const GroupNormFuncOptions& options);
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormFuncOptions& options = {});
+inline Tensor pdist(const Tensor& input, double p = 2.0) { return torch::pdist(input, p); }
 inline Tensor prelu(const Tensor& input, const Tensor& weight) { return torch::prelu(input, weight); }
 inline Tensor glu(const Tensor& input, const GLUOptions& o = {}) { return torch::glu(input, o.dim()); }
 inline Tensor hardshrink(const Tensor& input, const ShrinkOptions& o = {}) {
@@ -135,7 +131,9 @@ inline Tensor hardshrink(const Tensor& input, const ShrinkOptions& o = {}) {
 inline Tensor softshrink(const Tensor& input, const ShrinkOptions& o = {}) {
   return torch::softshrink(input, o.lambda());
 }
-inline Tensor softmin(const Tensor& input, const DimOptions& o) { return (-input).softmax(o.dim()); }
+inline Tensor softmin(const Tensor& input, const DimOptions& o) {
+  return (-input).softmax(o.dim(), o.dtype());
+}
 inline Tensor tanhshrink(const Tensor& input) { return input - input.tanh(); }
 inline Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, const CosineSimilarityOptions& o = {}) {
   return torch::cosine_similarity(x1, x2, o.dim(), o.eps());

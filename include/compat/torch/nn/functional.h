@@ -104,6 +104,7 @@ struct ConvTransposeOptions {
   TORCH_ARG(int64_t, groups) = 1;
   TORCH_ARG(bool, bias) = true;
   TORCH_ARG(ExpandingArray<D>, dilation) = 1;
+  TORCH_ARG(Word, padding_mode) = kZeros;
 };
 template <size_t D>
 struct MaxPoolOptions {
@@ -122,6 +123,7 @@ struct AvgPoolOptions {
   TORCH_ARG(ExpandingArray<D>, padding) = 0;
   TORCH_ARG(bool, ceil_mode) = false;
   TORCH_ARG(bool, count_include_pad) = true;
+  TORCH_ARG(optional<int64_t>, divisor_override) = nullopt;
 };
 template <size_t D>
 struct AdaptivePoolOptions {
@@ -158,13 +160,6 @@ struct GroupNormOptions {
   TORCH_ARG(double, eps) = 1e-5;
   TORCH_ARG(bool, affine) = true;
 };
-struct EmbeddingOptions {
-  EmbeddingOptions(int64_t count, int64_t size) : num_embeddings_(count), embedding_dim_(size) {}
-  TORCH_ARG(int64_t, num_embeddings);
-  TORCH_ARG(int64_t, embedding_dim);
-  TORCH_ARG(optional<int64_t>, padding_idx) = nullopt;
-  TORCH_ARG(Tensor, _weight) = Tensor();
-};
 struct DropoutOptions {
   DropoutOptions(double p = 0.5) : p_(p) {}
   TORCH_ARG(double, p);
@@ -173,6 +168,7 @@ struct DropoutOptions {
 using Dropout2dOptions = DropoutOptions;
 using Dropout3dOptions = DropoutOptions;
 using AlphaDropoutOptions = DropoutOptions;
+using FeatureAlphaDropoutOptions = DropoutOptions;
 
 struct InplaceOptions {
   InplaceOptions(bool inplace = false) : inplace_(inplace) {}
@@ -200,6 +196,7 @@ struct SoftplusOptions {
 struct DimOptions {
   DimOptions(int64_t dim) : dim_(dim) {}
   TORCH_ARG(int64_t, dim);
+  TORCH_ARG(optional<Dtype>, dtype) = nullopt;  // to which the input is converted first
 };
 using SoftmaxOptions = DimOptions;
 using LogSoftmaxOptions = DimOptions;
@@ -259,6 +256,8 @@ using CrossEntropyFuncOptions = CrossEntropyLossOptions;
 using SmoothL1LossFuncOptions = SmoothL1LossOptions;
 using KLDivFuncOptions = KLDivLossOptions;
 using ReLUFuncOptions = ReLUOptions;
+using ReLU6FuncOptions = ReLU6Options;
+using SELUFuncOptions = SELUOptions;
 using LeakyReLUFuncOptions = LeakyReLUOptions;
 using ELUFuncOptions = ELUOptions;
 using GELUFuncOptions = GELUOptions;
@@ -282,6 +281,8 @@ struct DropoutFuncOptions {
 };
 using Dropout2dFuncOptions = DropoutFuncOptions;
 using Dropout3dFuncOptions = DropoutFuncOptions;
+using AlphaDropoutFuncOptions = DropoutFuncOptions;
+using FeatureAlphaDropoutFuncOptions = DropoutFuncOptions;
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, const MSELossOptions& options = {});
 Tensor l1_loss(const Tensor& input, const Tensor& target, const L1LossOptions& options = {});
@@ -304,6 +305,8 @@ Tensor log_softmax(const Tensor& input, const LogSoftmaxOptions& options);
 Tensor dropout(Tensor input, const DropoutFuncOptions& options = {});
 Tensor dropout2d(Tensor input, const DropoutFuncOptions& options = {});
 Tensor dropout3d(Tensor input, const DropoutFuncOptions& options = {});
+Tensor alpha_dropout(Tensor input, const DropoutFuncOptions& options = {});
+Tensor feature_alpha_dropout(Tensor input, const DropoutFuncOptions& options = {});
 Tensor pad(const Tensor& input, const PadOptions& options);
 Tensor max_pool1d(const Tensor& input, const MaxPool1dOptions& options);
 Tensor max_pool2d(const Tensor& input, const MaxPool2dOptions& options);
@@ -326,6 +329,8 @@ inline Tensor mish(const Tensor& input) { return torch::mish(input); }
 }  // namespace functional
 
 namespace init {
+using NonlinearityType = Word;
+using FanModeType = Word;
 double calculate_gain(Word nonlinearity, double param = 0.01);
 Tensor constant_(Tensor tensor, Scalar value);
 Tensor ones_(Tensor tensor);
@@ -333,6 +338,12 @@ Tensor zeros_(Tensor tensor);
 Tensor eye_(Tensor matrix);
 Tensor normal_(Tensor tensor, double mean = 0, double std = 1);
 Tensor uniform_(Tensor tensor, double low = 0, double high = 1);
+/// A weight of 3 to 5 dimensions that keeps as many channels as it can.
+Tensor dirac_(Tensor tensor);
+/// Orthonormal rows or columns, all but the first dimension flattened.
+Tensor orthogonal_(Tensor tensor, double gain = 1.0);
+/// Normal numbers; this part of every column of a matrix is zero.
+Tensor sparse_(Tensor tensor, double sparsity, double std = 0.01);
 Tensor xavier_normal_(Tensor tensor, double gain = 1.0);
 Tensor xavier_uniform_(Tensor tensor, double gain = 1.0);
 Tensor kaiming_normal_(Tensor tensor, double a = 0, Word mode = kFanIn, Word nonlinearity = kLeakyReLU);

@@ -50,6 +50,22 @@ struct LocalResponseNormOptions {
   TORCH_ARG(double, beta) = 0.75;
   TORCH_ARG(double, k) = 1.0;
 };
+/// D numbers that are parts of a whole; one stands for D of them.
+template <size_t D>
+class ExpandingRatio {
+ public:
+  ExpandingRatio(double one) { values_.fill(one); }
+  ExpandingRatio(const std::vector<double>& values) {
+    FACULA_CHECK(values.size() == D, facula::ErrorKind::Runtime, "Expected ", D, " values, but instead got ",
+                 values.size());
+    std::copy(values.begin(), values.end(), values_.begin());
+  }
+  ExpandingRatio(std::initializer_list<double> values) : ExpandingRatio(std::vector<double>(values)) {}
+  double operator[](size_t i) const { return values_[i]; }
+
+ private:
+  std::array<double, D> values_;
+};
 template <size_t D>
 struct MaxUnpoolOptions {
   MaxUnpoolOptions(ExpandingArray<D> kernel) : kernel_size_(kernel), stride_(kernel) {}
@@ -65,6 +81,18 @@ struct LPPoolOptions {
   TORCH_ARG(ExpandingArray<D>, stride);
   TORCH_ARG(bool, ceil_mode) = false;
 };
+/// Either how large the results are, or which part of the input's sizes.
+template <size_t D>
+struct FractionalMaxPoolOptions {
+  FractionalMaxPoolOptions(ExpandingArray<D> kernel) : kernel_size_(kernel) {}
+  TORCH_ARG(ExpandingArray<D>, kernel_size);
+  TORCH_ARG(optional<ExpandingArray<D>>, output_size) = nullopt;
+  using Ratio = ExpandingRatio<D>;
+  TORCH_ARG(optional<Ratio>, output_ratio) = nullopt;
+  TORCH_ARG(Tensor, _random_samples) = Tensor();
+};
+using FractionalMaxPool2dOptions = FractionalMaxPoolOptions<2>;
+using FractionalMaxPool3dOptions = FractionalMaxPoolOptions<3>;
 TORCH_OPTIONS_OF_DIMENSIONS(MaxUnpool, MaxUnpoolOptions);
 TORCH_OPTIONS_OF_DIMENSIONS(LPPool, LPPoolOptions);
 TORCH_OPTIONS_OF_DIMENSIONS(AdaptiveMaxPool, AdaptivePoolOptions);
@@ -73,6 +101,13 @@ struct UpsampleOptions {
   TORCH_ARG(optional<std::vector<double>>, scale_factor);
   TORCH_ARG(Word, mode) = kNearest;
   TORCH_ARG(optional<bool>, align_corners);
+};
+struct CrossMapLRN2dOptions {
+  CrossMapLRN2dOptions(int64_t size) : size_(size) {}
+  TORCH_ARG(int64_t, size);
+  TORCH_ARG(double, alpha) = 1e-4;
+  TORCH_ARG(double, beta) = 0.75;
+  TORCH_ARG(int64_t, k) = 1;
 };
 struct PixelShuffleOptions {
   PixelShuffleOptions(int64_t factor) : upscale_factor_(factor) {}
@@ -144,9 +179,20 @@ struct ConvTransposeFuncOptions {
 using LocalResponseNormFuncOptions = LocalResponseNormOptions;
 using PixelShuffleFuncOptions = PixelShuffleOptions;
 using PixelUnshuffleFuncOptions = PixelUnshuffleOptions;
+using FractionalMaxPool2dFuncOptions = FractionalMaxPool2dOptions;
+using FractionalMaxPool3dFuncOptions = FractionalMaxPool3dOptions;
 using FoldFuncOptions = FoldOptions;
 using UnfoldFuncOptions = UnfoldOptions;
 
+/// Maxima, and their places, over windows that lie where random numbers say.
+std::tuple<Tensor, Tensor> fractional_max_pool2d_with_indices(const Tensor& input,
+                                                              const FractionalMaxPool2dOptions& options);
+std::tuple<Tensor, Tensor> fractional_max_pool3d_with_indices(const Tensor& input,
+                                                              const FractionalMaxPool3dOptions& options);
+Tensor fractional_max_pool2d(const Tensor& input, const FractionalMaxPool2dOptions& options);
+Tensor fractional_max_pool3d(const Tensor& input, const FractionalMaxPool3dOptions& options);
+/// The grid, for grid_sample, of affine maps (N, 2, 3) for images of size (N, C, H, W), or of one dimension more.
+Tensor affine_grid(const Tensor& theta, IntArrayRef size, bool align_corners = false);
 Tensor interpolate(const Tensor& input, const InterpolateFuncOptions& options = {});
 Tensor grid_sample(const Tensor& input, const Tensor& grid, const GridSampleFuncOptions& options = {});
 Tensor instance_norm(const Tensor& input, const InstanceNormFuncOptions& options = {});
@@ -252,6 +298,14 @@ TORCH_MODULES_OF_DIMENSIONS(LPPool, LPPoolImpl);
 TORCH_MODULES_OF_DIMENSIONS(MaxUnpool, MaxUnpoolImpl);
 
 TORCH_PLAIN_MODULE(LocalResponseNorm, (const Tensor& input), LocalResponseNormImpl(int64_t size) : options(size){});
+TORCH_PLAIN_MODULE(CrossMapLRN2d, (const Tensor& input), CrossMapLRN2dImpl(int64_t size) : options(size){});
+#define TORCH_FRACTIONAL(D)                                                                         \
+  TORCH_PLAIN_MODULE(FractionalMaxPool##D##d, (const Tensor& input),                                \
+                     FractionalMaxPool##D##dImpl(ExpandingArray<D> kernel) : options(kernel){}      \
+                     std::tuple<Tensor, Tensor> forward_with_indices(const Tensor& input););
+TORCH_FRACTIONAL(2)
+TORCH_FRACTIONAL(3)
+#undef TORCH_FRACTIONAL
 TORCH_PLAIN_MODULE(Upsample, (const Tensor& input), UpsampleImpl() = default;);
 TORCH_PLAIN_MODULE(PixelShuffle, (const Tensor& input), PixelShuffleImpl(int64_t factor) : options(factor){});
 TORCH_PLAIN_MODULE(PixelUnshuffle, (const Tensor& input), PixelUnshuffleImpl(int64_t factor) : options(factor){});

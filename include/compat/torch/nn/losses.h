@@ -36,6 +36,20 @@ struct PoissonNLLLossOptions {
   TORCH_ARG(double, eps) = 1e-8;
   TORCH_ARG(Word, reduction) = kMean;
 };
+struct MultiMarginLossOptions {
+  TORCH_ARG(int64_t, p) = 1;
+  TORCH_ARG(double, margin) = 1.0;
+  TORCH_ARG(Tensor, weight) = Tensor();
+  TORCH_ARG(Word, reduction) = kMean;
+};
+using MultiLabelMarginLossOptions = ReductionOptions;
+struct TripletMarginWithDistanceLossOptions {
+  using distance_function_t = std::function<Tensor(const Tensor&, const Tensor&)>;
+  TORCH_ARG(optional<distance_function_t>, distance_function) = nullopt;  // none: the Euclidean one
+  TORCH_ARG(double, margin) = 1.0;
+  TORCH_ARG(bool, swap) = false;
+  TORCH_ARG(Word, reduction) = kMean;
+};
 struct CTCLossOptions {
   TORCH_ARG(int64_t, blank) = 0;
   TORCH_ARG(Word, reduction) = kMean;
@@ -53,6 +67,9 @@ using SoftMarginLossFuncOptions = SoftMarginLossOptions;
 using MultilabelSoftMarginLossFuncOptions = MultiLabelSoftMarginLossOptions;
 using PoissonNLLLossFuncOptions = PoissonNLLLossOptions;
 using CTCLossFuncOptions = CTCLossOptions;
+using MultiMarginLossFuncOptions = MultiMarginLossOptions;
+using MultilabelMarginLossFuncOptions = MultiLabelMarginLossOptions;
+using TripletMarginWithDistanceLossFuncOptions = TripletMarginWithDistanceLossOptions;
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberLossOptions& options = {});
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, const HingeEmbeddingLossOptions& options = {});
@@ -66,6 +83,11 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
                            const MarginRankingLossOptions& options = {});
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginLossOptions& options = {});
+Tensor multi_margin_loss(const Tensor& input, const Tensor& target, const MultiMarginLossOptions& options = {});
+Tensor multilabel_margin_loss(const Tensor& input, const Tensor& target,
+                              const MultiLabelMarginLossOptions& options = {});
+Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                                         const TripletMarginWithDistanceLossOptions& options = {});
 Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CTCLossOptions& options = {});
 
@@ -91,9 +113,12 @@ TORCH_LOSS_OF_TWO(HingeEmbeddingLoss, hinge_embedding_loss);
 TORCH_LOSS_OF_TWO(SoftMarginLoss, soft_margin_loss);
 TORCH_LOSS_OF_TWO(MultiLabelSoftMarginLoss, multilabel_soft_margin_loss);
 TORCH_LOSS_OF_TWO(PoissonNLLLoss, poisson_nll_loss);
+TORCH_LOSS_OF_TWO(MultiMarginLoss, multi_margin_loss);
+TORCH_LOSS_OF_TWO(MultiLabelMarginLoss, multilabel_margin_loss);
 TORCH_LOSS_OF_THREE(CosineEmbeddingLoss, cosine_embedding_loss);
 TORCH_LOSS_OF_THREE(MarginRankingLoss, margin_ranking_loss);
 TORCH_LOSS_OF_THREE(TripletMarginLoss, triplet_margin_loss);
+TORCH_LOSS_OF_THREE(TripletMarginWithDistanceLoss, triplet_margin_with_distance_loss);
 #undef TORCH_LOSS_OF_THREE
 #undef TORCH_LOSS_OF_TWO
 #undef TORCH_LOSS

@@ -111,6 +111,7 @@ class LayerNormImpl : public Cloneable<LayerNormImpl> {
   LayerNormImpl(std::vector<int64_t> shape) : LayerNormImpl(LayerNormOptions(std::move(shape))) {}
   explicit LayerNormImpl(LayerNormOptions o);
   void reset() override;
+  void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
   Tensor forward(const Tensor& input);
   LayerNormOptions options;
@@ -123,25 +124,13 @@ class GroupNormImpl : public Cloneable<GroupNormImpl> {
   GroupNormImpl(int64_t groups, int64_t channels) : GroupNormImpl(GroupNormOptions(groups, channels)) {}
   explicit GroupNormImpl(const GroupNormOptions& o);
   void reset() override;
+  void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
   Tensor forward(const Tensor& input);
   GroupNormOptions options;
   Tensor weight, bias;
 };
 TORCH_MODULE(GroupNorm);
-
-class EmbeddingImpl : public Cloneable<EmbeddingImpl> {
- public:
-  EmbeddingImpl(int64_t count, int64_t size) : EmbeddingImpl(EmbeddingOptions(count, size)) {}
-  explicit EmbeddingImpl(EmbeddingOptions o);
-  void reset() override;
-  void reset_parameters();
-  void pretty_print(std::ostream& stream) const override;
-  Tensor forward(const Tensor& indices);
-  EmbeddingOptions options;
-  Tensor weight;
-};
-TORCH_MODULE(Embedding);
 
 #define TORCH_DROPOUT(Name, function)                                                                           \
   class Name##Impl : public Cloneable<Name##Impl> {                                                             \
@@ -161,6 +150,7 @@ TORCH_DROPOUT(Dropout, dropout);
 TORCH_DROPOUT(Dropout2d, feature_dropout);
 TORCH_DROPOUT(Dropout3d, feature_dropout);
 TORCH_DROPOUT(AlphaDropout, alpha_dropout);
+TORCH_DROPOUT(FeatureAlphaDropout, feature_alpha_dropout);
 #undef TORCH_DROPOUT
 
 // Activations without options, and with.

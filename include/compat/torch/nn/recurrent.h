@@ -24,6 +24,7 @@ struct RNNOptions {
 struct LSTMOptions {
   TORCH_RECURRENT_OPTIONS(LSTMOptions);
   TORCH_LAYERS;
+  TORCH_ARG(int64_t, proj_size) = 0;  // of the hidden state; 0: as it is
 };
 struct GRUOptions {
   TORCH_RECURRENT_OPTIONS(GRUOptions);
@@ -73,6 +74,8 @@ std::tuple<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence, b
                                                double padding_value = 0.0, optional<int64_t> total_length = nullopt);
 Tensor pad_sequence(TensorList sequences, bool batch_first = false, double padding_value = 0);
 PackedSequence pack_sequence(TensorList sequences, bool enforce_sorted = true);
+/// Of a permutation: where each number stands in it.
+Tensor invert_permutation(const Tensor& permutation);
 
 }  // namespace utils::rnn
 
@@ -84,6 +87,8 @@ struct RecurrentShape {
   int64_t gates, input_size, hidden_size, num_layers;
   bool bias, batch_first, bidirectional;
   double dropout;
+  int64_t proj_size = 0;
+  int64_t state_size() const { return proj_size ? proj_size : hidden_size; }
 };
 struct RecurrentRun {
   Tensor output, h, c;
