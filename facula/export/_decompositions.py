@@ -110,6 +110,11 @@ def attention(q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, en
     if dropout_p or enable_gqa:
         return NotImplemented
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return matmul(_decomposed_scores(q, k, mask, is_causal, scale)[1], v)
+
+
+def _decomposed_scores(q, k, mask, is_causal, scale):
+    """Scores of queries and keys, and their soft-max."""
     scores = matmul(op("mul.default", q, math.sqrt(scale)), op("mul.default", _swapped(k, -2, -1), math.sqrt(scale)))
     if is_causal:
         rows, columns = q.shape[-2], k.shape[-2]
@@ -122,7 +127,13 @@ def attention(q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, en
     if mask is not None:  # where nothing may be looked at
         seen = op("any.dim", op("ne.default", scores, -math.inf), -1, True)
         weights = op("where.default", seen, weights, op("full.default", [], 0.0, scores.dtype))
-    return matmul(weights, v)
+    return scores, weights
+
+
+@rule("embedding_bag.padding_idx")
+def embedding_bag(weight, indices, offsets, by_freq=False, mode=0, sparse=False, weights=None, last=False, padding=None):
+    padding = -1 if padding is None else padding
+    return op("_core_embedding_bag.default", weight, indices, offsets, by_freq, mode, sparse, weights, last, padding)
 
 
 @rule("conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding", "conv3d.padding")

@@ -47,11 +47,11 @@ def rewritten(exported, rules):
     symbols = exported.program.symbols
     base = {name: sample for name, _, _, sample in symbols}
     if not symbols:
-        return _Rewriter(exported, rules, base).run()
+        return _Rewriter(exported, rules, base).run().roles_of(exported.program)
     survey = surveyed(exported, lambda point: _Rewriter(exported, rules, point, survey=True).run())
     made = _Rewriter(exported, rules, base, survey.sizes_of).run()
     survey.check(made)
-    return made
+    return made.roles_of(exported.program)
 
 
 def surveyed(exported, run):
@@ -199,6 +199,8 @@ class _Rewriter:
         return number if self.survey else SymInt(number, size)
 
     def _node(self, key, aten, arguments, results):
+        if key == "slice.default":  # the kernel's, with bounds inside of the dimension
+            key = aten = "slice.Tensor"
         info = _C._boxed_op(key)
         if info["results"] == ["int"] or key.startswith(("int_", "bool_")):
             self.found[results[0][0]] = self._number(key, arguments)
@@ -209,6 +211,9 @@ class _Rewriter:
         given = [self._argument(a) for a in arguments]
         if info["form"] == "inplace" or key in _WRITES:
             self._write(key, aten, info, arguments[0][1], given, results[0][0])
+            return
+        if key == "_channel_norm.default":
+            self._keep(key, arguments, given, results, self._channel_norm(arguments, given))
             return
         if written and not (aten.startswith("batch_norm.") or aten.startswith("instance_norm.")):
             raise NotImplementedError(f"run_decompositions: {key} writes to {written[0][0][0]}")
@@ -233,7 +238,9 @@ class _Rewriter:
         return _OF_INTEGERS[name](*given)
 
     def _call(self, key, aten, given):
-        rule = self.rules.get(aten)
+        rule = self.rules.get(aten or f"facula.{key}")
+        if key == "conj.default" and not given[0].dtype.is_complex:
+            return given[0]
         if rule is not None:
             made = rule(*given)
             if made is not NotImplemented:
@@ -312,14 +319,34 @@ class _Rewriter:
         self.seen[value] = self.versions[root]
 
     def _norm_in_training(self, aten, arguments, given):
-        if not aten.startswith("batch_norm."):
-            raise NotImplementedError("run_decompositions: instance_norm with running statistics")
         x, weight, bias, mean, var, _, momentum, eps = given[:8]
         key = "_native_batch_norm_legit_functional.default"
-        made, _, _, new_mean, new_var = op(key, x, weight, bias, mean, var, True, momentum, eps)
+        if aten.startswith("batch_norm."):
+            made, _, _, new_mean, new_var = op(key, x, weight, bias, mean, var, True, momentum, eps)
+        else:  # channels of every image are channels of their own, and share their statistics afterwards
+            n, channels, *sizes = x.shape
+            each = [t if t is None else op("repeat.default", t, [n]) for t in (weight, bias, mean, var)]
+            flat = op("view.default", x, [1, n * channels, *sizes])
+            made, _, _, *new = op(key, flat, *each, True, momentum, eps)
+            made = op("view.default", made, [n, channels, *sizes])
+            new_mean, new_var = (op("mean.dim", op("view.default", t, [n, channels]), [0], False) for t in new)
         self._set(arguments[3][1], new_mean)
         self._set(arguments[4][1], new_var)
         return made
+
+    def _channel_norm(self, arguments, given):
+        """A batch norm with what its derivative needs: (result, mean, 1 / deviation)."""
+        x, weight, bias, mean, var, training, momentum, eps = given
+        if training and mean is not None:
+            key = "_native_batch_norm_legit_functional.default"
+            *made, new_mean, new_var = op(key, x, weight, bias, mean, var, True, momentum, eps)
+            self._set(arguments[3][1], new_mean)
+            self._set(arguments[4][1], new_var)
+            return made
+        if training:
+            return op("_native_batch_norm_legit.no_stats", x, weight, bias, True, momentum, eps)
+        result = op("_native_batch_norm_legit_no_training.default", x, weight, bias, mean, var, momentum, eps)[0]
+        return result, mean, op("rsqrt.default", op("add.default", var, eps))
 
     def _write_back(self):
         for _, value, *_ in self.program.inputs:
@@ -350,6 +377,8 @@ def _filled(target, value):
 _WRITES = {
     "copy_.default": _copied, "fill_.Scalar": _filled, "fill_.default": _filled, "fill_.Tensor": _filled,
     "zero_.default": lambda x: _filled(x, 0),
+    "bernoulli_.float": lambda x, p, generator=None: op("bernoulli.p", x, p),
+    "embedding_renorm_.default": lambda *given: op("embedding_renorm.default", *given),
 }  # fmt: skip
 
 

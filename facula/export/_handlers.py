@@ -162,7 +162,24 @@ def _adjoint(x):
     return _C.conj(swapped) if x.dtype.is_complex else swapped
 
 
+# ---- functions without an operator of PyTorch's
+
+
+def _rnn_step(x, h, c, w_ih, w_hh, b_ih, b_hh, mode):
+    def run():
+        made = _nn._rnn_step(x, h, c, w_ih, w_hh, b_ih, b_hh, mode)
+        return tuple(made) if mode == "LSTM" else made[0]
+
+    if mode == "LSTM":
+        return _C._record_op("lstm_cell.default", (x, [h, c], w_ih, w_hh, b_ih, b_hh), run, ())
+    made = _C._record_op(f"{mode.lower()}_cell.default", (x, h, w_ih, w_hh, b_ih, b_hh), run, ())
+    return made, made
+
+
 HANDLERS = {
+    "op:softsign": lambda x: x / (x.abs() + 1),
+    "op:tanhshrink": lambda x: x - x.tanh(),
+    "op:_rnn_step": _rnn_step,
     "__getitem__": getitem,
     "__setitem__": setitem,
     "to": _to,

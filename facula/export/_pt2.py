@@ -72,7 +72,12 @@ def _srepr(tree):
 
 
 #: ops whose last argument is left out under another name: (it, PyTorch's name without it)
-_SHORTER = {"norm.ScalarOpt_dim_dtype": ("dtype", "norm.ScalarOpt_dim")}
+_SHORTER = {
+    "norm.ScalarOpt_dim_dtype": ("dtype", "norm.ScalarOpt_dim"),
+    "embedding_bag.padding_idx": ("padding_idx", "embedding_bag.default"),
+}
+#: operators whose arguments have no defaults in PyTorch
+_WITHOUT_DEFAULTS = ("embedding_bag.padding_idx",)
 _HIGHER_ORDER = ("cond", "while_loop", "map_impl", "scan")
 
 
@@ -203,6 +208,7 @@ class _Writer:
             target, swapped = "torch.ops.aten.rsub.Scalar", [arguments[1], arguments[0], arguments[2]]
             named = list(zip(info["arguments"], swapped))
         last = max((i for i, (a, given) in enumerate(named) if not a[2] and not _is_default(a, given)), default=-1)
+        last = len(named) if aten in _WITHOUT_DEFAULTS else last
         inputs = []
         for i, (a, given) in enumerate(named):
             name, kind, keyword_only, required = a[:4]

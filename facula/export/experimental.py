@@ -15,4 +15,4 @@ def _export_forward_backward(ep, joint_loss_index=0):
     """
     from facula.export._joint import joint_program
 
-    return joint_program(ep, joint_loss_index).run_decompositions()
+    return joint_program(ep.run_decompositions(), joint_loss_index).run_decompositions()

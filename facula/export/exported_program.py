@@ -249,6 +249,8 @@ class ExportedProgram:
 
         rules = default_decompositions() if decomp_table is None else decomp_table
         by_name = {getattr(key, "__name__", key): function for key, function in rules.items()}
+        if by_name:  # what PyTorch has no name for is opened up, too
+            by_name.update((f"facula.{key}", function) for key, function in private_rules().items())
         program = rewritten(self, by_name).dead()
         made = ExportedProgram(program, self._call_spec.in_spec, self._call_spec.out_spec, self._example_inputs, self._names)
         made._functional = True
@@ -264,6 +266,13 @@ class ExportedProgram:
         code = self.graph_module.code.strip("\n").replace("\n", "\n    ")
         signature = f"Graph signature: {self.graph_signature}\nRange constraints: {self.range_constraints}\n"
         return f"ExportedProgram:\n    {code}\n{signature}"
+
+
+def private_rules():
+    """The rules for ops without a name in PyTorch (`_backward_rules.py`)."""
+    from facula.export._backward_rules import RULES
+
+    return RULES
 
 
 def default_decompositions():

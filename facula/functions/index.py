@@ -24,6 +24,13 @@ _C._install_methods({"nonzero": nonzero})
 
 def embedding_renorm_(input, indices, max_norm, norm_type):
     """Scales the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place."""
+    if _C._recording():
+        arguments = (input, indices, float(max_norm), float(norm_type))
+        return _C._record_op("embedding_renorm_.default", arguments, lambda: _renorm_(*arguments), ())
+    return _renorm_(input, indices, max_norm, norm_type)
+
+
+def _renorm_(input, indices, max_norm, norm_type):
     with no_grad():
         rows = indices.reshape(-1).unique()
         values = input.index_select(0, rows)

@@ -656,6 +656,9 @@ def _to_json(spec):
     if spec.is_leaf():
         return {"type": None, "context": None, "children_spec": []}
     node = SUPPORTED_SERIALIZED_TYPES[spec.type]
+    unnamed = node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND
+    if unnamed and hasattr(spec.type, "n_sequence_fields"):  # results with names, which are plain tuples elsewhere
+        return {"type": "builtins.tuple", "context": "null", "children_spec": [_to_json(c) for c in spec.children_specs]}
     if node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
         raise NotImplementedError(f"treespec_dumps: {spec.type.__name__} has no serialized_type_name")
     if spec.type in (namedtuple, defaultdict) and node.to_dumpable_context is None:

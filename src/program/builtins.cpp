@@ -249,6 +249,7 @@ std::span<const AtenAlias> aten_aliases() {
       {"div.Scalar", "div.Tensor"},
       {"div.Scalar_mode", "div.Tensor_mode"},
       {"any.default", "any.dims"},
+      {"embedding_bag.default", "embedding_bag.padding_idx"},
       {"swapaxes.default", "transpose.int"},
       {"swapdims.default", "transpose.int"},
       {"_adaptive_avg_pool2d.default", "adaptive_avg_pool2d.default"},

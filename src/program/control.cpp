@@ -1,5 +1,6 @@
 // Branches and loops over graphs, with PyTorch's higher-order operators' names and arguments. A graph is given all that
 // it needs: what its function takes, then what it read besides.
+#include "core/parallel.h"
 #include "functions.h"
 #include "program/boxing.h"
 #include "program/run.h"
@@ -35,7 +36,8 @@ Tensors cond(const Operand& pred, Graph true_graph, Graph false_graph, TensorLis
 
 Tensors while_loop(Graph cond_fn, Graph body_fn, TensorList carried, TensorList additional) {
   Tensors state(carried.begin(), carried.end());
-  while (true) {
+  for (int64_t round = 0;; ++round) {
+    ask_in_round(round);
     const Tensors goes_on = call(cond_fn, state, additional);
     FACULA_CHECK(goes_on.size() == 1, ErrorKind::Runtime, "while_loop: the condition must be one tensor, got ",
                  goes_on.size());
@@ -76,7 +78,10 @@ Tensors stacked(const std::vector<Tensors>& steps, size_t first) {
 Tensors map_impl(Graph f, TensorList xs, TensorList pos_args) {
   const int64_t length = length_of("map", xs);
   std::vector<Tensors> steps;
-  for (int64_t i = 0; i < length; ++i) steps.push_back(call(f, rows_at(xs, i), pos_args));
+  for (int64_t i = 0; i < length; ++i) {
+    ask_in_round(i);
+    steps.push_back(call(f, rows_at(xs, i), pos_args));
+  }
   return stacked(steps, 0);
 }
 

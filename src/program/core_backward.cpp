@@ -2,8 +2,10 @@
 // are the derivative of their forward op, which autograd gives: that runs once more.
 #include "autograd/engine.h"
 #include "autograd/node.h"
+#include "core/checked.h"
 #include "functions.h"
 #include "program/boxing.h"
+#include "program/program.h"
 
 namespace facula {
 namespace {
@@ -56,32 +58,62 @@ Three convolution_backward(const Tensor& grad, const Tensor& input, const Tensor
   }));
 }
 
-// ---- norms. What the forward op has kept is computed once more.
+// ---- norms, from what their forward op has kept
 
-Three layer_norm_backward(const Tensor& grad, const Tensor& input, IntList shape, const Tensor&, const Tensor&,
-                          OptTensor weight, OptTensor bias, Mask mask) {
-  return three(gradients(grad, {input, weight, bias}, mask,
-                         [&](const std::vector<Tensor>& in) { return layer_norm(in[0], shape, in[1], in[2]); }));
+/// Statistics of rows or channels, as the private ops take them.
+Tensor statistics(const char* op, const Tensor& kept, int64_t count) {
+  FACULA_CHECK(kept.defined() && kept.numel() == count, ErrorKind::Runtime, op, ": ", count,
+               " statistics are expected, got ", kept.defined() ? TensorMeta::of(kept).text() : "None");
+  return contiguous(reshape(kept, {count}), MemoryFormat::Contiguous);
 }
-/// A bias that is not there has the gradient of one that is.
-Tensor some_bias(const Tensor& like, OptTensor weight) {
-  return weight.defined() ? zeros_like(weight) : zeros({like.size(1)}, like.dtype(), like.device());
+void check_norm(const char* op, const Tensor& grad, const Tensor& input, OptTensor weight, int64_t channels,
+                Mask mask) {
+  FACULA_CHECK(grad.sizes() == input.sizes() && grad.dtype() == input.dtype() && mask.size() == 3 && channels > 0,
+               ErrorKind::Runtime, op, ": a gradient ", TensorMeta::of(input).text(), " is expected, got ",
+               TensorMeta::of(grad).text());
+  FACULA_CHECK(!weight.defined() || (weight.numel() == channels && weight.dtype() == input.dtype()), ErrorKind::Runtime,
+               op, ": a weight for ", channels, " channels is expected, got ",
+               weight.defined() ? TensorMeta::of(weight).text() : "None");
 }
-Three group_norm_backward(const Tensor& grad, const Tensor& input, const Tensor&, const Tensor&, OptTensor weight,
-                          int64_t, int64_t channels, int64_t, int64_t groups, Mask mask) {
-  FACULA_CHECK(input.dim() >= 2 && input.size(1) == channels, ErrorKind::Runtime,
-               "native_group_norm_backward: an input of ", channels, " channels is expected, got ", input.sizes());
-  return three(gradients(grad, {input, weight, some_bias(input, weight)}, mask,
-                         [&](const std::vector<Tensor>& in) { return group_norm(in[0], groups, in[1], in[2]); }));
+Three rows_backward(const char* op, const Tensor& grad, const Tensor& input, const Tensor& mean, const Tensor& rstd,
+                    OptTensor weight, int64_t rows, int64_t groups, int64_t channels, Mask mask) {
+  check_norm(op, grad, input, weight, groups * channels, mask);
+  const Tensor flat = weight.defined() ? reshape(weight, {groups * channels}) : Tensor();
+  auto [of_self, of_weight, of_bias] =
+      _row_norm_backward(grad, input, flat, statistics(op, mean, rows), statistics(op, rstd, rows), groups, channels,
+                         true, mask[0], mask[1], mask[2]);
+  return {of_self, of_weight, of_bias};
+}
+Three layer_norm_backward(const Tensor& grad, const Tensor& input, IntList shape, const Tensor& mean,
+                          const Tensor& rstd, OptTensor weight, OptTensor, Mask mask) {
+  constexpr const char* kOp = "native_layer_norm_backward";
+  const int64_t each = product_of(shape).get(kOp, "the number of elements", shape);
+  FACULA_CHECK(each > 0 && input.numel() % each == 0, ErrorKind::Runtime, kOp, ": rows of ", shape,
+               " are expected, got ", input.sizes());
+  auto [of_self, of_weight, of_bias] =
+      rows_backward(kOp, grad, input, mean, rstd, weight, input.numel() / each, 1, each, mask);
+  const auto shaped = [&](const Tensor& t) { return t.defined() ? reshape(t, shape) : t; };
+  return {of_self, shaped(of_weight), shaped(of_bias)};
+}
+Three group_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& mean, const Tensor& rstd,
+                          OptTensor weight, int64_t, int64_t channels, int64_t, int64_t groups, Mask mask) {
+  constexpr const char* kOp = "native_group_norm_backward";
+  FACULA_CHECK(input.dim() >= 2 && input.size(1) == channels && groups > 0 && channels % groups == 0,
+               ErrorKind::Runtime, kOp, ": an input of ", channels, " channels in ", groups,
+               " groups is expected, got ", input.sizes());
+  return rows_backward(kOp, grad, input, mean, rstd, weight, input.size(0) * groups, groups, channels / groups, mask);
 }
 Three batch_norm_backward(const Tensor& grad, const Tensor& input, OptTensor weight, OptTensor mean, OptTensor var,
-                          OptTensor, OptTensor, bool train, double eps, Mask mask) {
-  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, "native_batch_norm_backward: an input with channels, got ",
-               input.sizes());
-  return three(gradients(grad, {input, weight, some_bias(input, weight)}, mask, [&](const std::vector<Tensor>& in) {
-    const bool own = train || !mean.defined();
-    return batch_norm(in[0], in[1], in[2], own ? Tensor() : mean, own ? Tensor() : var, own, 0.1, eps, false);
-  }));
+                          OptTensor save_mean, OptTensor save_rstd, bool train, double eps, Mask mask) {
+  constexpr const char* kOp = "native_batch_norm_backward";
+  FACULA_CHECK(input.dim() >= 2, ErrorKind::Runtime, kOp, ": an input with channels, got ", input.sizes());
+  const int64_t channels = input.size(1);
+  check_norm(kOp, grad, input, weight, channels, mask);
+  const Tensor center = statistics(kOp, train ? save_mean : mean, channels);
+  const Tensor scale = statistics(kOp, train ? save_rstd : var, channels);
+  auto [of_self, of_weight, of_bias] = _channel_norm_backward(
+      grad, input, weight, center, train ? scale : rsqrt(scale + eps), train, mask[0], mask[1], mask[2]);
+  return {of_self, of_weight, of_bias};
 }
 
 // ---- soft-max, activations

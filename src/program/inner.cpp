@@ -83,6 +83,13 @@ std::vector<int64_t> memory_of(const Tensor& t) {
   return key;
 }
 
+/// What a number becomes where an op wants a tensor; no op makes these.
+bool is_number(const Tensor& t) {
+  constexpr DType kOfNumbers[] = {DType::Float64, DType::Int64, DType::Complex128, DType::Bool};
+  return t.dim() == 0 && !t.is_meta() &&
+         std::find(std::begin(kOfNumbers), std::end(kOfNumbers), t.dtype()) != std::end(kOfNumbers);
+}
+
 /// Ops that write all elements of their first argument, whatever they were.
 bool fills(const BoxedOp& op) {
   constexpr std::string_view kFilling[] = {"fill_", "zero_", "copy_", "eye", "arange"};
@@ -150,6 +157,8 @@ void InnerRecorder::record(const OpCall& call) {
   const BoxedOp* op = find_boxed(call.op, call.form);
   FACULA_CHECK(op, ErrorKind::NotImplemented, "recorder: the table has no op ", call.info().name);
   running_ = op->key();
+  const bool idle = op->name == "conj" && !call.arguments[0].as<Tensor>().is_complex();  // the same memory
+  if (idle) return;
   const size_t outs = op->outs(), given = call.arguments.size();
   FACULA_CHECK(given == op->arguments.size(), ErrorKind::Runtime, "recorder: ", running_, " takes ",
                op->arguments.size(), " arguments, got ", given);
@@ -186,6 +195,7 @@ int InnerRecorder::same_memory(const Tensor& tensor) const {
 int InnerRecorder::view_of_known(const Tensor& tensor) {
   const auto found = whole_.find(tensor.storage());
   if (found == whole_.end() && tensor.impl() == filled_) return fresh_memory(tensor);
+  if (found == whole_.end() && is_number(tensor)) return number(tensor);
   FACULA_CHECK(found != whole_.end(), ErrorKind::NotImplemented, "joint: ", running_, " was given a tensor ",
                TensorMeta::of(tensor).text(), " that no op of the program has made");
   const auto& [value, base] = found->second;
@@ -196,6 +206,14 @@ int InnerRecorder::view_of_known(const Tensor& tensor) {
   recorder_.add(*find_boxed("as_strided.default"),
                 {Arg::of(value), Value(tensor.sizes()), Value(tensor.strides()), Value(tensor.storage_offset())},
                 {&made, 1});
+  return same_memory(tensor);
+}
+
+int InnerRecorder::number(const Tensor& tensor) {
+  const Value made = tensor;
+  const std::vector<int64_t> none;
+  recorder_.add(*find_boxed("full.default"),
+                {Value(none), Value(tensor.item()), Value(tensor.dtype()), Value(tensor.device())}, {&made, 1});
   return same_memory(tensor);
 }
 

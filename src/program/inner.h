@@ -38,6 +38,7 @@ class InnerRecorder final : public Observer, private CopyWatcher {
   int same_memory(const Tensor& tensor) const;
   int view_of_known(const Tensor& tensor);
   int fresh_memory(const Tensor& tensor);
+  int number(const Tensor& tensor);
   void remember(const Tensor& tensor, int value);
 
   Recorder& recorder_;

@@ -226,6 +226,15 @@ PyObject* program_lift(PyObject* o, PyObject* tensors) {
     return Py_NewRef(o);
   });
 }
+// roles_of(program): its outputs are what those of the other one are
+PyObject* program_roles_of(PyObject* o, PyObject* other) {
+  return guarded([&] {
+    FACULA_CHECK(PyObject_TypeCheck(other, &ProgramType), ErrorKind::Type, "roles_of: a program, got ",
+                 Py_TYPE(other)->tp_name);
+    self_of(o)->program->roles = self_of(other)->program->roles;
+    return Py_NewRef(o);
+  });
+}
 PyObject* program_copy(PyObject* o, PyObject*) {
   return guarded([&] { return wrap_program(std::make_shared<Program>(*self_of(o)->program)); });
 }
@@ -410,6 +419,8 @@ PyMethodDef methods[] = {
     {"hold", program_hold, METH_VARARGS,
      "hold(input, tensor): gives a parameter, a buffer or a constant, by path or number, its tensor."},
     {"lift", program_lift, METH_O, "lift(tensors): makes inputs of what the program holds, in this order."},
+    {"roles_of", program_roles_of, METH_O,
+     "roles_of(program): says that the outputs are what those of another one are."},
     {"copy", program_copy, METH_NOARGS, "Another program with the same nodes and tensors."},
     {"set_argument", program_set_argument, METH_VARARGS,
      "set_argument(node, argument, value): an integer, an expression, a list of these or a program in its place."},

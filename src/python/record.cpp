@@ -229,6 +229,13 @@ Owned find_recorded_sizes(PyObject* tensor) {
 PyObject* record_call(const FunctionSpec& f, int chosen, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                       PyObject* kwnames, PyObject** slots) {
   return guarded([&] {
+    // Functions that PyTorch writes with ops of its own have a handler that does as much.
+    if (PyObject* handler = PyDict_GetItemString(present->handlers.get(), (std::string("op:") + f.name).c_str())) {
+      std::vector<PyObject*> all;
+      if (self) all.push_back(self);
+      all.insert(all.end(), args, args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+      return check(PyObject_Vectorcall(handler, all.data(), static_cast<size_t>(nargs) + (self ? 1 : 0), kwnames));
+    }
     const Call call = as_plain_op(read_call(f, chosen, slots));
     if (!gives_tensors(*call.op) && knows_any(present->recorder, call)) refuse_value(f.name);
     std::vector<Arg> arguments;

@@ -93,6 +93,12 @@ Value list_of(PyObject* o, const BoxedType& type, const char* op, const char* ar
     expect(is_sequence(o) && all_items(o, gaps ? is_tensor_or_none : is_tensor));
     return tensors_of(o);
   }
+  if (type.base == BoxedType::Base::Bool) {
+    expect(is_sequence(o) && all_items(o, [](PyObject* item) { return PyBool_Check(item) != 0; }));
+    std::vector<bool> bools;
+    each_item(o, [&](PyObject* item) { bools.push_back(item == Py_True); });
+    return bools;
+  }
   if (type.base == BoxedType::Base::Float) {
     expect(is_sequence(o) && all_items(o, is_number));
     return floats_of(o);

@@ -3,7 +3,8 @@
 //     test_program_fuzz [rounds [seed [file.pt2]]]
 //
 // A third of the rounds changes bytes of the archive, a third bytes of its JSON, whose checksums are then right again,
-// a third the tree of the JSON: members go, move, repeat, and become something else.
+// a third the tree of the JSON: members go, move, repeat, and become something else. Loops of a program end after 256
+// rounds.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include <typeinfo>
 
 #include "check.h"
+#include "core/host.h"
 #include "cpu/backend.h"
 #include "functions.h"
 #include "mlp_archive.h"
@@ -248,6 +250,7 @@ std::vector<Value> inputs_of(const LoadedProgram& program) {
 
 int main(int count, char** given) {
   facula::cpu::register_backend();
+  host.check_interrupt = [] { throw_error(ErrorKind::Runtime, "a loop that goes on and on"); };
   const size_t rounds = count > 1 ? std::stoul(given[1]) : 6000;
   numbers.seed(count > 2 ? std::stoul(given[2]) : 1);
   std::string bytes = mlp_archive();
