@@ -23,6 +23,7 @@ LAZY_MODULES = frozenset(
     """
     __config__ accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions fft functional func
     futures fx hub jit library linalg masked monitor mps mtia multiprocessing nested nn onnx optim overrides package profiler
+    quasirandom _prims_common _subclasses _tensor_str _utils
     quantization random return_types serialization signal sparse special storage array_api testing types utils version xpu
     """.split()
 )
@@ -53,10 +54,13 @@ _LAZY = {
         """,
     "functions.shape": "broadcast_shapes",
     "functions.streams": "Event Stream",
-    "functions.symbolic": "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
+    "functions.symbolic": """
+        SymBool SymFloat SymInt sym_constrain_range sym_constrain_range_for_size sym_float sym_int sym_ite sym_max sym_min
+        sym_not sym_sqrt sym_sum
+        """,
     "functions.tensor": """
-        detach detach_ get_device is_complex is_conj is_distributed is_floating_point is_inference is_neg is_nonzero
-        is_same_size is_signed is_storage is_tensor numel typename
+        _shape_as_tensor _softmax_backward_data detach detach_ get_device is_complex is_conj is_distributed is_floating_point
+        is_inference is_neg is_nonzero is_same_size is_signed is_storage is_tensor numel typename
         """,
     "functions.tensor_types": """
         BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor

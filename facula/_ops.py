@@ -7,6 +7,7 @@ names for the same function.
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import types
 
@@ -167,6 +168,9 @@ class OpNamespace(types.ModuleType):
             function = _own_function(op)
             if function is None and any(key.partition(".")[0] == op for key in _keys()):
                 function = functools.partial(_refuse, f"torch.ops.facula.{op}")  # its overloads are of the table
+        if function is None and self.name == "aten":
+            parts = importlib.import_module("facula._aten_parts")
+            function = getattr(parts, op, None) if op != "facula" else None
         if function is None and self.name == "aten":
             function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:

@@ -234,4 +234,15 @@ def tensor_str(tensor, *, tensor_contents=None):
         _C._set_grad_enabled(before)
 
 
-_str = tensor_str
+
+def _tensor_str(tensor, indent):
+    return _contents(tensor, indent)
+
+
+def _add_suffixes(tensor_str, suffixes, indent, force_newline):
+    if force_newline and suffixes:
+        return _wrap_suffixes(f"{tensor_str},\n{' ' * indent}{suffixes[0]}", suffixes[1:], indent)
+    return _wrap_suffixes(tensor_str, suffixes, indent)
+
+
+_str = _str_intern = tensor_str

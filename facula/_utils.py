@@ -241,6 +241,41 @@ def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
     return strided_from_places(buffer, sizes, strides, storage_offsets)
 
 
+def _flatten_dense_tensors(tensors):
+    """The elements of several tensors of one dtype in one dimension."""
+    return facula.cat([tensor.contiguous().view(-1) for tensor in tensors])
+
+
+def _unflatten_dense_tensors(flat, tensors):
+    """Views of `flat` with the shapes of `tensors`, one behind another."""
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    return tuple(part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True))
+
+
+def _element_size(dtype):
+    """Bytes of an element."""
+    return dtype.itemsize
+
+
+def _get_device_index(device, optional=False, allow_cpu=False):
+    """The number of a device: of one that says it, of an integer, with `optional` of the current one.
+
+    Errors: ValueError where there is none, and for the CPU unless `allow_cpu`, which gives -1.
+    """
+    if isinstance(device, str):
+        device = facula.device(device)
+    if isinstance(device, facula.device):
+        if device.type == "cpu" and not allow_cpu:
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        if device.index is not None or device.type == "cpu":
+            return -1 if device.type == "cpu" else device.index
+    elif isinstance(device, int) and not isinstance(device, bool):
+        return device
+    if optional:
+        return facula.accelerator.current_device_index() if facula.accelerator.is_available() else None
+    raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+
+
 class KeyErrorMessage(str):
     """Text whose repr is itself, so that a KeyError shows it with its line breaks."""
 

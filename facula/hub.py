@@ -187,3 +187,53 @@ def _unpack(path, folder):
     with zipfile.ZipFile(path) as archive:
         member = archive.infolist()[0]
         return archive.extract(member, folder)
+
+
+def _check_module_exists(name):
+    """Whether a module of this name could be imported."""
+    return importlib.util.find_spec(name) is not None
+
+
+class _Bar:
+    """A bar of progress without the package tqdm: one line of text, written when it is closed."""
+
+    def __init__(self, iterable=None, total=None, disable=False, file=None, **settings):
+        del settings
+        self._iterable, self.total, self.disable, self.n = iterable, total, disable, 0
+        self._file = file or sys.stderr
+
+    def update(self, n=1):
+        """`n` more are done."""
+        self.n += n
+
+    def set_description(self, desc=None):
+        """A bar without the package shows no description."""
+        self.desc = desc
+
+    def close(self):
+        """Writes how many were done."""
+        if not self.disable:
+            self.disable = True
+            self._file.write(f"{self.n}{'' if self.total is None else f' of {self.total}'}\n")
+
+    def __iter__(self):
+        with self:
+            for item in self._iterable:
+                yield item
+                self.update()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+
+def __getattr__(name):
+    if name != "tqdm":
+        raise AttributeError(f"module 'torch.hub' has no attribute {name!r}")
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        tqdm = _Bar
+    return tqdm

@@ -86,6 +86,16 @@ class CustomOpDef:
                 return key
         raise NotImplementedError(f"{self._qualname}: no kernel for the CPU is registered, got {list(self._kernels)}")
 
+    def _kernel(self, args, kwargs):
+        """What runs: of tensors without values the shape function, where there is one, else the kernel."""
+        shapes = self._fake or self._kernels.get("Meta") or self._kernels.get("meta")
+        for x in _tensors(args, kwargs) if shapes else ():
+            if hasattr(x, "fake_mode"):
+                return functools.partial(_within, x.fake_mode, shapes)
+            if x.is_meta:
+                return shapes
+        return self._kernels[self._key()]
+
     def __call__(self, *args, **kwargs):
         if _over_processes and self._qualname in _over_processes:
             from .distributed.tensor import _registered
@@ -101,13 +111,12 @@ class CustomOpDef:
                 if key in self._kernels:
                     return self._kernels[key](*args, **kwargs)
         key = self._key()
-        kernel = self._kernels[key]
         if self._vmap is None and (key == _RECORDED and self._backward is None or not _records(args, kwargs)):
-            return kernel(*args, **kwargs)
+            return self._kernel(args, kwargs)(*args, **kwargs)
         if self._backward is None and self._vmap is None:
             return self._function.apply(kwargs, *args)
         # the derivative and the rule see every argument, given or not, by position
-        bound = inspect.signature(kernel).bind(*args, **kwargs)
+        bound = inspect.signature(self._kernels[key]).bind(*args, **kwargs)
         bound.apply_defaults()
         return self._function.apply(bound.kwargs, *bound.args)
 
@@ -118,7 +127,7 @@ class CustomOpDef:
 
         def forward(keyword_only, *args):
             with AutoDispatchBelowAutograd():
-                return op._kernels[op._key()](*args, **keyword_only)
+                return op._kernel(args, keyword_only)(*args, **keyword_only)
 
         def setup_context(ctx, inputs, output):
             keyword_only, *args = inputs
@@ -160,7 +169,7 @@ class CustomOpDef:
         return register if func is None else register(func)
 
     def register_fake(self, fn, /):
-        """Keeps the shape function; Facula runs operators eagerly and does not need it."""
+        """Registers what runs for tensors without values: fake ones, and those on the meta device."""
         self._fake = fn
         return fn
 
@@ -196,13 +205,21 @@ class CustomOpDef:
         return f"<CustomOpDef({self._qualname})>"
 
 
-def _records(args, kwargs):
-    """Whether an argument, or one in a list of tensors, requires a gradient that is being recorded."""
-    if not _C.is_grad_enabled():
-        return False
+def _tensors(args, kwargs):
+    """Arguments that are tensors, and those in lists of tensors."""
     values = [*args, *kwargs.values()]
     values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
-    return any(isinstance(value, _C.Tensor) and value.requires_grad for value in values)
+    return [value for value in values if isinstance(value, _C.Tensor)]
+
+
+def _records(args, kwargs):
+    """Whether an argument, or one in a list of tensors, requires a gradient that is being recorded."""
+    return _C.is_grad_enabled() and any(x.requires_grad for x in _tensors(args, kwargs))
+
+
+def _within(mode, function, *args, **kwargs):
+    with mode:
+        return function(*args, **kwargs)
 
 
 _operators = {}
@@ -294,6 +311,72 @@ def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None,
 def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
     """Registers the dtype of inputs in an autocast region; see CustomOpDef.register_autocast."""
     _operator(op).register_autocast(device_type, cast_inputs)
+
+
+def get_ctx():
+    """What a fake kernel may ask for sizes that nobody knows: an object whose `new_dynamic_size` raises.
+
+    Errors: NotImplementedError from `new_dynamic_size`: shapes of fake tensors are known here.
+    """
+    return _FakeContext()
+
+
+class _FakeContext:
+    def new_dynamic_size(self, *, min=0, max=None):
+        """Refused: there are no sizes that depend on values here."""
+        raise NotImplementedError(f"new_dynamic_size: sizes of fake tensors are known numbers, got min={min}, max={max}")
+
+    create_unbacked_symint = new_dynamic_size
+
+
+def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
+    """The schema of a function by its annotations, such as "(Tensor x, SymInt n) -> Tensor".
+
+    Args:
+        prototype_function: annotated, or with annotations as text.
+        mutates_args: names of the arguments that it writes to; "unknown": all tensors.
+        op_name: put in front.
+
+    Errors: ValueError for what has no annotation or one that a schema cannot say.
+    """
+    from ._schema_of import infer
+
+    return infer(prototype_function, mutates_args, op_name)
+
+
+def opcheck(
+    op, args, kwargs=None, *,
+    test_utils=("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"),
+    raise_exception=True, atol=None, rtol=None,
+):  # fmt: skip
+    """Tests whether an operator keeps to what it was registered with.
+
+    Args:
+        op: an operator of `custom_op`, or what `torch.ops` gives.
+        args, kwargs: of a call.
+        test_utils: which tests, or the name of one: whether it writes only to what its schema says, has a derivative where
+            inputs require one, gives fake tensors of the right shape and dtype, and gives the same when it is recorded.
+        raise_exception: raise what the first test that fails found; else it is in the result.
+        atol, rtol: by which results may differ.
+
+    Returns:
+        {name: "SUCCESS" or the exception}.
+
+    Errors: OpCheckError.
+    """
+    from ._opcheck import check
+
+    return check(op, args, kwargs or {}, test_utils, raise_exception, atol, rtol)
+
+
+def get_kernel(op, dispatch_key):
+    """The kernel of an operator for a key, such as "CPU": an object with `call_boxed(keys, *args)`.
+
+    Errors: RuntimeError where there is none.
+    """
+    from ._opcheck import Kernel
+
+    return Kernel(op, dispatch_key)
 
 
 def fallthrough_kernel():

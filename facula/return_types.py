@@ -39,7 +39,16 @@ _CALLS = {
 }
 
 
+def pytree_register_structseq(cls):
+    """Lets trees of containers (`utils._pytree`) go through the named tuples of a class."""
+    from facula.utils import _pytree
+
+    _pytree.register_pytree_node(cls, lambda value: (list(value), None), lambda parts, _: cls(parts))
+
+
 def __getattr__(name):
+    if name == "all_return_types":
+        return [__getattr__(key) for key in sorted(_CALLS)]
     if name in _CALLS and not hasattr(getattr(_C, "return_types", None), name):
         _CALLS[name](_C.ones(1, 1))
     kinds = getattr(_C, "return_types", None)

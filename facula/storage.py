@@ -7,6 +7,7 @@ A `TypedStorage` pairs an untyped storage with a dtype; its index counts element
 import io
 import mmap
 import os
+import sys
 
 import facula
 from facula import UntypedStorage  # noqa: F401  (public: torch.storage.UntypedStorage)
@@ -94,6 +95,40 @@ class TypedStorage(metaclass=_Legacy):
         """`size` elements of a file, as a memory map; see `UntypedStorage.from_file`."""
         dtype = cls.dtype or facula.get_default_dtype()
         return cls(wrap_storage=untyped_from_file(filename, shared, size * dtype.itemsize))
+
+    @classmethod
+    def from_buffer(cls, buffer, byte_order, dtype=None, count=-1, offset=0):
+        """A copy of the elements that bytes hold.
+
+        Args:
+            buffer: bytes, or what has them.
+            byte_order: "native", "little" or "big".
+            dtype: of the elements. Default: that of the class.
+            count: how many; -1: as many as there are.
+            offset: bytes to leave out in front.
+
+        Errors: ValueError for another byte order, and for bytes that are not whole elements or too few.
+        """
+        dtype = dtype or cls.dtype or facula.get_default_dtype()
+        orders = {"native": sys.byteorder, "little": "little", "big": "big"}
+        if byte_order not in orders:
+            raise ValueError(f"from_buffer: invalid byte_order {byte_order!r} (expected 'big', 'little', or 'native')")
+        data, size = bytearray(memoryview(buffer).cast("B")), dtype.itemsize
+        if not 0 <= offset <= len(data):
+            raise ValueError(f"from_buffer: offset must be non-negative and no greater than {len(data)}, got {offset}")
+        if count < 0 and (len(data) - offset) % size:
+            raise ValueError(f"from_buffer: buffer size ({len(data) - offset}) must be a multiple of element size ({size})")
+        end = offset + count * size if count >= 0 else len(data)
+        if end > len(data):
+            raise ValueError(f"from_buffer: {count} elements of {size} bytes, got {len(data) - offset} bytes")
+        data = data[offset:end]
+        number = size // 2 if dtype.is_complex else size
+        if orders[byte_order] != sys.byteorder and number > 1:
+            data = bytearray(b"".join(data[i : i + number][::-1] for i in range(0, len(data), number)))
+        untyped = facula.frombuffer(data, dtype=facula.uint8).clone().untyped_storage() if data else facula.UntypedStorage(0)
+        return cls(wrap_storage=untyped) if cls.dtype else cls(wrap_storage=untyped, dtype=dtype)
+
+    _from_buffer = from_buffer
 
     def untyped(self):
         """The UntypedStorage underneath."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import facula
 from facula import _C
 from facula.utils import _pytree
-from facula.utils._python_dispatch import TorchDispatchMode
+from facula.utils._python_dispatch import TorchDispatchMode, _modes
 
 
 class UnsupportedFakeTensorException(RuntimeError):
@@ -74,6 +74,15 @@ class FakeTensorMode(TorchDispatchMode):
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env, self.static_shapes, self.export = shape_env, static_shapes, export
         self._known = {}  # id of a real tensor -> (the tensor, its imitation)
+        self._entered = []  # for each block, whether it is one within another of this mode
+
+    def __enter__(self):
+        self._entered.append(any(mode is self for mode in _modes.stack))
+        return self if self._entered[-1] else super().__enter__()
+
+    def __exit__(self, *exception):
+        if not self._entered.pop():
+            super().__exit__(*exception)
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
         """The imitation of a real tensor: shape, strides, dtype, device and requires_grad. The same one for the same tensor."""

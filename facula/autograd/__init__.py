@@ -41,3 +41,10 @@ def __getattr__(name: str):
     if name == "Variable":
         return importlib.import_module(f"{__name__}.variable").Variable
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _profiler_enabled():
+    """Whether a profiler records the calling thread's ops."""
+    from .profiler import profile
+
+    return profile._running is not None

@@ -94,6 +94,8 @@ class profile:
     ended.
     """
 
+    _running: profile | None = None
+
     def __init__(
         self, enabled=True, *, use_cpu=True, use_device=None, record_shapes=False, with_flops=False, profile_memory=False,
         with_stack=False, with_modules=False, use_kineto=False, use_cuda=False, experimental_config=None, acc_events=False,
@@ -130,6 +132,7 @@ class profile:
                     _C._profiler_stop()
                 raise
         self.entered = True
+        profile._running = self
         self._asynchronous = []
         _set_asynchronous(self._asynchronous)
         if self.with_modules:
@@ -142,6 +145,7 @@ class profile:
         for handle in self._module_hooks:
             handle.remove()
         _set_asynchronous(None)
+        profile._running = None
         self._lanes = _C._profiler_stop() if self._on_host else []
         if self._on_device:
             *self._activity, lost, _ = _C._cuda_activity_stop()

@@ -1,5 +1,6 @@
 """Switches of the libraries beneath: each module answers which are there and keeps the flags programs set."""
 
+import contextlib
 import importlib
 import sys
 import types
@@ -28,6 +29,12 @@ def __getattr__(name):
 
 def __dir__():
     return sorted([*globals(), *_MODULES])
+
+
+@contextlib.contextmanager
+def __allow_nonbracketed_mutation():
+    """Flags may be set within it as everywhere."""
+    yield
 
 
 class _Backends(types.ModuleType):

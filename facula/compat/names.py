@@ -24,6 +24,20 @@ ELSEWHERE = {
     "torch.distributed.DeviceMesh": "facula.distributed.device_mesh.DeviceMesh",
     "torch.distributed.GradBucket": "facula.distributed._reducer.GradBucket",
     "torch.distributed.init_device_mesh": "facula.distributed.device_mesh.init_device_mesh",
+    "torch._C._get_accelerator": "facula.functions.device._get_accelerator",
+    "torch._C._get_default_device": "facula.functions.device._get_default_device",
+    "torch._C._GLIBCXX_USE_CXX11_ABI": "facula.functions.device._NEW_STRINGS",
+    "torch.legacy_contiguous_format": "facula.contiguous_format",
+    "torch.ScriptModule": "facula.jit.ScriptModule",
+    "torch._grouped_mm": "facula.nn.functional.grouped_mm",
+    "torch._segment_reduce": "facula.segment_reduce",
+    "torch.nn.functional._canonical_mask": "facula.nn.functions.attention._canonical_mask",
+    "torch.nn.functional._none_or_dtype": "facula.nn.functions.attention._none_or_dtype",
+    "torch.nn.modules.module._global_forward_hooks": "facula.nn.modules._hooks._global_forward_hooks",
+    "torch.nn.modules.module._global_forward_pre_hooks": "facula.nn.modules._hooks._global_forward_pre_hooks",
+    "torch.distributed._tensor.experimental.implicit_replication": (
+        "facula.distributed.tensor.experimental.implicit_replication"
+    ),
     "torch._C._LinAlgError": "facula.linalg.LinAlgError",
     "torch._C._distributed_rpc._is_current_rpc_agent_set": "facula.distributed.rpc.api._is_current_rpc_agent_set",
 }
@@ -37,11 +51,13 @@ DECORATORS = frozenset(
     torch._jit_internal.export torch._jit_internal.boolean_dispatch
     torch.testing._internal.common_utils.slowTest
     torch.overrides.wrap_torch_function torch._disable_dynamo torch._dynamo.eval_frame.disable
-    torch.onnx.symbolic_helper.parse_args torch.utils.data.functional_datapipe
+    torch.onnx.symbolic_helper.parse_args
     """.split()
 )
 
 ANSWERS = {
+    "torch.autograd._is_checkpoint_valid": True,
+    "torch._C._set_math_sdp_allow_fp16_bf16_reduction": None,
     "torch._logging.set_logs": None,
     "torch._C._log_api_usage_once": None,
     "torch._C._get_tracing_state": None,

@@ -21,7 +21,6 @@ REASONS = {
     "vendor": ("the op of one vendor's library, which PyTorch calls by itself", "the op without the library's name"),
     "dtypes": ("elements of less than a byte, and bare bits, are not supported", None),
     "float8": ("products of float8 matrices with scales are not supported", "mm of the matrices in bfloat16"),
-    "pipes": ("data pipes are not supported", "Dataset and IterableDataset"),
     "package": ("archives of programs are not supported", "save of a state_dict, beside the program's source"),
     "extension": ("extensions compiled for PyTorch cannot be loaded or built", "autograd.Function, or library.custom_op"),
     "measure": ("instructions are not counted, nor inputs made at random", "benchmark.Timer on inputs of your own"),
@@ -30,7 +29,6 @@ REASONS = {
     "mobile": ("programs for phones are not made", None),
     "internal": ("it serves PyTorch's own code", None),
     "aten": ("there is no such operator", "the public function"),
-    "sequences": ("it is not written yet", None),
 }
 
 #: reasons under which PyTorch without the device raises AssertionError as well
@@ -257,7 +255,7 @@ NAMES = {
             GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType LiteScriptModule
             LockingLogger ModuleDict Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict
             PyObjectType PyTorchFileReader PyTorchFileWriter RRefType SUM ScriptClass ScriptClassFunction ScriptDict
-            ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator ScriptMethod ScriptModule
+            ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator ScriptMethod
             ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext StaticModule StreamObjType
             StringType SymBoolType SymIntType TensorType TracingState TupleType Type UnionType Use Value import_ir_module
             import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema parse_type_comment
@@ -269,12 +267,9 @@ NAMES = {
         "torch.jit._state": "_jit_caching_layer",
     },
     "capture": {
-        "torch": "SymBool SymFloat SymInt Tag slice_inverse sym_constrain_range sym_constrain_range_for_size sym_fresh_size",
+        "torch": "Tag slice_inverse sym_fresh_size",
         "torch.Tensor": "slice_inverse",
         "torch._dynamo._trace_wrapped_higher_order_op": "TransformGetItemToIndex",
-        "torch._dynamo.config": """
-            cache_size_limit capture_scalar_outputs optimize_ddp patch skip_fwd_side_effects_in_bwd_under_checkpoint verbose
-            """,
         "torch._dynamo.exc": "TensorifyScalarRestartAnalysis",
         "torch._dynamo.utils": "",
         "torch._higher_order_ops.associative_scan": "associative_scan",
@@ -332,9 +327,6 @@ NAMES = {
             BuiltinCommHookType GroupName Logger ProcessGroupGloo Reducer record_comm shrink_group
             """,
         "torch.distributed._tensor.experimental": "",
-        "torch.distributed.algorithms._checkpoint.checkpoint_wrapper": """
-            CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
-            """,
         "torch.distributed.checkpoint": """
             HuggingFaceStorageReader HuggingFaceStorageWriter LoadPlan LoadPlanner
             QuantizedHuggingFaceStorageReader ReadItem SavePlan SavePlanner StorageReader StorageWriter WriteItem
@@ -486,15 +478,6 @@ NAMES = {
     "float8": {
         "torch.nn.functional": "scaled_grouped_mm scaled_mm",
     },
-    "pipes": {
-        "torch.utils.data": """
-            DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation guaranteed_datapipes_determinism
-            non_deterministic runtime_validation runtime_validation_disabled
-            """,
-        "torch.utils.data.datapipes.iter": "Batcher",
-        "torch.utils.data.datapipes.iter.combinatorics": "ShufflerIterDataPipe",
-        "torch.utils.data.datapipes": "",
-    },
     "package": {
         "torch.package": """
             Directory EmptyMatchError GlobGroup Importer ObjMismatchError ObjNotFoundError OrderedImporter PackageExporter
@@ -502,7 +485,6 @@ NAMES = {
             """,
     },
     "extension": {
-        "torch.library": "get_ctx get_kernel infer_schema opcheck",
         "torch.utils.cpp_extension": """
             BuildExtension CUDAExtension CUDA_HOME CppExtension ROCM_HOME SyclExtension check_compiler_is_gcc
             check_compiler_ok_for_platform get_compiler_abi_compatibility_and_version get_cxx_compiler
@@ -525,10 +507,7 @@ NAMES = {
         "torch.autograd.profiler_util": "FormattedTimesMixin MemRecordsAcc StringTable",
         "torch.profiler": "DeviceType ExecutionTraceObserver",
         "torch.profiler.itt": "is_available mark range range_pop range_push",
-        "torch.profiler.profiler": """
-            ExecutionTraceObserver ProfilerAction _default_schedule_fn profile schedule supported_activities
-            tensorboard_trace_handler
-            """,
+        "torch.profiler.profiler": "ExecutionTraceObserver",
     },
     "masked": {
         "torch.masked.maskedtensor": "MaskedTensor is_masked_tensor",
@@ -540,22 +519,14 @@ NAMES = {
         "torch._logging": "",
         "torch": "DisableTorchFunction ExcludeDispatchKeyGuard FatalError ThroughputBenchmark cpp",
         "torch.Tensor": "index",
-        "torch._C": """
-            Graph ListType Node Value _ExcludeDispatchKeyGuard _GLIBCXX_USE_CXX11_ABI _get_accelerator _get_default_device
-            _jit_get_operation _set_math_sdp_allow_fp16_bf16_reduction
-            """,
+        "torch._C": "Graph ListType Node Value _ExcludeDispatchKeyGuard _jit_get_operation",
         "torch._C._functorch": "",
         "torch._C._nn": "",
-        "torch._prims_common": "alert_not_deterministic is_contiguous_or_false",
-        "torch._tensor_str": "_add_suffixes _str_intern _tensor_str",
-        "torch._utils": "_element_size _flatten_dense_tensors _get_device_index _unflatten_dense_tensors",
         "torch.autograd": "enforce_grad_layout_policy",
         "torch.autograd.grad_mode": "enforce_grad_layout_policy",
         "torch.autograd.gradcheck": "get_analytical_jacobian get_numerical_jacobian get_numerical_jacobian_wrt_specific_input",
         "torch.autograd.graph": "region_activation_memory_budget set_override_stale_capture_stream",
         "torch.autograd.variable": "VariableMeta",
-        "torch.func": "rearrange",
-        "torch.hub": "_check_module_exists",
         "torch.multiprocessing.pool": "clean_worker",
         "torch.multiprocessing.queue": "ConnectionWrapper",
         "torch.multiprocessing.reductions": """
@@ -564,37 +535,27 @@ NAMES = {
             rebuild_storage_filename rebuild_tensor rebuild_typed_storage rebuild_typed_storage_child
             reduce_nested_tensor reduce_sparse_tensor reduce_typed_storage_child storage_from_cache
             """,
-        "torch.nn.attention.flex_attention": "_DEFAULT_SPARSE_BLOCK_SIZE",
         "torch.nn.cpp": "ModuleWrapper OrderedDictWrapper",
         "torch.nn.functional": "assert_int_or_pair",
-        "torch.optim.optimizer": "_default_to_fused_or_foreach _use_grad_for_differentiable",
         "torch.overrides": "redispatch_function",
         "torch.return_types": """
-            all_return_types aminmax_out cummax_out cummin_out frexp_out geqrf_out histogram_out histogramdd kthvalue_out
+            aminmax_out cummax_out cummin_out frexp_out geqrf_out histogram_out histogramdd kthvalue_out
             linalg_cholesky_ex_out linalg_eig_out linalg_eigh_out linalg_inv_ex_out linalg_ldl_factor_ex_out
             linalg_ldl_factor_out linalg_lstsq_out linalg_lu_factor_ex_out linalg_lu_factor_out linalg_lu_out linalg_qr_out
             linalg_slogdet_out linalg_solve_ex_out linalg_svd_out lu_unpack_out max_out median_out min_out mode_out
-            nanmedian_out pytree_register_structseq qr_out slogdet slogdet_out sort_out svd_out topk_out
-            triangular_solve_out
+            nanmedian_out qr_out slogdet slogdet_out sort_out svd_out topk_out triangular_solve_out
             """,
         "torch.serialization": "validate_hpu_device",
         "torch.utils": """
             ThroughputBenchmark generate_methods_for_privateuse1_backend get_cpp_backtrace rename_privateuse1_backend
-            swap_tensors
             """,
         "torch.utils.checkpoint": "GraphExecGroup SAC_IGNORED_OPS",
-        "torch.utils.collect_env": "get_nvidia_driver_version get_pretty_env_info run",
         "torch.utils.cpp_backtrace": "get_cpp_backtrace",
         "torch.utils.dlpack": "DLDeviceType",
         "torch.utils.flop_counter": "register_flop_formula",
-        "torch.utils.model_zoo": "tqdm",
-        "torch.utils.module_tracker": "ModuleTracker",
         "torch.utils.weak": "TensorWeakRef WeakIdKeyDictionary WeakIdRef WeakTensorKeyDictionary",
         "torch.testing._internal": "",
         "torch.utils.bottleneck": "",
-    },
-    "sequences": {
-        "torch.quasirandom": "SobolEngine",
     },
 }
 

@@ -99,3 +99,19 @@ def get_device_module(device=None):
         raise RuntimeError(f"get_device_module: a device, a str or None, got {device!r}")
     kind = ("cuda" if _C._cuda_device_count() else "cpu") if device is None else _C.device(device).type
     return importlib.import_module(f"facula.{kind}")
+
+
+def _get_accelerator():
+    """The device that is not the CPU, or that."""
+    import facula
+
+    return facula.accelerator.current_accelerator() or facula.device("cpu")
+
+
+def _get_default_device():
+    """The kind and number of the default device, as text."""
+    return str(get_default_device())
+
+
+#: whether the library was built with the strings of C++11; there is no other build
+_NEW_STRINGS = True

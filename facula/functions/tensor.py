@@ -79,3 +79,14 @@ def detach_(input):
 def get_device(input):
     """The number of the GPU the tensor is on; -1 for the CPU."""
     return input.get_device()
+
+
+def _shape_as_tensor(self):
+    """The shape, as integers in one dimension."""
+    return _C.tensor(list(self.shape), dtype=_C.int64)
+
+
+def _softmax_backward_data(grad_output, output, dim, input_dtype):
+    """The gradient of a softmax's input, from its result and that one's gradient."""
+    product = grad_output * output
+    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)

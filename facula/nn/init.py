@@ -85,6 +85,10 @@ def uniform_(tensor, a: float = 0.0, b: float = 1.0, generator=None):
         return tensor.uniform_(a, b, generator=generator)
 
 
+def _no_grad_uniform_(tensor, a, b, generator=None):
+    return uniform_(tensor, a, b, generator)
+
+
 def normal_(tensor, mean: float = 0.0, std: float = 1.0, generator=None):
     """Fill from N(mean, std**2)."""
     with facula.no_grad():

@@ -13,6 +13,7 @@ import facula
 from facula import _C, Tensor
 from facula._C import _watching
 from facula.autograd.profiler import record_function
+from facula.nn.parameter import Parameter
 from facula.utils.hooks import RemovableHandle, add_hook
 
 from . import _rules
@@ -122,6 +123,30 @@ def check_lr(name: str, lr, foreach=None, capturable: bool = True) -> None:
             raise ValueError(f"{name}: lr as a tensor does not go with foreach=True and capturable=False, got {lr}")
     if not 0.0 <= lr:
         raise ValueError(f"{name}: lr must be at least 0, got {lr}")
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Kinds of devices on which a captured graph may have a step."""
+    return ["cuda", "xpu", "hpu", "privateuseone", *(["xla"] if supports_xla else [])]
+
+
+def _default_to_fused_or_foreach(params, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """(whether one kernel makes a step, whether ops on lists do) where the program does not say it."""
+    if differentiable:
+        return False, False
+    fused = use_fused and all(p is None or type(p) in (Tensor, Parameter) and p.is_floating_point() for p in params)
+    return fused, not fused and all(p is None or p.device.type == "cuda" for p in params)
+
+
+def _use_grad_for_differentiable(step):
+    """Lets a step be recorded for gradients where the optimizer is `differentiable`, and only there."""
+
+    @functools.wraps(step)
+    def recorded(self, *args, **kwargs):
+        with facula.set_grad_enabled(self.defaults["differentiable"]):
+            return step(self, *args, **kwargs)
+
+    return recorded
 
 
 def step_counter(device=None) -> Tensor:
@@ -270,6 +295,17 @@ class Optimizer:
         return state
 
     # -- state dicts
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices: bool = False):
+        """{(device, dtype) of tensors of the first list: (those of all lists, their places)}."""
+        found: dict = {}
+        for place, first in enumerate(tensorlistlist[0]):
+            lists, places = found.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
+            for group, tensors in zip(lists, tensorlistlist, strict=True):
+                group.extend(tensors[place : place + 1])
+            places.extend([place] if with_indices else [])
+        return found
 
     def state_dict(self) -> StateDict:
         """``{"state": {index: ...}, "param_groups": [...]}`` with parameters replaced by their numbers."""

@@ -31,3 +31,34 @@ def set_module(obj, mod):
     if not isinstance(mod, str):
         raise TypeError(f"set_module: expected a module name, got {mod!r}")
     obj.__module__ = mod
+
+
+def swap_tensors(t1, t2):
+    """Exchanges what two tensors are: memory, shape, gradient and attributes. Both objects stay.
+
+    Args:
+        t1, t2: leaves of one class.
+
+    Errors: RuntimeError for tensors that ops gave and that have weak references; NotImplementedError for two classes, whose
+        objects cannot become each other here.
+    """
+    import weakref
+
+    for tensor in (t1, t2):
+        if weakref.getweakrefs(tensor):
+            raise RuntimeError(f"Cannot swap {type(tensor).__name__} because it has weakref associated with it")
+        if not tensor.is_leaf:
+            raise RuntimeError(f"swap_tensors: only leaves are exchanged, got one with grad_fn {tensor.grad_fn}")
+    if type(t1) is not type(t2):
+        kinds = f"{type(t1).__name__} and {type(t2).__name__}"
+        raise NotImplementedError(f"swap_tensors: tensors must be of one class, got {kinds}")
+    states = [(t.data, t.requires_grad, t.grad, dict(vars(t))) for t in (t1, t2)]
+    for tensor, (data, requires_grad, grad, attributes) in zip((t1, t2), reversed(states), strict=True):
+        tensor.grad = None
+        tensor.requires_grad_(False)
+        tensor.data = data
+        if requires_grad:
+            tensor.requires_grad_()
+        tensor.grad = grad
+        vars(tensor).clear()
+        vars(tensor).update(attributes)

@@ -36,6 +36,9 @@ class Shard(Placement):
         offset = min(chunk * rank, curr_local_size)
         return min(chunk, curr_local_size - offset), offset
 
+    def _local_shard_size_and_offset(self, curr_local_size, num_chunks, rank):
+        return self.local_shard_size_and_offset(curr_local_size, num_chunks, rank)
+
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):

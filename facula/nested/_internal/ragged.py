@@ -7,13 +7,14 @@ import weakref
 
 import facula
 from facula import _C
+from facula.functions.symbolic import SymInt
 
 _numbers = itertools.count(1)
 #: the structures there are, by the tensor that tells them apart, which each holds
 _structures: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
-class NestedInt(int):
+class NestedInt(SymInt, int):
     """The length of a ragged dimension, which is no number: it equals itself, and is unlike any other length.
 
     As an integer it is far below zero, so that whatever takes it for a length refuses it.

@@ -19,7 +19,7 @@ __all__ = [
     "or_masks", "and_masks", "noop_mask",
 ]  # fmt: skip
 
-_DEFAULT_BLOCK_SIZE = 128
+_DEFAULT_BLOCK_SIZE = _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):

@@ -50,3 +50,21 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+_PIPES = "DFIterDataPipe DataChunk IterDataPipe MapDataPipe".split()
+_DECORATORS = """
+    argument_validation functional_datapipe guaranteed_datapipes_determinism non_deterministic runtime_validation
+    runtime_validation_disabled
+    """.split()
+__all__ += _PIPES + _DECORATORS
+
+
+def __getattr__(name):
+    import importlib
+
+    if name in ("datapipes", "graph", "graph_settings"):
+        return importlib.import_module(f"facula.utils.data.{name}")
+    if name in _PIPES or name in _DECORATORS:
+        home = "datapipe" if name in _PIPES else "_decorator"
+        return getattr(importlib.import_module(f"facula.utils.data.datapipes.{home}"), name)
+    raise AttributeError(f"module 'torch.utils.data' has no attribute {name!r}")

@@ -106,6 +106,10 @@ class DataLoader(Generic[_T_co]):
         self.in_order = in_order
         iterable = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if iterable else _DatasetKind.Map
+        if iterable and hasattr(type(dataset), "register_datapipe_as_function"):  # a stream that may shuffle by itself
+            from .graph_settings import apply_shuffle_settings
+
+            self.dataset, shuffle = apply_shuffle_settings(dataset, shuffle=shuffle), None
         _check_sampling(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
         if sampler is None:
             sampler = self._default_sampler(iterable, dataset, shuffle, generator)

@@ -220,14 +220,26 @@ class _Fetching:
         self._worker_id = worker_id
         self.where = where
         self.ended = False
-        self._failure = None
+        self._failure = self._drawn = None
         try:
             if init_fn is not None:
                 init_fn(worker_id)
         except Exception:
             self._failure = ExceptionWrapper(where=where)
         else:
+            self._drawn = self._part_of_pipes(dataset)
             self.restart()
+
+    @staticmethod
+    def _part_of_pipes(dataset):
+        """Tells data pipes which part of the stream is this worker's. The generator of their seeds; None for other datasets."""
+        if not hasattr(type(dataset), "register_datapipe_as_function"):
+            return None
+        from ..graph_settings import apply_sharding
+
+        info = get_worker_info()
+        apply_sharding(dataset, info.num_workers, info.id)
+        return facula.Generator().manual_seed(info.seed - info.id)  # all workers draw one order
 
     def restart(self):
         """Begins the dataset anew."""
@@ -235,6 +247,10 @@ class _Fetching:
 
         self.ended = False
         try:
+            if self._drawn is not None:
+                from ..graph_settings import apply_random_seed
+
+                apply_random_seed(self._parts[1], self._drawn)
             self._fetcher = _DatasetKind.create_fetcher(*self._parts)
         except Exception:
             self._failure = ExceptionWrapper(where=self.where)

@@ -1,0 +1,75 @@
+"""What a report of an error should say of the machine: `python -m facula.utils.collect_env`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+
+import facula
+
+_PACKAGES = "facula torch numpy scipy mpich scipy-openblas32 onednn-cpu-gomp safetensors torchvision transformers".split()
+
+
+def run(command):
+    """(exit status, output, errors) of a command, given as a list or as text for the shell."""
+    done = subprocess.run(command, shell=isinstance(command, str), capture_output=True, text=True)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def get_platform():
+    """"linux", "darwin" or "win32"."""
+    return sys.platform
+
+
+def get_nvidia_driver_version(run_lambda=run):
+    """The version of NVIDIA's driver, or None."""
+    try:
+        status, text, _ = run_lambda(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+    except OSError:
+        return None
+    return text.splitlines()[0] if status == 0 and text else None
+
+
+def get_pip_packages():
+    """["name==version"] of the packages that matter here and are installed."""
+    found = []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name}=={importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def get_env_info():
+    """{what: text} of this machine and this process."""
+    return {
+        "PyTorch version, and Facula's": facula.__version__,
+        "OS": platform.platform(),
+        "Processor": platform.processor() or platform.machine(),
+        "Cores": str(os.cpu_count()),
+        "Instruction-set level": facula.backends.cpu.get_cpu_capability(),
+        "Threads": str(facula.get_num_threads()),
+        "Python version": f"{platform.python_version()} ({platform.python_compiler()})",
+        "Is CUDA available": str(facula.cuda.is_available()),
+        "NVIDIA driver version": get_nvidia_driver_version() or "none",
+        "Variables": " ".join(sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(("FACULA_", "OMP_")))) or "none",
+        "Packages": " ".join(get_pip_packages()),
+    }
+
+
+def get_pretty_env_info():
+    """The text of a report."""
+    return "\n".join(f"{name}: {value}" for name, value in get_env_info().items())
+
+
+def main():
+    """Writes the report."""
+    sys.stdout.write(get_pretty_env_info() + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Functions of some columns of a sample."""
+
+from __future__ import annotations
+
+
+def picked(sample, columns):
+    """The arguments for a function: the sample, or its columns."""
+    if columns is None:
+        return (sample,)
+    return tuple(sample[c] for c in columns) if isinstance(columns, (list, tuple)) else (sample[columns],)
+
+
+def applied(function, sample, columns, output):
+    """The sample with the function's result in the place of a column, or as another; without columns the result."""
+    result = function(*picked(sample, columns))
+    if columns is None:
+        return result
+    several = isinstance(columns, (list, tuple))
+    changed = dict(sample) if isinstance(sample, dict) else list(sample)
+    if output is None:
+        output = columns[0] if several else columns
+        if several and not isinstance(changed, dict):
+            changed[output] = result
+            return type(sample)(value for i, value in enumerate(changed) if i not in columns[1:])
+        for extra in columns[1:] if several else ():
+            del changed[extra]
+    if output == -1:
+        changed.append(result)
+    else:
+        changed[output] = result
+    return type(sample)(changed)

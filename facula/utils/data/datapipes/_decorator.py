@@ -1,0 +1,121 @@
+"""Decorators for classes of data pipes."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import typing
+
+from .datapipe import IterDataPipe, MapDataPipe
+
+_settings = {"deterministic": False, "validates": True}
+
+
+class functional_datapipe:
+    """Decorates a class of pipes: pipes get the function `name`, which makes one of that class of them.
+
+    Args:
+        name: of the function.
+        enable_df_api_tracing: must be False.
+    """
+
+    def __init__(self, name, enable_df_api_tracing=False):
+        self.name, self.enable_df_api_tracing = name, enable_df_api_tracing
+
+    def __call__(self, cls):
+        kinds = [kind for kind in (IterDataPipe, MapDataPipe) if inspect.isclass(cls) and issubclass(cls, kind)]
+        if not kinds and not isinstance(cls, non_deterministic):
+            raise TypeError(f"functional_datapipe can only decorate IterDataPipe or MapDataPipe, got {cls!r}")
+        kind = kinds[0] if kinds else IterDataPipe
+        kind.register_datapipe_as_function(self.name, cls, enable_df_api_tracing=self.enable_df_api_tracing)
+        return cls
+
+
+class guaranteed_datapipes_determinism(contextlib.ContextDecorator):
+    """Within it, or after it was made, classes that are `non_deterministic` cannot be used."""
+
+    def __init__(self, mode=True):
+        self._before, _settings["deterministic"] = _settings["deterministic"], bool(mode)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        _settings["deterministic"] = self._before
+
+
+class non_deterministic:
+    """Decorates a class of streams whose order is not always the same.
+
+    Args:
+        arg: the class, or a function of an instance that says whether it is.
+    """
+
+    def __init__(self, arg):
+        whole = inspect.isclass(arg)
+        if not whole and not callable(arg) or whole and not issubclass(arg, IterDataPipe):
+            raise TypeError(f"non_deterministic decorates a class of IterDataPipe, or takes a function, got {arg!r}")
+        self._cls, self._asks = (arg, lambda pipe: True) if whole else (None, arg)
+        functools.update_wrapper(self, arg)
+
+    def __call__(self, *args, **kwargs):
+        if self._cls is None:
+            if len(args) != 1 or not inspect.isclass(args[0]) or not issubclass(args[0], IterDataPipe):
+                raise TypeError(f"non_deterministic decorates a class of IterDataPipe, got {args!r}")
+            self._cls = args[0]
+            return self
+        made = self._cls(*args, **kwargs)
+        if _settings["deterministic"] and self._asks(made):
+            raise TypeError(f"{self._cls.__name__} is non-deterministic, which guaranteed_datapipes_determinism forbids")
+        return made
+
+
+def _fits(value, hint):
+    if isinstance(hint, type):
+        return isinstance(value, hint)
+    origin = typing.get_origin(hint)
+    return not isinstance(origin, type) or isinstance(value, origin)
+
+
+def argument_validation(f):
+    """Decorates an `__init__` or `__iter__`: arguments must be of the classes that their annotations name."""
+    signature = inspect.signature(f)
+    hints = typing.get_type_hints(f)
+
+    @functools.wraps(f)
+    def checked(*args, **kwargs):
+        for name, value in signature.bind(*args, **kwargs).arguments.items():
+            if name in hints and not _fits(value, hints[name]):
+                raise TypeError(f"Expected argument {name!r} as {hints[name]}, got {type(value)}")
+        return f(*args, **kwargs)
+
+    return checked
+
+
+class runtime_validation_disabled(contextlib.ContextDecorator):
+    """Within it `runtime_validation` looks at nothing."""
+
+    def __init__(self):
+        self._before = _settings["validates"]
+        _settings["validates"] = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        _settings["validates"] = self._before
+
+
+def runtime_validation(f):
+    """Decorates an `__iter__`: what it gives must be of the class that its annotation, `Iterator[C]`, names."""
+    hints = typing.get_args(typing.get_type_hints(f).get("return"))
+
+    @functools.wraps(f)
+    def checked(self):
+        for value in f(self):
+            if hints and _settings["validates"] and not _fits(value, hints[0]):
+                raise RuntimeError(f"Expected an instance as subtype of {hints[0]}, but found {value}({type(value)})")
+            yield value
+
+    return checked

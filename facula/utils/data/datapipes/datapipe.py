@@ -1,0 +1,107 @@
+"""What all data pipes are: data sets with functions that were registered for their kind."""
+
+from __future__ import annotations
+
+import functools
+from typing import TypeVar
+
+from facula.utils.data.dataset import Dataset, IterableDataset
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+__all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
+
+
+class _Pipe:
+    """What both kinds have: functions by name, and text."""
+
+    functions: dict
+
+    def __init_subclass__(cls, **more):
+        super().__init_subclass__(**more)
+        made = cls.__dict__.get("__iter__")
+        if made is not None and issubclass(cls, IterDataPipe):
+            cls.__iter__ = _only_the_last(made)
+
+    def __getattr__(self, name):
+        if not name.startswith("_") and name in type(self).functions:
+            return functools.partial(type(self).functions[name], self)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @classmethod
+    def register_function(cls, function_name, function):
+        """Gives pipes of this kind a function."""
+        cls.functions[function_name] = function
+
+    @classmethod
+    def register_datapipe_as_function(cls, function_name, cls_to_register, enable_df_api_tracing=False):
+        """Gives pipes of this kind a function that makes another pipe of them.
+
+        Errors: RuntimeError for a name that is taken; NotImplementedError for tracing of data frames.
+        """
+        if function_name in cls.functions:
+            raise RuntimeError(f"Unable to add DataPipe function name {function_name} as it is already taken")
+        if enable_df_api_tracing:
+            raise NotImplementedError("functional_datapipe: data frames are not traced, got enable_df_api_tracing=True")
+        cls.functions[function_name] = cls_to_register
+
+    def __str__(self):
+        return type(self).__qualname__
+
+    __repr__ = __str__
+
+    def __dir__(self):
+        return [*super().__dir__(), *type(self).functions]
+
+
+def _only_the_last(make):
+    """Of several iterators of one pipe only the newest goes on; an `__iter__` that gives the pipe itself stays as it is."""
+
+    @functools.wraps(make)
+    def begin(self):
+        self._valid_iterator_id = mine = self.__dict__.get("_valid_iterator_id", -1) + 1
+        made = make(self)
+        return made if made is self else _while_valid(self, made, mine)
+
+    return begin
+
+
+def _while_valid(pipe, made, mine):
+    for item in made:
+        if pipe._valid_iterator_id != mine:
+            raise RuntimeError(
+                "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
+                f"{pipe!r}. Use `.fork()` where several read one pipe."
+            )
+        yield item
+
+
+class IterDataPipe(_Pipe, IterableDataset[_T_co]):
+    """A stream of samples: a subclass defines `__iter__`. Only its newest iterator can be read."""
+
+    functions: dict = {}
+
+    def reset(self):
+        """Called by pipes that begin again; a subclass may do something then."""
+
+
+class MapDataPipe(_Pipe, Dataset[_T_co]):
+    """Samples by index: a subclass defines `__getitem__` and `__len__`."""
+
+    functions: dict = {}
+
+
+class DFIterDataPipe(IterDataPipe):
+    """A stream of data frames."""
+
+
+class DataChunk(list):
+    """A batch of a stream: a list."""
+
+    def as_str(self, indent=""):
+        """The text of the batch."""
+        return indent + "[" + ", ".join(map(str, self)) + "]"
+
+    def raw_iterator(self):
+        """Its samples."""
+        yield from self

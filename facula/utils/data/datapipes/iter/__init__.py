@@ -1,0 +1,25 @@
+"""Data pipes that are streams."""
+
+from .combinatorics import SamplerIterDataPipe as Sampler
+from .combinatorics import ShufflerIterDataPipe as Shuffler
+from .streams import BatcherIterDataPipe as Batcher
+from .streams import CollatorIterDataPipe as Collator
+from .streams import ConcaterIterDataPipe as Concater
+from .streams import DemultiplexerIterDataPipe as Demultiplexer
+from .streams import FileListerIterDataPipe as FileLister
+from .streams import FileOpenerIterDataPipe as FileOpener
+from .streams import FilterIterDataPipe as Filter
+from .streams import ForkerIterDataPipe as Forker
+from .streams import GrouperIterDataPipe as Grouper
+from .streams import IterableWrapperIterDataPipe as IterableWrapper
+from .streams import MapperIterDataPipe as Mapper
+from .streams import MultiplexerIterDataPipe as Multiplexer
+from .streams import ShardingFilterIterDataPipe as ShardingFilter
+from .streams import StreamReaderIterDataPipe as StreamReader
+from .streams import UnBatcherIterDataPipe as UnBatcher
+from .streams import ZipperIterDataPipe as Zipper
+
+__all__ = [
+    "Batcher", "Collator", "Concater", "Demultiplexer", "FileLister", "FileOpener", "Filter", "Forker", "Grouper",
+    "IterableWrapper", "Mapper", "Multiplexer", "Sampler", "ShardingFilter", "Shuffler", "StreamReader", "UnBatcher", "Zipper",
+]  # fmt: skip

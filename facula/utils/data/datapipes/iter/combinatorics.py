@@ -1,0 +1,79 @@
+"""Streams in another order."""
+
+from __future__ import annotations
+
+import random
+
+import facula
+from facula.utils.data.sampler import SequentialSampler
+
+from .._decorator import functional_datapipe
+from ..datapipe import IterDataPipe
+
+
+class SamplerIterDataPipe(IterDataPipe):
+    """What a sampler gives for a pipe: indices.
+
+    Args:
+        datapipe: samples by index.
+        sampler: a class of samplers. Default: in order.
+        sampler_args, sampler_kwargs: more arguments of the class.
+    """
+
+    def __init__(self, datapipe, sampler=SequentialSampler, sampler_args=None, sampler_kwargs=None):
+        self.datapipe = datapipe
+        self.sampler = sampler(*(sampler_args or ()), data_source=datapipe, **(sampler_kwargs or {}))
+
+    def __iter__(self):
+        yield from self.sampler
+
+    def __len__(self):
+        return len(self.sampler)
+
+
+@functional_datapipe("shuffle")
+class ShufflerIterDataPipe(IterDataPipe):
+    """A stream whose samples leave a buffer at random.
+
+    Args:
+        datapipe: the stream.
+        buffer_size: samples in the buffer.
+        unbatch_level: how often batches are taken apart first; -1: wholly.
+    """
+
+    def __init__(self, datapipe, *, buffer_size=10000, unbatch_level=0):
+        if buffer_size <= 0:
+            raise ValueError(f"buffer_size should be larger than 0, got {buffer_size}")
+        self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
+        self.buffer_size = buffer_size
+        self._enabled, self._seed = True, None
+
+    def set_shuffle(self, shuffle=True):
+        """Turns shuffling on or off; gives the pipe."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed):
+        """Sets the seed of the next iterator; gives the pipe."""
+        self._seed = seed
+        return self
+
+    def __iter__(self):
+        if not self._enabled:
+            yield from self.datapipe
+            return
+        seed = int(facula.empty((), dtype=facula.int64).random_()) if self._seed is None else self._seed
+        self._seed = None
+        draw, buffer = random.Random(seed), []
+        for sample in self.datapipe:
+            if len(buffer) == self.buffer_size:
+                index = draw.randint(0, len(buffer) - 1)
+                value, buffer[index] = buffer[index], sample
+                yield value
+            else:
+                buffer.append(sample)
+        while buffer:
+            yield buffer.pop(draw.randint(0, len(buffer) - 1))
+
+    def __len__(self):
+        return len(self.datapipe)

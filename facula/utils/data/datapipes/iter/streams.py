@@ -1,0 +1,419 @@
+"""Streams made of streams."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import fnmatch
+import os
+import warnings
+
+from facula.utils.data._utils.collate import default_collate
+
+from .._columns import applied, picked
+from .._decorator import functional_datapipe
+from ..datapipe import DataChunk, IterDataPipe
+
+
+class IterableWrapperIterDataPipe(IterDataPipe):
+    """A stream of what an iterable gives.
+
+    Args:
+        iterable: the samples.
+        deepcopy: whether each iterator reads a copy of it.
+    """
+
+    def __init__(self, iterable, deepcopy=True):
+        self.iterable, self.deepcopy = iterable, deepcopy
+
+    def __iter__(self):
+        source = self.iterable
+        if self.deepcopy:
+            try:
+                source = copy.deepcopy(source)
+            except TypeError:
+                warnings.warn("IterableWrapper: the input can not be deepcopied and is read itself", UserWarning, stacklevel=2)
+        yield from source
+
+    def __len__(self):
+        return len(self.iterable)
+
+
+@functional_datapipe("map")
+class MapperIterDataPipe(IterDataPipe):
+    """What a function gives for each sample.
+
+    Args:
+        datapipe: the stream.
+        fn: the function.
+        input_col: columns that it gets, of samples that are tuples, lists or dicts. Default: the sample.
+        output_col: where its result goes. Default: in the place of the (first) input.
+    """
+
+    def __init__(self, datapipe, fn, input_col=None, output_col=None):
+        if input_col is None and output_col is not None:
+            raise ValueError("`output_col` must be None when `input_col` is None.")
+        self.datapipe, self.fn, self.input_col, self.output_col = datapipe, fn, input_col, output_col
+
+    def __iter__(self):
+        for sample in self.datapipe:
+            yield applied(self.fn, sample, self.input_col, self.output_col)
+
+    def __len__(self):
+        return len(self.datapipe)
+
+
+@functional_datapipe("filter")
+class FilterIterDataPipe(IterDataPipe):
+    """The samples for which a function is True.
+
+    Args:
+        datapipe: the stream.
+        filter_fn: the function.
+        input_col: columns that it gets. Default: the sample.
+    """
+
+    def __init__(self, datapipe, filter_fn, input_col=None):
+        self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
+
+    def __iter__(self):
+        for sample in self.datapipe:
+            kept = self.filter_fn(*picked(sample, self.input_col))
+            if not isinstance(kept, bool):
+                raise ValueError(f"Boolean output is required for `filter_fn` of {type(self).__name__}, got {type(kept)}")
+            if kept:
+                yield sample
+
+
+@functional_datapipe("collate")
+class CollatorIterDataPipe(MapperIterDataPipe):
+    """Batches as tensors.
+
+    Args:
+        datapipe: a stream of batches.
+        collate_fn: makes tensors of a batch. Default: `default_collate`.
+    """
+
+    def __init__(self, datapipe, collate_fn=default_collate):
+        super().__init__(datapipe, fn=collate_fn)
+
+
+@functional_datapipe("batch")
+class BatcherIterDataPipe(IterDataPipe):
+    """Batches of samples, as lists.
+
+    Args:
+        datapipe: the stream.
+        batch_size: samples in a batch.
+        drop_last: leaves out a last batch that is not full.
+        wrapper_class: what a batch is.
+    """
+
+    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
+        if batch_size <= 0:
+            raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
+        self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
+
+    def __iter__(self):
+        batch = []
+        for sample in self.datapipe:
+            batch.append(sample)
+            if len(batch) == self.batch_size:
+                yield self.wrapper_class(batch)
+                batch = []
+        if batch and not self.drop_last:
+            yield self.wrapper_class(batch)
+
+    def __len__(self):
+        count = len(self.datapipe)
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+@functional_datapipe("unbatch")
+class UnBatcherIterDataPipe(IterDataPipe):
+    """Batches taken apart.
+
+    Args:
+        datapipe: the stream.
+        unbatch_level: how often; -1: until samples are no lists.
+    """
+
+    def __init__(self, datapipe, unbatch_level=1):
+        if unbatch_level < -1:
+            raise ValueError(f"unbatch_level must be -1 or >= 0, got {unbatch_level}")
+        self.datapipe, self.unbatch_level = datapipe, unbatch_level
+
+    def __iter__(self):
+        for item in self.datapipe:
+            yield from self._parts(item, self.unbatch_level)
+
+    def _parts(self, item, level):
+        if level == 0 or level == -1 and not isinstance(item, list):
+            yield item
+            return
+        if not isinstance(item, list):
+            raise IndexError(f"unbatch_level {self.unbatch_level} exceeds the depth of the DataPipe, got {type(item).__name__}")
+        for part in item:
+            yield from self._parts(part, level if level == -1 else level - 1)
+
+
+@functional_datapipe("groupby")
+class GrouperIterDataPipe(IterDataPipe):
+    """Batches of samples that have one key.
+
+    Args:
+        datapipe: the stream.
+        group_key_fn: gives the key of a sample.
+        keep_key: gives (key, batch) in the place of batches.
+        buffer_size: samples that wait for others of their key; None: any number.
+        group_size: samples of a full group. Default: no group is full before the end.
+        guaranteed_group_size: the least number of samples that a group must have when the buffer is full.
+        drop_remaining: whether groups that are too small then are left out.
+    """
+
+    def __init__(
+        self, datapipe, group_key_fn, *, keep_key=False, buffer_size=10000, group_size=None, guaranteed_group_size=None,
+        drop_remaining=False,
+    ):  # fmt: skip
+        guaranteed = group_size if guaranteed_group_size is None else guaranteed_group_size
+        sizes = [size for size in (group_size, guaranteed) if size is not None]
+        if any(size <= 0 or buffer_size is not None and size > buffer_size for size in sizes):
+            raise AssertionError(f"groups must be larger than 0 and fit the buffer of {buffer_size}, got {sizes}")
+        self.datapipe, self.group_key_fn, self.keep_key, self.buffer_size = datapipe, group_key_fn, keep_key, buffer_size
+        self.group_size, self.guaranteed_group_size, self.drop_remaining = group_size, guaranteed, drop_remaining
+
+    def _group(self, key, samples):
+        return (key, DataChunk(samples)) if self.keep_key else DataChunk(samples)
+
+    def __iter__(self):
+        waiting, count = collections.defaultdict(list), 0
+        for sample in self.datapipe:
+            key = self.group_key_fn(sample)
+            waiting[key].append(sample)
+            count += 1
+            if len(waiting[key]) == self.group_size:
+                count -= self.group_size
+                yield self._group(key, waiting.pop(key))
+            if count == self.buffer_size:
+                key = max(waiting, key=lambda k: len(waiting[k]))
+                samples = waiting.pop(key)
+                count -= len(samples)
+                if self.guaranteed_group_size is None or len(samples) >= self.guaranteed_group_size:
+                    yield self._group(key, samples)
+                elif not self.drop_remaining:
+                    raise RuntimeError(f"Failed to group items, the buffer is full and the largest group is {samples}")
+        for key, samples in waiting.items():
+            yield self._group(key, samples)
+
+
+@functional_datapipe("concat")
+class ConcaterIterDataPipe(IterDataPipe):
+    """Several streams, one after another."""
+
+    def __init__(self, *datapipes):
+        if not datapipes or not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
+            raise TypeError(f"Expected at least one DataPipe and nothing else, got {datapipes}")
+        self.datapipes = datapipes
+
+    def __iter__(self):
+        for pipe in self.datapipes:
+            yield from pipe
+
+    def __len__(self):
+        return sum(map(len, self.datapipes))
+
+
+@functional_datapipe("mux")
+class MultiplexerIterDataPipe(ConcaterIterDataPipe):
+    """A sample of each stream in turn, until one is at its end."""
+
+    def __iter__(self):
+        for samples in zip(*self.datapipes, strict=False):
+            yield from samples
+
+    def __len__(self):
+        return min(map(len, self.datapipes)) * len(self.datapipes)
+
+
+@functional_datapipe("zip")
+class ZipperIterDataPipe(ConcaterIterDataPipe):
+    """Tuples of a sample of each stream, until one is at its end."""
+
+    def __iter__(self):
+        return zip(*self.datapipes, strict=False)
+
+    def __len__(self):
+        return min(map(len, self.datapipes))
+
+
+class _Branch(IterDataPipe):
+    """One of several streams that read another together."""
+
+    def __init__(self, reader, number):
+        self.main_datapipe, self._reader, self._number = reader.datapipe, reader, number
+
+    def __iter__(self):
+        return self._reader.read(self._number)
+
+    def __len__(self):
+        return self._reader.length(self._number)
+
+
+class _Reader:
+    """A stream that several read, each at its own pace; samples wait in buffers."""
+
+    def __init__(self, datapipe, count, buffer_size, goes_to):
+        if count < 1:
+            raise ValueError(f"Expected `num_instances` larger than 0, but {count} is found")
+        self.datapipe, self.buffer_size, self.goes_to = datapipe, buffer_size, goes_to
+        self.buffers = [collections.deque() for _ in range(count)]
+        self.source, self.begun = None, set()
+
+    def length(self, number):
+        """Samples of a branch, where each gets all."""
+        if self.goes_to is not None:
+            raise TypeError(f"branch {number} of a demultiplexed stream has no length")
+        return len(self.datapipe)
+
+    def read(self, number):
+        """The samples of a branch, which begins again where it was begun before."""
+        if self.source is None or number in self.begun:
+            self.source, self.begun = iter(self.datapipe), set()
+            for buffer in self.buffers:
+                buffer.clear()
+        self.begun.add(number)
+        source, mine = self.source, self.buffers[number]
+        while self.source is source:
+            if mine:
+                yield mine.popleft()
+                continue
+            try:
+                sample = next(source)
+            except StopIteration:
+                return
+            for place in range(len(self.buffers)) if self.goes_to is None else self.goes_to(sample):
+                self.buffers[place].append(sample)
+            if 0 <= self.buffer_size < max(map(len, self.buffers)):
+                raise BufferError(f"buffer overflow: branches are more than {self.buffer_size} samples apart")
+
+
+@functional_datapipe("fork")
+class ForkerIterDataPipe(IterDataPipe):
+    """Several streams of the same samples; the class gives a list of them.
+
+    Args:
+        datapipe: the stream.
+        num_instances: how many.
+        buffer_size: samples by which they may be apart; -1: any number.
+    """
+
+    def __new__(cls, datapipe, num_instances, buffer_size=1000):
+        reader = _Reader(datapipe, num_instances, buffer_size, None)
+        return [_Branch(reader, number) for number in range(num_instances)]
+
+
+@functional_datapipe("demux")
+class DemultiplexerIterDataPipe(IterDataPipe):
+    """Several streams, to one of which each sample goes; the class gives a list of them.
+
+    Args:
+        datapipe: the stream.
+        num_instances: how many.
+        classifier_fn: gives the number of a sample's stream, or None.
+        drop_none: leaves out samples for which that is None.
+        buffer_size: samples that may wait; -1: any number.
+    """
+
+    def __new__(cls, datapipe, num_instances, classifier_fn, drop_none=False, buffer_size=1000):
+        def goes_to(sample):
+            place = classifier_fn(sample)
+            if place is None and drop_none:
+                return ()
+            if place is None or not 0 <= place < num_instances:
+                raise ValueError(f"demux: the function must give 0 to {num_instances - 1}, got {place}")
+            return (place,)
+
+        reader = _Reader(datapipe, num_instances, buffer_size, goes_to)
+        return [_Branch(reader, number) for number in range(num_instances)]
+
+
+@functional_datapipe("sharding_filter")
+class ShardingFilterIterDataPipe(IterDataPipe):
+    """Every n-th sample, where `apply_sharding` has said which; else all."""
+
+    def __init__(self, source_datapipe, sharding_group_filter=None):
+        self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
+        self.num_of_instances, self.instance_id = 1, 0
+
+    def apply_sharding(self, num_of_instances, instance_id, sharding_group=None):
+        """Lets the samples through whose number is `instance_id` modulo `num_of_instances`."""
+        if not 0 <= instance_id < num_of_instances:
+            raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
+        if self.sharding_group_filter is None or sharding_group == self.sharding_group_filter:
+            self.num_of_instances, self.instance_id = num_of_instances, instance_id
+
+    def __iter__(self):
+        for number, sample in enumerate(self.source_datapipe):
+            if number % self.num_of_instances == self.instance_id:
+                yield sample
+
+    def __len__(self):
+        count = len(self.source_datapipe)
+        return count // self.num_of_instances + (self.instance_id < count % self.num_of_instances)
+
+
+class FileListerIterDataPipe(IterDataPipe):
+    """Paths of files in folders.
+
+    Args:
+        root: a folder, several, or a stream of them.
+        masks: patterns for names, one of which must fit; none: all.
+        recursive: whether folders within are gone through.
+        abspath: whether paths begin at the root of the file system.
+    """
+
+    def __init__(self, root=".", masks="", *, recursive=False, abspath=False):
+        self.roots = [root] if isinstance(root, str) else root
+        self.masks = [masks] if isinstance(masks, str) else masks
+        self.recursive, self.abspath = recursive, abspath
+
+    def __iter__(self):
+        for root in self.roots:
+            for folder, inner, files in os.walk(os.path.abspath(root) if self.abspath else root):
+                inner.sort()
+                for name in sorted(files):
+                    if not any(self.masks) or any(fnmatch.fnmatch(name, mask) for mask in self.masks):
+                        yield os.path.join(folder, name)
+                if not self.recursive:
+                    break
+
+
+class FileOpenerIterDataPipe(IterDataPipe):
+    """(path, open file) for paths.
+
+    Args:
+        datapipe: the paths.
+        mode, encoding: as of `open`.
+    """
+
+    def __init__(self, datapipe, mode="r", encoding=None):
+        if mode not in ("b", "t", "rb", "rt", "r"):
+            raise ValueError(f"Invalid mode {mode}")
+        self.datapipe, self.mode, self.encoding = datapipe, mode if "r" in mode else f"r{mode}", encoding
+
+    def __iter__(self):
+        for path in self.datapipe:
+            yield path, open(path, self.mode, encoding=self.encoding)  # noqa: SIM115 - the reader closes it
+
+
+class StreamReaderIterDataPipe(IterDataPipe):
+    """(path, contents) for open files, whole or `chunk` by chunk."""
+
+    def __init__(self, datapipe, chunk=None):
+        self.datapipe, self.chunk = datapipe, chunk
+
+    def __iter__(self):
+        for path, file in self.datapipe:
+            with file:
+                while part := file.read(-1 if self.chunk is None else self.chunk):
+                    yield path, part

@@ -1,0 +1,140 @@
+"""Data pipes with samples by index."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import facula
+
+from .._decorator import functional_datapipe
+from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
+
+__all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
+
+
+class SequenceWrapperMapDataPipe(MapDataPipe):
+    """The elements of a sequence or mapping.
+
+    Args:
+        sequence: what has them.
+        deepcopy: whether it is copied.
+    """
+
+    def __init__(self, sequence, deepcopy=True):
+        self.sequence = copy.deepcopy(sequence) if deepcopy else sequence
+
+    def __getitem__(self, index):
+        return self.sequence[index]
+
+    def __len__(self):
+        return len(self.sequence)
+
+
+@functional_datapipe("map")
+class MapperMapDataPipe(MapDataPipe):
+    """What a function gives for each sample."""
+
+    def __init__(self, datapipe, fn):
+        self.datapipe, self.fn = datapipe, fn
+
+    def __getitem__(self, index):
+        return self.fn(self.datapipe[index])
+
+    def __len__(self):
+        return len(self.datapipe)
+
+
+@functional_datapipe("batch")
+class BatcherMapDataPipe(MapDataPipe):
+    """Batches of samples that follow each other; `drop_last` leaves out a last one that is not full."""
+
+    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
+        if batch_size <= 0:
+            raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
+        self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
+
+    def __getitem__(self, index):
+        if not 0 <= index < len(self):
+            raise IndexError(f"Index {index} is out of bound.")
+        end = min((index + 1) * self.batch_size, len(self.datapipe))
+        return self.wrapper_class([self.datapipe[i] for i in range(index * self.batch_size, end)])
+
+    def __len__(self):
+        count = len(self.datapipe)
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+
+@functional_datapipe("concat")
+class ConcaterMapDataPipe(MapDataPipe):
+    """Several pipes, one behind another."""
+
+    def __init__(self, *datapipes):
+        if not datapipes or not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
+            raise TypeError(f"Expected at least one MapDataPipe and nothing else, got {datapipes}")
+        self.datapipes = datapipes
+
+    def __getitem__(self, index):
+        place = index
+        for pipe in self.datapipes:
+            if 0 <= place < len(pipe):
+                return pipe[place]
+            place -= len(pipe)
+        raise IndexError(f"Index {index} is out of range.")
+
+    def __len__(self):
+        return sum(map(len, self.datapipes))
+
+
+@functional_datapipe("zip")
+class ZipperMapDataPipe(ConcaterMapDataPipe):
+    """Tuples of a sample of each pipe."""
+
+    def __getitem__(self, index):
+        if index >= len(self):
+            raise IndexError(f"Index {index} is out of range for a zip of {len(self)} samples.")
+        return tuple(pipe[index] for pipe in self.datapipes)
+
+    def __len__(self):
+        return min(map(len, self.datapipes))
+
+
+class ShufflerIterDataPipe(IterDataPipe):
+    """The samples of a pipe in another order, as a stream.
+
+    Args:
+        datapipe: the pipe.
+        indices: its indices. Default: 0, 1, ...
+    """
+
+    def __init__(self, datapipe, *, indices=None):
+        self.datapipe = datapipe
+        self.indices = list(range(len(datapipe))) if indices is None else indices
+        self._enabled, self._seed = True, None
+
+    def set_shuffle(self, shuffle=True):
+        """Turns shuffling on or off; gives the pipe."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed):
+        """Sets the seed of the next iterator; gives the pipe."""
+        self._seed = seed
+        return self
+
+    def __iter__(self):
+        order = self.indices
+        if self._enabled:
+            seed = int(facula.empty((), dtype=facula.int64).random_()) if self._seed is None else self._seed
+            self._seed = None
+            order = reversed(random.Random(seed).sample(order, len(order)))
+        for index in order:
+            yield self.datapipe[index]
+
+    def __len__(self):
+        return len(self.datapipe)
+
+
+MapDataPipe.register_datapipe_as_function("shuffle", ShufflerIterDataPipe)
+Batcher, Concater, Mapper = BatcherMapDataPipe, ConcaterMapDataPipe, MapperMapDataPipe
+SequenceWrapper, Shuffler, Zipper = SequenceWrapperMapDataPipe, ShufflerIterDataPipe, ZipperMapDataPipe

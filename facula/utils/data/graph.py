@@ -1,0 +1,45 @@
+"""Of which pipes a data pipe is made."""
+
+from __future__ import annotations
+
+from .datapipes.datapipe import IterDataPipe, MapDataPipe
+
+__all__ = ["traverse", "traverse_dps"]
+
+_KINDS = (IterDataPipe, MapDataPipe)
+
+
+def _inner(value, seen):
+    """The pipes that a value holds, in containers, too."""
+    if id(value) in seen:
+        return
+    if isinstance(value, _KINDS):
+        yield value
+        return
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set)) else ()
+    for part in values:
+        yield from _inner(part, seen | {id(value)})
+
+
+def traverse_dps(datapipe):
+    """{id: (pipe, the same of the pipes that it is made of)}."""
+    return _graph(datapipe, frozenset())
+
+
+def _graph(pipe, above):
+    if not isinstance(pipe, _KINDS):
+        raise RuntimeError(f"Expected `IterDataPipe` or `MapDataPipe`, but {type(pipe)} is found")
+    if id(pipe) in above:
+        return {}
+    below = {}
+    for value in vars(pipe).values():
+        for part in _inner(value, frozenset()):
+            below.update(_graph(part, above | {id(pipe)}))
+    return {id(pipe): (pipe, below)}
+
+
+def traverse(datapipe, only_datapipe=None):
+    """The old name of `traverse_dps`; `only_datapipe` must not be False."""
+    if only_datapipe is False:
+        raise NotImplementedError("traverse: objects that are no pipes are not gone through, got only_datapipe=False")
+    return traverse_dps(datapipe)

@@ -1,0 +1,83 @@
+"""Settings for all pipes of which a data pipe is made."""
+
+from __future__ import annotations
+
+import warnings
+
+import facula
+
+from .datapipes.iter.combinatorics import ShufflerIterDataPipe
+from .datapipes.map import ShufflerIterDataPipe as ShufflerOfMap
+from .graph import traverse_dps
+
+__all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_shuffle_settings", "get_all_graph_pipes"]
+
+
+def get_all_graph_pipes(graph):
+    """The pipes of what `traverse_dps` gives, each once."""
+    found = {}
+    for key, (pipe, below) in graph.items():
+        found[key] = pipe
+        found.update({id(other): other for other in get_all_graph_pipes(below)})
+    return list(found.values())
+
+
+def _pipes(datapipe):
+    return get_all_graph_pipes(traverse_dps(datapipe))
+
+
+def apply_sharding(datapipe, num_of_instances, instance_id, sharding_group=None):
+    """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
+
+    Errors: RuntimeError for a filter behind another.
+    """
+
+    def visit(graph, before=None):
+        for pipe, below in graph.values():
+            filters = hasattr(type(pipe), "apply_sharding")
+            if filters and before is not None:
+                raise RuntimeError(f"Sharding twice on a single pipeline is likely unintended, got {pipe} and {before}")
+            if filters:
+                pipe.apply_sharding(num_of_instances, instance_id, sharding_group)
+            visit(below, pipe if filters else before)
+
+    visit(traverse_dps(datapipe))
+    return datapipe
+
+
+def _shuffles(pipe):
+    return isinstance(pipe, (ShufflerIterDataPipe, ShufflerOfMap)) or all(
+        callable(getattr(type(pipe), name, None)) for name in ("set_shuffle", "set_seed")
+    )
+
+
+def apply_shuffle_settings(datapipe, shuffle=None):
+    """Turns shuffling on or off in all pipes that shuffle; None leaves it. With True there must be one, or one is added."""
+    if shuffle is None:
+        return datapipe
+    shufflers = [pipe for pipe in _pipes(datapipe) if _shuffles(pipe)]
+    if not shufflers and shuffle:
+        warnings.warn(
+            "`shuffle=True` was set, but the datapipe does not contain a `Shuffler`. Adding one at the end. "
+            "Be aware that the default buffer size might not be sufficient for your task.",
+            UserWarning,
+            stacklevel=2,
+        )
+        datapipe = datapipe.shuffle()
+        shufflers = [datapipe]
+    for pipe in shufflers:
+        pipe.set_shuffle(shuffle)
+    return datapipe
+
+
+def apply_shuffle_seed(datapipe, rng):
+    """The old name of `apply_random_seed`."""
+    return apply_random_seed(datapipe, rng)
+
+
+def apply_random_seed(datapipe, rng):
+    """Gives every pipe that draws a seed of its own, drawn by the Generator `rng`; gives the pipe."""
+    for pipe in _pipes(datapipe):
+        if callable(getattr(type(pipe), "set_seed", None)):
+            pipe.set_seed(int(facula.empty((), dtype=facula.int64).random_(generator=rng)))
+    return datapipe
