@@ -206,10 +206,11 @@ def read(lib, folder, name, zoo):
 def serve(lib, zoo):
     """Does what its input says, line by line: "write folder model", "read folder model"."""
     warnings.simplefilter("ignore")
-    if lib == "torch":  # where torchvision's own library does not load, its Python still asks for these
-        torch = library("torch")
-        with contextlib.suppress(RuntimeError):
-            library_of = torch.library.Library("torchvision", "DEF")
+    if lib == "torch" and zoo:
+        try:
+            library("torchvision")
+        except RuntimeError:  # where torchvision's own library does not load, its Python still asks for these
+            library_of = library("torch").library.Library("torchvision", "DEF")
             library_of.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
             library_of.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     elif zoo:

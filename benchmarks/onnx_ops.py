@@ -5,9 +5,10 @@
 FOLDER holds a file `<op>.npz` for every op, with two byte arrays: `calls`, the JSON of the op's recorded calls, and `data`,
 the elements of their tensors (PyTorch's own test inputs, in the form in which they were recorded to compare the libraries). Of
 every op that is a function of the top level, a method of Tensor or a function of nn.functional some calls are taken, of
-float32 where there are such. A call's tensors are the inputs of the model, everything else is part of it. An op agrees if
-onnx.checker (with full_check) accepts all of its models and onnxruntime gives the dtypes, shapes and values of Facula for all
-of them; of ops that draw random numbers, and of those that leave memory as it is, dtypes and shapes.
+float32 where there are such (--dtypes). A call's tensors are the inputs of the model, everything else is part of it. An op
+agrees if onnx.checker (with full_check) accepts all of its models and onnxruntime gives the dtypes, shapes and values of Facula
+for all of them; of ops that draw random numbers, and of those that leave memory as it is, dtypes and shapes; of singular
+vectors, whose signs are free, the values and the products.
 
 Needs onnx and onnxruntime. Runs of one opset are a process, which is begun anew after a call that ends it.
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+ROOT = Path(__file__).resolve().parents[1]
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 DTYPES = ("float32", "int64", "bool", "complex64")
 #: what these give is not determined by what they are given
@@ -29,6 +31,9 @@ UNDETERMINED = """bernoulli cauchy empty empty_like empty_permuted empty_strided
     uniform nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
     nn.functional.feature_alpha_dropout-with_train nn.functional.rrelu resize_ resize_as_
     nn.functional.multi_head_attention_forward""".split()
+
+#: what they take is in order, and no longer when it is repeated
+SORTED = ("bucketize", "searchsorted")
 
 
 def counted(name):
@@ -43,16 +48,16 @@ def _complex(sample):
 class Calls:
     """The recorded calls of one op, built from Facula's tensors."""
 
-    def __init__(self, facula, path):
+    def __init__(self, facula, path, dtypes=DTYPES):
         file = np.load(path)
-        self.facula, self.data = facula, file["data"].tobytes()
+        self.facula, self.dtypes, self.data = facula, dtypes, file["data"].tobytes()
         self.record = json.loads(file["calls"].tobytes().decode())
 
     def chosen(self, most):
-        """Calls of one dtype, float32 if there are such, spread over those that there are."""
+        """Calls of one dtype, the first of which there are such, spread over those that there are."""
         good = [s for s in self.record["samples"] if not s.get("raises")]
-        for dtype in DTYPES:
-            found = [s for s in good if s["dtype"] == dtype and (dtype == "complex64" or not _complex(s))]
+        for dtype in self.dtypes:
+            found = [s for s in good if s["dtype"] == dtype and (dtype.startswith("complex") or not _complex(s))]
             if found:
                 return [found[i] for i in sorted({round(i * (len(found) - 1) / max(most - 1, 1)) for i in range(most)})]
         return []
@@ -173,23 +178,35 @@ def varied(facula, module, tensors, opset, values):
     return max(run(facula, session, module, longer(facula, tensors, length, k), values) for k in (1, 2, 3))
 
 
+def products(found):
+    """Of singular vectors, whose signs are free: what they are made of."""
+    if len(found) != 3:
+        return found
+    u, s, v = found
+    return [s, (u * s[..., None, :]) @ np.swapaxes(v, -1, -2)]
+
+
 def run(facula, session, module, tensors, values):
+    from facula.onnx._program import real_parts
     from facula.utils import _pytree as pytree
 
     fresh = lambda: [t.detach().clone() for t in tensors]
     with facula.no_grad():
         wanted = pytree.tree_leaves(module(*fresh()))
     names = [i.name for i in session.get_inputs()]
-    given = [t.resolve_conj().numpy() for t in fresh()]
+    given = [real_parts(t).numpy() for t in fresh()]
     if len(names) != len(given):
         raise AssertionError(f"{len(given)} tensors and {len(names)} inputs")
     found = session.run(None, dict(zip(names, given)))
-    wanted = [w for w in wanted if w is not None]
+    wanted = [real_parts(w) if isinstance(w, facula.Tensor) else w for w in wanted if w is not None]
     if len(found) != len(wanted):
         raise AssertionError(f"{len(wanted)} results and {len(found)} outputs")
     worst = 0.0
+    if values is products:
+        wanted, found = products([w.numpy() for w in wanted]), products(found)
+        wanted = [facula.from_numpy(np.ascontiguousarray(w)) for w in wanted]
     for want, got in zip(wanted, found):
-        want = want.detach().resolve_conj().numpy() if isinstance(want, facula.Tensor) else np.asarray(want)
+        want = want.detach().numpy() if isinstance(want, facula.Tensor) else np.asarray(want)
         if want.shape != got.shape or (want.dtype != got.dtype and isinstance(want, np.ndarray)):
             raise AssertionError(f"{want.dtype}{list(want.shape)}, got {got.dtype}{list(got.shape)}")
         if values:
@@ -211,7 +228,7 @@ def difference(want, got):
     return float(over.max())
 
 
-def serve(folder, opset, most, check):
+def serve(options, check):
     """Answers a line for every name of an op that it is given."""
     warnings.simplefilter("ignore")
     import onnxruntime
@@ -221,14 +238,16 @@ def serve(folder, opset, most, check):
     onnxruntime.set_default_logger_severity(4)
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
-        calls = Calls(facula, Path(folder) / f"{line.strip()}.npz")
-        print(json.dumps(of_op(facula, calls, opset, most, check)), file=answers, flush=True)
+        calls = Calls(facula, Path(options.calls) / f"{line.strip()}.npz", options.dtypes)
+        print(json.dumps(of_op(facula, calls, options.serve, options.most, check)), file=answers, flush=True)
 
 
 def of_op(facula, calls, opset, most, check):
     record = calls.record
-    values = record["op"] not in UNDETERMINED
+    values = products if record["op"] in ("svd", "svd_lowrank", "pca_lowrank") else record["op"] not in UNDETERMINED
     results, worst, why = [], 0.0, None
+    if check is varied and record["op"] in SORTED:
+        return None
     for sample in calls.chosen(most):
         facula.manual_seed(0)
         try:
@@ -246,7 +265,8 @@ def of_op(facula, calls, opset, most, check):
             why = why or f"{error} ({describe(sample)})"
         except Exception as error:
             results.append("raises")
-            why = why or f"{type(error).__name__}: {' '.join(str(error).split())[:240]} ({describe(sample)})"
+            text = " ".join(str(error).replace(f"{ROOT}/", "").split())[:240]
+            why = why or f"{type(error).__name__}: {text} ({describe(sample)})"
     if not results:
         return None
     word = next((w for w in ("raises", "differs") if w in results), "agrees")
@@ -263,7 +283,7 @@ class Server:
 
     def __init__(self, options, opset):
         self.command = [sys.executable, "-W", "ignore", __file__, "--calls", options.calls, "--most", str(options.most)]
-        self.command += ["--serve", str(opset), *["--vary"] * options.vary]
+        self.command += ["--serve", str(opset), "--dtypes", *options.dtypes, *["--vary"] * options.vary]
         self.process, self.trace = None, options.trace
 
     def ask(self, name):
@@ -286,13 +306,14 @@ def main():
     parser.add_argument("--opsets", type=int, nargs="*", default=[18, 21])
     parser.add_argument("--only", nargs="*", help="names of ops")
     parser.add_argument("--most", type=int, default=6, help="calls of each op")
+    parser.add_argument("--dtypes", nargs="*", default=DTYPES, help="of the calls: the first of which an op has some")
     parser.add_argument("--vary", action="store_true", help="one model for three lengths of the first dimension")
     parser.add_argument("--json", help="a file for the results")
     parser.add_argument("--trace", action="store_true", help="show what the processes print")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        return serve(options.calls, options.serve, options.most, varied if options.vary else compared)
+        return serve(options, varied if options.vary else compared)
     names = options.only or sorted(p.stem for p in Path(options.calls).glob("*.npz") if counted(p.stem))
     table = {}
     for opset in options.opsets:
@@ -307,8 +328,14 @@ def main():
     for opset, total in totals.items():
         print(f"opset {opset}: {total}")
     if options.json:
-        rule = f"|difference| <= {ABSOLUTE} + {RELATIVE} * |value|"
-        Path(options.json).write_text(json.dumps({"rule": rule, "totals": totals, "ops": table}, indent=0) + "\n")
+        write(Path(options.json), totals, table)
+
+
+def write(path, totals, table):
+    """A line for every op."""
+    head = {"rule": f"|difference| <= {ABSOLUTE} + {RELATIVE} * |value|", "totals": totals}
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in table.items())
+    path.write_text(f'{json.dumps(head)[:-1]}, "ops": {{\n{lines}\n}}}}\n')
 
 
 def summary(table, opset):

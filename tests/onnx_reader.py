@@ -182,6 +182,17 @@ def _conv(x, w, b=None, kernel_shape=None, strides=None, pads=None, dilations=No
     return out if b is None else out + b[None, :, None, None]
 
 
+def _conv_transpose(x, w, b=None, kernel_shape=None, strides=None, pads=None, dilations=None, group=1, output_padding=None):
+    """Of lines."""
+    ((size, step), (kernel, gap)) = (x.shape[2], strides[0]), (kernel_shape[0], dilations[0])
+    assert group == 1 and len(kernel_shape) == 1
+    out = np.zeros((x.shape[0], w.shape[1], (size - 1) * step + gap * (kernel - 1) + 1), x.dtype)
+    for k in range(kernel):
+        out[:, :, k * gap : k * gap + (size - 1) * step + 1 : step] += np.einsum("ncs,cd->nds", x, w[:, :, k])
+    out = out[:, :, pads[0] : out.shape[2] - pads[1]]
+    return out if b is None else out + b[None, :, None]
+
+
 def _batch_norm(x, scale, bias, mean, var, epsilon=1e-5):
     line = lambda v: v.reshape([-1] + [1] * (x.ndim - 2))
     return (x - line(mean)) / np.sqrt(line(var) + epsilon) * line(scale) + line(bias)
@@ -266,6 +277,17 @@ def _dft(x, length=None, axis=-2, inverse=0, onesided=0, **old):
     return np.stack([found.real, found.imag], -1).astype(x.dtype)
 
 
+_NUMBERS = np.random.default_rng(0)
+
+
+def _uniform(x, low=0.0, high=1.0):
+    return _NUMBERS.uniform(low, high, x.shape).astype(x.dtype)
+
+
+def _normal(x, mean=0.0, scale=1.0):
+    return _NUMBERS.normal(mean, scale, x.shape).astype(x.dtype)
+
+
 _CASTS = {number: np.dtype(name) for number, name in DTYPES.items()}
 
 OPS = {
@@ -286,5 +308,8 @@ OPS = {
     "ReduceProd": _reduce(np.prod), "GatherElements": lambda x, i, axis=0: np.take_along_axis(x, i, axis), "Trilu": _trilu,
     "NonZero": lambda x: np.stack(np.nonzero(x)), "Compress": lambda x, c, axis: np.compress(c, x, axis), "Unique": _unique,
     "CumSum": np.cumsum, "Pad": _pad, "Size": lambda x: np.asarray(x.size), "Xor": np.logical_xor, "DFT": _dft,
-    "Det": np.linalg.det, "OneHot": _one_hot,
+    "Det": np.linalg.det, "OneHot": _one_hot, "RandomUniformLike": _uniform,
+    "RandomNormalLike": _normal, "Tan": np.tan, "Tile": np.tile, "Sinh": np.sinh, "Cosh": np.cosh,
+    "ReduceL2": _reduce(lambda x, **where: np.sqrt(np.sum(x * x, **where))), "IsInf": np.isinf, "Einsum": lambda *xs, equation: np.einsum(equation, *xs),
+    "ConvTranspose": _conv_transpose,
 }  # fmt: skip

@@ -222,6 +222,10 @@ def test_sizes_that_get_lost_are_found():
                 total = total + x[i]
             return total
 
+    class Parts(nn.Module):
+        def forward(self, x):
+            return x.chunk(4)
+
     class Fixed(nn.Module):
         def forward(self, x):
             return x.view(5, 4)
@@ -231,6 +235,8 @@ def test_sizes_that_get_lost_are_found():
         export.export(Lost(), (facula.rand(5, 4),), dynamic_shapes=shapes)
     with pytest.raises(RuntimeError, match=r"another one for other sizes \(n = 5 or 6\)"):
         export.export(Loop(), (facula.rand(5, 4),), dynamic_shapes=shapes)
+    with pytest.raises(RuntimeError, match=r"chunk.default at .* gives 3 tensors and then 4; mark the dimension static"):
+        export.export(Parts(), (facula.rand(5, 4),), dynamic_shapes=shapes)
     with pytest.raises(RuntimeError, match="runs with n = 5 only"):
         export.export(Fixed(), (facula.rand(5, 4),), dynamic_shapes=shapes)
     ep = export.export(Loop(), (facula.rand(5, 4),), dynamic_shapes={"x": {0: Dim.AUTO, 1: Dim.AUTO}})

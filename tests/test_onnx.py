@@ -4,6 +4,8 @@ The files are read and computed by tests/onnx_reader.py; `benchmarks/onnx_models
 """
 
 import io
+import re
+from pathlib import Path
 
 import numpy as np
 import onnx_reader
@@ -146,6 +148,48 @@ def test_own_translations():
         onnx.register_custom_op_symbolic("plain", None, 17)
 
 
+def test_the_program_of_the_docs(capsys):
+    (program,) = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "docs/onnx.md").read_text(), re.S)
+    exec(program, {})
+    assert f"# {capsys.readouterr().out}" in program
+
+
+def test_names_of_sizes():
+    net, x = nn.Linear(4, 2), facula.rand(3, 4)
+    for shapes in ({"input": {0: "batch"}}, ({0: "batch"},)):
+        program = onnx.export(net, (x,), dynamic_shapes=shapes)
+        assert onnx_reader.Model(program.serialize()).inputs == {"input": ("f4", ["batch", 4])}
+
+
+def test_arguments_of_both_exporters(tmp_path):
+    net, x, path = nn.Sequential(nn.Linear(4, 3), nn.ReLU()), facula.rand(2, 4), tmp_path / "net.onnx"
+    read = lambda: onnx_reader.Model(path.read_bytes())
+    for dynamo in (True, False):
+        onnx.export(net, (x,), path, dynamo=dynamo, keep_initializers_as_inputs=True)
+        assert set(read().inputs) == {"input", "0.weight", "0.bias"} and set(read().initializers) == {"0.weight", "0.bias"}
+        onnx.export(net, (x,), path, dynamo=dynamo, export_params=False)
+        assert set(read().inputs) == {"input", "0.weight", "0.bias"} and not read().initializers
+        for words in ({"do_constant_folding": False}, {"optimize": False}, {"autograd_inlining": False}, {"external_data": False}):
+            onnx.export(net, (x,), path, dynamo=dynamo, **words)
+            assert read().ops() == ["Gemm", "Relu"]
+        onnx.export(net, (), path, kwargs={"input": x}, dynamo=dynamo)
+        assert set(read().inputs) == {"input"}
+    onnx.export(net, (x,), report=True, profile=True, dump_exported_program=True, artifacts_dir=tmp_path)
+    assert "Ops: Gemm, Relu" in (tmp_path / "onnx_export_report.md").read_text()
+    close([facula.export.load(tmp_path / "onnx_export_program.pt2").module()(x).detach().numpy()][0], net(x))
+    for traced in (facula.jit.trace(net, x), facula.jit.script(net), facula.export.export(net, (x,))):
+        assert onnx_reader.Model(onnx.export(traced, (x,)).serialize()).ops() == ["Gemm", "Relu"]
+
+
+def test_translations_given_with_the_call():
+    net, x = nn.ReLU(), facula.ones(2)
+    relu = facula.ops.aten.relu.default
+    for own in (lambda g, x: g.LeakyRelu(x, alpha=0.0), [lambda g, x: g.LeakyRelu(x, alpha=0.0)]):
+        assert [n[0] for n in onnx.export(net, (x,), custom_translation_table={relu: own}).graph.nodes] == ["LeakyRelu"]
+    with pytest.raises(TypeError, match=r"^onnx\.export: custom_translation_table has one function for an op, got \[\]"):
+        onnx.export(net, (x,), custom_translation_table={relu: []})
+
+
 def test_bad_arguments():
     net, x = nn.Linear(2, 2), facula.ones(1, 2)
     with pytest.warns(onnx.errors.OnnxExporterWarning, match="got opset_version=11; the model has opset 17"):
@@ -158,6 +202,12 @@ def test_bad_arguments():
         onnx.export(net, (x,), dynamic_axes={"nobody": [0]})
     with pytest.raises(NotImplementedError, match="only ONNX's own ops are written"):
         onnx.export(net, (x,), operator_export_type=onnx.OperatorExportTypes.ONNX_ATEN)
+    with pytest.raises(NotImplementedError, match="modules are not written as functions"):
+        onnx.export(net, (x,), export_modules_as_functions={nn.Linear})
+    with pytest.warns(onnx.errors.OnnxExporterWarning, match="input_names has 2 names, the model has 1 inputs"):
+        onnx.export(net, (x,), input_names=["a", "b"])
+    with pytest.raises(onnx.OnnxExporterError, match=r"^ONNXProgram\.compute_values: the graph has no value 'z'"):
+        onnx.export(net, (x,)).compute_values(["z"], (x,))
     assert not onnx.is_in_onnx_export()
 
 

@@ -50,6 +50,10 @@ def positive(*shape):
     return a @ a.mT + facula.eye(shape[-1])
 
 
+def _products(u, s, v):
+    return s, (u * s.unsqueeze(-2)) @ v
+
+
 SQUARE, MANY, TALL = numbers(4, 4), numbers(2, 3, 3), numbers(5, 3)
 COUNTS = facula.tensor([[3, 1, 1], [2, 3, 1]])
 MATRICES = {
@@ -80,12 +84,21 @@ MATRICES = {
     "svdvals": (linalg.svdvals, numbers(2, 3, 5)),
     "pinv": (linalg.pinv, TALL),
     "matrix_rank": (linalg.matrix_rank, TALL[:, [0, 1, 0]]),
+    "svd": (lambda a: _products(*linalg.svd(a, full_matrices=False)), numbers(2, 3, 5)),
+    "svd_square": (lambda a: _products(*linalg.svd(a)), SQUARE),
+    "pinv_hermitian": (lambda a: linalg.pinv(a, hermitian=True, rtol=1e-5), positive(3, 3)),
     "nuclear": (lambda a: linalg.matrix_norm(a, "nuc"), TALL),
     "spectral": (lambda a: linalg.matrix_norm(a, 2), TALL),
 }
+PLACES = facula.from_numpy(np.random.default_rng(3).random((2, 2, 2, 3, 3), dtype="f4") * 3 - 1.5)
 X = facula.tensor([0.5, -2.5, 3.0, 0.1, 20.0])
 GAPS = facula.tensor([[3.0, math.nan, 1.0, 2.0], [math.nan, 5.0, math.nan, 4.0]])
 OTHERS = {
+    "clamp": (lambda x, low, high: (x.clamp(low, high), x.clamp(max=high)), X, facula.tensor(-1.0), facula.tensor(2.0)),
+    "embedding_bag": (
+        lambda i, w, o: nn.functional.embedding_bag(i, w, o, mode="max", padding_idx=-1),
+        facula.tensor([4, 1, 1, 0, 4, 4]), numbers(5, 4), facula.tensor([0, 3]),
+    ),
     "gcd": (facula.gcd, facula.tensor([12, -18, 0, 7]), facula.tensor([18, 12, 5, 0])),
     "lcm": (facula.lcm, facula.tensor([4, -6, 0]), facula.tensor([6, 4, 5])),
     "frexp": (lambda x: tuple(facula.frexp(x)), facula.tensor([0.0, 1.0, -3.0, 0.5, 1e-30, math.inf])),
@@ -118,6 +131,10 @@ OTHERS = {
         numbers(2, 3, 7, 6), facula.from_numpy(np.random.default_rng(0).random((2, 3, 2), dtype="f4")),
     ),
     "max_pool_ceil": (lambda x: nn.functional.max_pool2d(x, 3, 3, 1, ceil_mode=True), numbers(1, 2, 5, 5)),
+    "conv_transpose_more": (
+        lambda x, w, b: nn.functional.conv_transpose1d(x, w, b, stride=2, padding=1, output_padding=2, dilation=3),
+        numbers(1, 2, 4), numbers(2, 3, 2), numbers(3),
+    ),
     "relu6": (nn.functional.relu6, X),
     "threshold": (lambda x: nn.functional.threshold(x, 1.0, 7.0), X),
     "relu6_inplace": (lambda x: (lambda y: (nn.functional.relu6(y, inplace=True), y))(x + 1), X),
@@ -171,48 +188,35 @@ def test_what_is_not_there_is_named(function, text):
         facula.onnx.export(Call(function), (facula.ones(1),))
 
 
-def test_random_numbers_have_the_right_distribution_in_the_file():
-    draws = lambda x: (x.clone().exponential_(2.0), x.clone().cauchy_(), x.clone().log_normal_(), x.clone().geometric_(0.5))
-    ops = onnx_reader.Model(facula.onnx.export(Call(draws), (numbers(4),)).serialize()).ops()
-    assert ops.count("RandomUniformLike") == 3 and ops.count("RandomNormalLike") == 1
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [True, False])
+def test_samples_of_volumes(mode, padding, align):
+    function = lambda x, at: nn.functional.grid_sample(x, at, mode, padding, align)
+    same(*computed(function, numbers(2, 3, 3, 4, 5), PLACES, opset=18))
 
 
-def signal(*shape):
-    return facula.from_numpy(np.random.default_rng(7).normal(size=shape).astype("f4"))
-
-
-REAL = facula.view_as_real
-SPECTRA = {
-    "rfft": (lambda x: REAL(facula.fft.rfft(x)), signal(3, 8)),
-    "fft": (lambda x: REAL(facula.fft.fft(x, dim=0, norm="ortho")), signal(6, 3)),
-    "fft_padded": (lambda x: REAL(facula.fft.fft(x, n=12)), signal(2, 8)),
-    "ifft": (lambda x: facula.fft.ifft(facula.fft.fft(x)).real, signal(2, 5)),
-    "irfft": (lambda x: facula.fft.irfft(facula.fft.rfft(x)), signal(2, 8)),
-    "irfft_odd": (lambda x: facula.fft.irfft(facula.fft.rfft(x), n=7, norm="forward"), signal(2, 7)),
-    "hfft": (lambda x: facula.fft.hfft(facula.view_as_complex(x)), signal(2, 5, 2)),
-    "ihfft": (lambda x: REAL(facula.fft.ihfft(x)), signal(2, 6)),
-    "fft2": (lambda x: facula.fft.fft2(x).abs(), signal(2, 4, 6)),
-    "rfftn": (lambda x: REAL(facula.fft.irfftn(facula.fft.rfftn(x)) * (1 + 2j)), signal(2, 4, 6)),
-    "stft": (lambda x: facula.stft(x, 8, return_complex=False), signal(40)),
-    "stft_magnitude": (lambda x: facula.stft(x, 8, window=facula.hann_window(8), return_complex=True).abs(), signal(40)),
-    "filter": (lambda x: facula.fft.irfft(facula.fft.rfft(x) * facula.polar(facula.ones(5), facula.arange(5.0))), signal(2, 8)),
-    "arithmetic": (lambda x: REAL((facula.complex(x, x * 2).exp() / (2 - 1j)).conj().reshape(6) + 1j), signal(2, 3)),
-    "angle": (lambda x: facula.view_as_complex(x).angle(), signal(5, 2)),
+RANDOM = {  # and how many of the numbers are below 1
+    "exponential": (lambda x: x.clone().exponential_(2.0), 1 - math.exp(-2)),
+    "cauchy": (lambda x: x.clone().cauchy_(1.0, 3.0), 0.5),
+    "log_normal": (lambda x: x.clone().log_normal_(0.0, 2.0), 0.5),
+    "geometric": (lambda x: x.clone().geometric_(0.25), 0.0),
+    "geometric_more": (lambda x: x.clone().geometric_(0.25) - 1, 0.25),
+    "random": (lambda x: x.clone().random_(-2, 4), 0.5),
+    "uniform": (lambda x: x.clone().uniform_(0, 4), 0.25),
+    "normal": (lambda x: x.clone().normal_(1.0, 5.0), 0.5),
+    "rrelu": (lambda x: nn.functional.rrelu(x * 0 - 4, 0.0, 1.0, training=True) / -2, 0.5),
+    "randperm": (lambda x: facula.randperm(4000).float() / 1000, 0.25),
 }
 
 
-@pytest.mark.parametrize("opset", [18, 21])
-@pytest.mark.parametrize("name", SPECTRA)
-def test_complex_numbers_within(name, opset):
-    function, *args = SPECTRA[name]
-    same(*computed(function, *args, opset=opset))
-
-
-def test_complex_numbers_outside():
-    complex_ = facula.rand(2, dtype=facula.complex64)
-    with pytest.raises(NotImplementedError, match=r"^onnx\.export: the input .* is complex: give view_as_real"):
-        facula.onnx.export(Call(lambda x: x), (complex_,))
-    with pytest.raises(NotImplementedError, match=r"^onnx\.export: a result is complex: give view_as_real\(\) of it"):
-        facula.onnx.export(Call(lambda x: facula.fft.fft(x)), (facula.ones(2),))
-    with pytest.raises(NotImplementedError, match=r"^onnx\.export: no translation to ONNX of aten::acos of complex numbers"):
-        facula.onnx.export(Call(lambda x: facula.fft.fft(x).acos().real), (facula.ones(2),))
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_numbers_have_the_distribution(name):
+    function, share = RANDOM[name]
+    program = facula.onnx.export(Call(function), (facula.zeros(4000),), opset_version=21)
+    model = onnx_reader.Model(program.serialize())
+    (got,) = model.run(**dict.fromkeys(model.inputs, np.zeros(4000, "f4")))
+    drawn = function(facula.zeros(4000)).numpy()
+    for values in (got, drawn):
+        assert values.shape == (4000,) and values.dtype == np.float32
+        assert abs((values < 1).mean() - share) < 0.04

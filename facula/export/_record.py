@@ -218,6 +218,10 @@ class Survey:
             for a, b in zip(first, others):
                 if a[0] != b[0]:
                     raise SizeDependence(self._text(changed, point, f"{a[5]} runs {a[0]} and then {b[5]} {b[0]}"), changed)
+                mine, theirs = (sum(map(len, node[3])) for node in (a, b))
+                if mine != theirs:  # parts of a dimension that varies
+                    what = f"{a[0]} at {a[5]} gives {mine} tensors and then {theirs}"
+                    raise SizeDependence(self._text(changed, point, what), changed)
             if len(first) != len(others):
                 longer = first if len(first) > len(others) else others
                 where = longer[min(len(first), len(others))][5]

@@ -95,7 +95,7 @@ def istft(
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else signal.shape[-1] - (n_fft // 2 if center else 0)
     signal, weight = signal[:, start:end], weight[:, start:end]
-    if not weight.abs().min().item() > 1e-11:
+    if not _C._recording() and not weight.abs().min().item() > 1e-11:  # a program does not look at values
         raise RuntimeError(
             "istft: overlapping windows must not add up to zero anywhere (is hop_length too long?)"
         )

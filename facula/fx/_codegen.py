@@ -161,7 +161,8 @@ def _format_target(base, target):
     """What `target` of `base` is called in a program: a.0.b -> getattr(base.a, "0").b"""
     text = base
     for part in target.split("."):
-        text = f"{text}.{part}" if part.isidentifier() else f'getattr({text}, "{part}")'
+        named = part.isidentifier() and not keyword.iskeyword(part)
+        text = f"{text}.{part}" if named else f'getattr({text}, "{part}")'
     return text
 
 
@@ -183,7 +184,10 @@ class _Globals:
     def add(self, hint, obj):
         """The name by which the text says `obj`."""
         if obj is not facula.device and _is_from_torch(obj):
-            return _get_qualified_name(obj) if not isinstance(obj, type) else _type_repr(obj)
+            text = _get_qualified_name(obj) if not isinstance(obj, type) else _type_repr(obj)
+            if keyword.iskeyword(text.rpartition(".")[2]):  # torch.ops.aten.random_.from
+                return _format_target(*text.split(".", 1))
+            return text
         name = self._namespace.create_name(hint.replace(".", "_"), obj if _is_hashable(obj) else None)
         self.found.setdefault(name, obj)
         return name

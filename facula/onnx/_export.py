@@ -7,11 +7,11 @@ import warnings
 from pathlib import Path
 
 from ._constants import OperatorExportTypes, TrainingMode
-from ._program import ONNXProgram
+from ._program import ONNXProgram, real_parts
 from ._translate import Translator, known_of
 from .errors import OnnxExporterError, OnnxExporterWarning
 
-DEFAULT_OPSET, OLDEST, NEWEST = 18, 17, 21
+DEFAULT_OPSET, OLDEST, NEWEST = 20, 17, 21
 
 _exporting = False
 
@@ -98,6 +98,17 @@ def _dynamic_shapes(model, args, kwargs, dynamic_axes, input_names, output_names
     return shapes
 
 
+def _with_dims(spec, named):
+    """`dynamic_shapes` in which names stand for dimensions: {0: "batch"}; what has one name is one size."""
+    from facula.export import Dim
+
+    if isinstance(spec, str):
+        return named.setdefault(spec, Dim(spec)) if spec.isidentifier() else Dim.DYNAMIC
+    if isinstance(spec, dict):
+        return {key: _with_dims(value, named) for key, value in spec.items()}
+    return type(spec)(_with_dims(value, named) for value in spec) if isinstance(spec, (list, tuple)) else spec
+
+
 def _dimension_names(program, dynamic_shapes):
     """What sizes that vary are called in the program -> what the caller calls them."""
     names = {}
@@ -169,7 +180,8 @@ def _compared(program, model, args, kwargs):
     with no_grad():
         expected = [r for r in pytree.tree_leaves(model(*args, **kwargs)) if isinstance(r, Tensor)]
     for i, (got, wanted) in enumerate(zip(program(*args, **kwargs), expected)):
-        testing.assert_close(got, wanted.detach(), rtol=1e-3, atol=1e-4, msg=lambda m, i=i: f"onnx.export: output {i}: {m}")
+        told = lambda message, i=i: f"onnx.export: output {i}: {message}"
+        testing.assert_close(got, real_parts(wanted.detach()), rtol=1e-3, atol=1e-4, msg=told)
 
 
 def export(
@@ -211,14 +223,14 @@ def export(
         kwargs: arguments by name.
         verbose: prints what was exported.
         input_names, output_names: names in the file; by default those of the program.
-        opset_version: 17 to 21; default 18. Of others the nearest is written, with a warning.
+        opset_version: 17 to 21; default 20. Of others the nearest is written, with a warning.
         dynamo: True returns an `ONNXProgram` and exports the model in the mode in which it is; False is the interface of the
             older exporter, which puts the model into the mode `training` and returns None. What is written is the same.
         external_data: models above 2 GB have their weights in a file beside, `<f>.data`.
-        dynamic_shapes: sizes that vary, as for `export.export`; their names are in the file.
+        dynamic_shapes: sizes that vary, as for `export.export`, or by names (`{"x": {0: "batch"}}`), which are in the file.
         dynamic_axes: the same by names of inputs: `{"x": {0: "batch"}}` or `{"x": [0]}`.
-        custom_translation_table: `{op: function(graph, *arguments)}`, translations of own ops, or others of known ones.
-            `graph.Relu(x)` makes a node.
+        custom_translation_table: `{op: function(graph, *arguments)}` or `{op: [function]}`, translations of own ops, or
+            others of known ones. `graph.Relu(x)` makes a node.
         report: writes `onnx_export_report.md` into `artifacts_dir`; `dump_exported_program` writes the program there.
         verify: runs the model by onnxruntime and compares the results.
         profile: accepted; the time is in the report.
@@ -246,10 +258,11 @@ def export(
     with _export_mode(model, None if dynamo else training):
         if dynamic_axes and dynamic_shapes is None and not hasattr(model, "graph_signature"):
             dynamic_shapes = _dynamic_shapes(model, args, kwargs, dynamic_axes, input_names, output_names)
-        program = _exported(model, args, kwargs, dynamic_shapes)
+        program = _exported(model, args, kwargs, _with_dims(dynamic_shapes, {}))
         names = _dimension_names(program, dynamic_shapes)
-        custom = dict(custom_translation_table or {})
+        custom = {op: _first(function) for op, function in (custom_translation_table or {}).items()}
         graph = Translator(program, opset, input_names, output_names, names, custom).run()
+        _told_names(graph, input_names, output_names)
         result = ONNXProgram(graph, program, custom_opsets)
         if verify:
             _compared(result, program.module() if hasattr(model, "graph_signature") else model, args, kwargs)
@@ -260,6 +273,22 @@ def export(
         )
     _told(result, verbose, report or profile, dump_exported_program, artifacts_dir)
     return result if dynamo else None
+
+
+def _first(function):
+    """The translation of an op, of which there may be several for other dtypes: what is written here holds for all."""
+    functions = list(function) if isinstance(function, (list, tuple)) else [function]
+    if len(functions) != 1 or not callable(functions[0]):
+        raise TypeError(f"onnx.export: custom_translation_table has one function for an op, got {function!r}")
+    return functions[0]
+
+
+def _told_names(graph, input_names, output_names):
+    """Names beyond what the model has are no error, as they never were."""
+    for word, names, values in (("input", input_names, graph.inputs), ("output", output_names, graph.outputs)):
+        if len(names or ()) > len(values):
+            what = f"onnx.export: {word}_names has {len(names)} names, the model has {len(values)} {word}s"
+            warnings.warn(what, OnnxExporterWarning, stacklevel=3)
 
 
 def _arguments(args, kwargs):

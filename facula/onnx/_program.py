@@ -27,11 +27,20 @@ def _infos(values):
     return [pb.value_info(v.name, v.dtype, v.shape) for v in values]
 
 
+def real_parts(tensor):
+    """What stands for a tensor in a file: complex numbers are two along a last dimension."""
+    if not tensor.is_complex():
+        return tensor
+    from facula import view_as_real
+
+    return view_as_real(tensor.resolve_conj())
+
+
 class ONNXProgram:
     """A model as ONNX's graph.
 
     `save(path)` writes it, `model_proto` is it as a message of the `onnx` package, and a call runs it by `onnxruntime`,
-    with the arguments that the model takes.
+    with the arguments that the model takes; complex numbers are real ones with their parts as a last dimension.
     """
 
     def __init__(self, graph, exported_program, custom_opsets=None):
@@ -134,17 +143,46 @@ class ONNXProgram:
         self._session = None
 
     def __call__(self, *args, **kwargs):
+        if self._session is None:
+            self.initialize_inference_session(providers=["CPUExecutionProvider"])
+        return self._computed(self._session.run, [i.name for i in self._session.get_inputs()], args, kwargs)
+
+    @staticmethod
+    def _computed(run, names, args, kwargs):
+        """What `run(None, {name: array})` gives, as tensors."""
         from facula import Tensor, from_numpy
         from facula.utils import _pytree as pytree
 
-        if self._session is None:
-            self.initialize_inference_session(providers=["CPUExecutionProvider"])
         given = [a for a in pytree.tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
-        names = [i.name for i in self._session.get_inputs()]
         if len(given) != len(names):
             raise OnnxExporterError(f"ONNXProgram: the model takes {len(names)} tensors ({', '.join(names)}), got {len(given)}")
-        feed = {name: a.detach().cpu().numpy() for name, a in zip(names, given)}
-        return [from_numpy(r.copy()) for r in self._session.run(None, feed)]
+        feed = {name: real_parts(a.detach()).cpu().numpy() for name, a in zip(names, given)}
+        return tuple(from_numpy(r.copy()) for r in run(None, feed))
+
+    def call_reference(self, *args, **kwargs):
+        """The results as the package `onnx` itself computes them, slowly."""
+        from onnx.reference import ReferenceEvaluator
+
+        return self._computed(ReferenceEvaluator(self.model_proto).run, self.input_names, args, kwargs)
+
+    def compute_values(self, value_names, args=(), kwargs=None):
+        """What values within the graph are (`graph.nodes` has their names), computed by onnxruntime.
+
+        Raises:
+            OnnxExporterError: the graph has no such value.
+        """
+        made = {name for node in self.graph.nodes for name in node[2]}
+        for name in value_names:
+            if name not in made:
+                raise OnnxExporterError(f"ONNXProgram.compute_values: the graph has no value {name!r}")
+        proto = self.model_proto
+        known = {output.name for output in proto.graph.output}
+        proto.graph.output.extend(type(proto.graph.output[0])(name=n) for n in value_names if n not in known)
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        run = lambda _, feed: session.run(list(value_names), feed)
+        return self._computed(run, [i.name for i in session.get_inputs()], args, kwargs or {})
 
     def apply_weights(self, state_dict):
         """Puts other weights in the place of those that the model was exported with; names are those of `state_dict()`."""

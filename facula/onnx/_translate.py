@@ -89,15 +89,19 @@ class Translator:
             return
         dtype, shape = describe(value, self.names)
         if spec.kind.name == "USER_INPUT":
-            if dtype.startswith("complex"):
-                raise UnsupportedOperatorError(f"onnx.export: the input {node.name} is complex: give view_as_real() of it")
-            name = self.input_names.pop(0) if self.input_names else node.name
-            made = Value(self.g, self.g.fresh(name), dtype, shape)
-            self.g.inputs.append(made)
+            name = self.input_names.pop(0) if self.input_names else node.target
+            made = self._input(name, dtype, shape)
         else:
             state = self.program.state_dict if spec.target in self.program.state_dict else self.program.constants
             made = self._held(spec.target, state[spec.target])
         self.values[node] = made
+
+    def _input(self, name, dtype, shape):
+        """An input; of complex numbers one of their parts, which are the last dimension."""
+        part = _ops.complex.PARTS.get(dtype)
+        made = Value(self.g, self.g.fresh(name), part or dtype, (*shape, 2) if part else shape)
+        self.g.inputs.append(made)
+        return _ops.complex.view_as_complex(self.g, made) if part else made
 
     def _held(self, name, tensor):
         """A parameter, a buffer or a constant of the program."""
@@ -123,7 +127,7 @@ class Translator:
     def _output(self, value):
         g = self.g
         if isinstance(value, _ops.Pair):
-            raise UnsupportedOperatorError("onnx.export: a result is complex: give view_as_real() of it")
+            value = _ops.complex.stacked(g, value)
         value = value if isinstance(value, Value) else g.constant(value)
         name = self.output_names.pop(0) if self.output_names else None
         if value.name in g.initializers or value in g.inputs or value in g.outputs:

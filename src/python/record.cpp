@@ -81,13 +81,26 @@ struct Call {
   std::vector<Value> values;  // as many as the op has arguments
 };
 
+/// A tensor without dimensions may stand for a number, of which a program would keep what it is now: then it is the
+/// overload with tensors, if there is one.
+const BoxedOp* op_of(const std::vector<const BoxedOp*>& ops, int chosen, const Signature& signature, PyObject** slots) {
+  for (int i = 0; i < signature.count; ++i) {
+    const ArgType type = signature.args[i].type;
+    if ((type != ArgType::Scalar && type != ArgType::OptScalar) || !slots[i] || !is_tensor(slots[i])) continue;
+    for (const BoxedOp* op : ops) {
+      if (op->overload == "Tensor") return op;
+    }
+  }
+  return ops[static_cast<size_t>(chosen)];
+}
+
 /// The arguments of a bound signature as values.
 Call read_call(const FunctionSpec& f, int chosen, PyObject** slots) {
   const std::vector<const BoxedOp*>& ops = ops_of(f);
   FACULA_CHECK(static_cast<size_t>(chosen) < ops.size(), ErrorKind::Runtime, f.name,
                ": no op of the table is called so");
-  Call call{ops[static_cast<size_t>(chosen)], {}};
   const Signature& signature = f.signatures[chosen];
+  Call call{op_of(ops, chosen, signature, slots), {}};
   size_t at = 0;
   PyObject* out = nullptr;
   for (int i = 0; i < signature.count; ++i) {

@@ -3,6 +3,7 @@
 from . import (  # noqa: I001
     activation,
     attention,
+    compare,
     complex,
     conv,
     create,
@@ -26,5 +27,6 @@ from . import (  # noqa: I001
     special,
     split_join,
 )
+from . import complex_functions  # noqa: I001  after the real ops that it is made of
 from ._table import TABLE, find, op
 from .complex import Pair

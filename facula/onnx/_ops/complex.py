@@ -1,6 +1,6 @@
 """Complex numbers within a model, as pairs of tensors: ONNX's runtimes have none.
 
-They come from real tensors (`fft`, `view_as_complex`, `complex`) and have to end as real ones (`view_as_real`, `abs`, `irfft`).
+Inputs and results of a model that are complex are its real tensors with both parts as the last dimension, as by `view_as_real`.
 `find` gives translations of ops with complex numbers among their arguments or as results: of their own, or, for ops that only
 move elements or add them up, that of the real op for both parts.
 """
@@ -11,15 +11,17 @@ from .elementwise import atan2
 
 PARTS = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}
 OWN = {}
-#: ops that do the same to both parts
-EACH = frozenset(
-    """add sub neg clone contiguous alias detach reshape view flatten unflatten transpose permute t mT movedim squeeze
+#: ops that do the same to both parts, and which of their arguments are elements
+EACH = dict.fromkeys(
+    """neg clone contiguous alias detach reshape view flatten unflatten transpose permute t mT movedim squeeze
     unsqueeze expand expand_as select slice narrow index index_select gather cat stack hstack vstack split
     split_with_sizes chunk unbind tensor_split flip roll repeat tile sum mean cumsum diagonal fliplr flipud rot90
-    t_copy transpose_copy swapaxes swapdims unfold pad constant_pad_nd select_scatter slice_scatter lift_fresh_copy
-    view_as reshape_as _unsafe_view resolve_conj resolve_neg masked_fill triu tril atleast_1d atleast_2d broadcast_to
-    copy positive""".split()
+    t_copy transpose_copy swapaxes swapdims unfold select_scatter slice_scatter lift_fresh_copy
+    view_as reshape_as _unsafe_view resolve_conj resolve_neg triu tril atleast_1d atleast_2d broadcast_to
+    copy positive""".split(),
+    (),
 )
+_ELEMENTS = ("value", "src", "fill_value", "other")
 
 
 class Pair:
@@ -52,6 +54,11 @@ def own(*names):
     return note
 
 
+def each(names, elements=()):
+    """Ops that do the same to both parts; `elements` are the places of arguments that may be numbers."""
+    EACH.update(dict.fromkeys(names.split(), elements))
+
+
 def leaves(value):
     if isinstance(value, (list, tuple)):
         return [leaf for item in value for leaf in leaves(item)]
@@ -71,14 +78,24 @@ def find(name, overload):
     if plain in OWN:
         return OWN[plain]
     function = _table.find(name, overload)
-    return (lambda g, *args, **kwargs: _each(g, function, args, kwargs)) if plain in EACH and function else None
+    if plain not in EACH or function is None:
+        return None
+    return lambda g, *args, **kwargs: _each(g, function, EACH[plain], args, kwargs)
 
 
-def _each(g, function, args, kwargs):
-    first = next(v for v in leaves([*args, *kwargs.values()]) if isinstance(v, Pair))
-    if any(isinstance(v, Value) and v.is_floating() for v in leaves([*args, *kwargs.values()])):
-        args = [pair_of(g, a) if isinstance(a, Value) and a.is_floating() else a for a in args]
-    g.dtype = first.real.dtype
+def _each(g, function, elements, args, kwargs):
+    part = PARTS.get(g.dtype, "float32")
+
+    def paired(value, element=False):
+        if isinstance(value, (list, tuple)):
+            return [paired(v) for v in value]
+        if isinstance(value, (Value, Pair)):
+            return pair_of(g, value, part) if element or isinstance(value, Pair) or value.is_floating() else value
+        return complex(value) if element and value is not None else value
+
+    args = [paired(value, i in elements) for i, value in enumerate(args)]
+    kwargs = {key: paired(value, bool(elements) and key in _ELEMENTS) for key, value in kwargs.items()}
+    g.dtype = part
     made = [function(g, *_part(args, w), **{k: _part(v, w) for k, v in kwargs.items()}) for w in ("real", "imag")]
     return [Pair(*p) for p in zip(*made)] if isinstance(made[0], (list, tuple)) else Pair(*made)
 
@@ -86,41 +103,46 @@ def _each(g, function, args, kwargs):
 def pair_of(g, value, dtype=None):
     """A number or a tensor as a pair."""
     if isinstance(value, Pair):
-        return value
+        return Pair(g.cast(value.real, dtype), g.cast(value.imag, dtype)) if dtype else value
     if isinstance(value, Value):
         value = g.cast(value, dtype) if dtype else value
-        return Pair(value, value * 0.0)
+        return Pair(value, g.expand(g.constant(0.0, value.dtype), g.shape_of(value)))
     value = complex(value)
     return Pair(g.constant(value.real, dtype or "float32"), g.constant(value.imag, dtype or "float32"))
 
 
-def _both(g, a, b):
+def both(g, a, b):
     dtype = next(v.real.dtype for v in (a, b) if isinstance(v, Pair))
     return pair_of(g, a, dtype), pair_of(g, b, dtype)
 
 
+def _fitted(g, value):
+    """A tensor in the dtype of the parts of the result."""
+    if g.dtype not in PARTS or not isinstance(value, (Pair, Value)):
+        return value
+    return pair_of(g, value, PARTS[g.dtype]) if isinstance(value, Pair) else g.cast(value, PARTS[g.dtype])
+
+
 @own("mul multiply")
 def mul(g, self, other):
+    self, other = _fitted(g, self), _fitted(g, other)
+    if not isinstance(self, (Pair, complex)) and not isinstance(other, (Pair, complex)):
+        return pair_of(g, self * other)
     if not isinstance(other, (Pair, complex)) or not isinstance(self, (Pair, complex)):  # one of them is real
         return Pair(_part(self, "real") * _part(other, "real"), _part(self, "imag") * _part(other, "imag"))
-    a, b = _both(g, self, other)
+    a, b = both(g, self, other)
     return Pair(a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real)
 
 
 @own("div divide true_divide")
 def div(g, self, other):
+    self, other = _fitted(g, self), _fitted(g, other)
     if not isinstance(other, (Pair, complex)):
         return Pair(self.real / other, self.imag / other)
-    a, b = _both(g, self, other)
+    a, b = both(g, self, other)
     size = b.real * b.real + b.imag * b.imag
     made = mul(g, a, Pair(b.real, -b.imag))
     return Pair(made.real / size, made.imag / size)
-
-
-@own("matmul mm bmm")
-def matmul(g, self, other):
-    a, b = _both(g, self, other)
-    return Pair(a.real @ b.real - a.imag @ b.imag, a.real @ b.imag + a.imag @ b.real)
 
 
 @own("conj conj_physical _conj")
@@ -147,7 +169,7 @@ def imag(g, self):
 
 
 @own("abs absolute")
-def size(g, self):
+def abs_of(g, self):
     return g.Sqrt(self.real * self.real + self.imag * self.imag)
 
 
@@ -155,12 +177,6 @@ def size(g, self):
 def angle(g, self):
     g.dtype = self.real.dtype
     return atan2(g, self.imag, self.real)
-
-
-@own("exp")
-def exp(g, self):
-    length = g.Exp(self.real)
-    return Pair(length * g.Cos(self.imag), length * g.Sin(self.imag))
 
 
 @own("complex")

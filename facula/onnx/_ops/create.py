@@ -97,9 +97,23 @@ def logspace(g, start, end, steps, base=10.0, **_):
     return g.cast(g.Pow(base, places), g.dtype)
 
 
+def two_of(g, size, least):
+    """Places of the pairs of `size` things, the second at least so much after the first."""
+    if isinstance(size, int):
+        return np.triu_indices(size, least)
+    square = g.expand(g.constant(1, "float32"), [size, size])
+    found = g.NonZero(g.Trilu(square, g.constant(least), upper=1))
+    return g.take(found, 0, 0), g.take(found, 1, 0)
+
+
 @op("combinations")
 def combinations(g, self, r=2, with_replacement=False):
-    size = self.shape[0]
+    size = g.size(self, 0)
+    if not isinstance(size, int) and r == 1:
+        return g.unsqueeze(self, 1)
+    if not isinstance(size, int) and r == 2:
+        parts = (g.Gather(self, at, axis=0) for at in two_of(g, size, 0 if with_replacement else 1))
+        return g.concat([g.unsqueeze(part, 1) for part in parts], 1)
     if not isinstance(size, int):
         raise NotImplementedError("onnx.export: combinations of a number of elements that varies have no translation to ONNX")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations

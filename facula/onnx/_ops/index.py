@@ -4,12 +4,14 @@ import numpy as np
 
 from .._graph import Value
 from ._table import lifted, op
-from .elementwise import masked_fill
+from .compare import masked_fill
 from .shape import replaced
 
 
 def _positions(g, mask):
     """Where a mask is true, one line for each place."""
+    if not mask.rank:  # a place without numbers
+        return g.cut(g.Transpose(g.NonZero(g.reshape(mask, [1])), perm=[1, 0]), 1, 0, 0)
     found = g.NonZero(mask)
     return g.Transpose(found, perm=[1, 0])
 
@@ -117,6 +119,8 @@ def _values_first(g, values, before, many, rest):
 def gather(g, self, dim, index, sparse_grad=False):
     if not index.rank or not self.rank:
         return self if not index.rank else g.expand(self, g.shape_of(index))
+    if 0 in index.shape:  # which may have other dimensions
+        return g.expand(g.constant(0, self.dtype), index.shape)
     result = g.GatherElements(self, g.cast(index, "int64"), axis=dim)
     result.shape = index.shape
     return result
@@ -284,6 +288,14 @@ def fill_diagonal(g, self, fill_value, wrap=False):
     at = list(range(0, min(end, rows * columns), step))
     flat = replaced(g, g.reshape(self, [-1]), 0, at, g.constant([fill_value] * len(at), self.dtype))
     return g.reshape(flat, [rows, columns])
+
+
+@op("embedding_bag.padding_idx")
+def embedding_bag_padded(g, weight, *args, padding_idx=None, **named):
+    *args, padding_idx = args if len(args) == 8 else (*args, padding_idx)
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight.shape[0]
+    return embedding_bag(g, weight, *args, padding_idx=padding_idx, **named)
 
 
 @op("embedding_bag _embedding_bag")

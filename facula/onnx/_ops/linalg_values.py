@@ -91,6 +91,48 @@ def singular_values(g, a):
     return known_as(g.TopK(values, g.sizes([n]), axis=-1, outputs=2)[0], values.shape)
 
 
+def decomposed(g, a):
+    """U, the singular values in descending order, and V; the signs of columns are those of the rotations."""
+    a, turned = _tall(g, floating(g, a))
+    w, v = rotated(g, a)
+    n = a.shape[-1]
+    values = g.Sqrt(summed(g, w * w, -2))
+    if 0 in a.shape:
+        return (v, values, a) if turned else (a, values, v)
+    values, order = g.TopK(values, g.sizes([n]), axis=-1, outputs=2)
+    values.shape = order.shape = a.shape[:-2] + (n,)
+    columns = lambda m: _picked(g, m, order)
+    safe = g.where(g.Equal(values, 0.0), 1.0, values)
+    u, v = columns(w) / g.unsqueeze(safe, values.rank - 1), columns(v)
+    return (v, values, u) if turned else (u, values, v)
+
+
+def _picked(g, matrices, order):
+    """Columns of matrices in other places."""
+    places = g.expand(g.unsqueeze(order, order.rank - 1), g.shape_of(matrices))
+    return known_as(g.GatherElements(matrices, places, axis=-1), matrices.shape)
+
+
+def _no_more(some, a):
+    if not some and a.shape[-1] != a.shape[-2]:
+        raise UnsupportedOperatorError("onnx.export: svd with full_matrices has a translation to ONNX for square matrices only")
+
+
+@op("linalg_svd")
+def linalg_svd(g, a, full_matrices=True, driver=None):
+    _no_more(not full_matrices, a)
+    u, values, v = decomposed(g, a)
+    return u, values, g.transpose(v, -1, -2)
+
+
+@op("svd")
+def svd(g, a, some=True, compute_uv=True):
+    if not compute_uv:
+        raise UnsupportedOperatorError("onnx.export: svd without vectors has no translation to ONNX: use linalg.svdvals")
+    _no_more(some, a)
+    return decomposed(g, a)
+
+
 @op("linalg_svdvals")
 def svdvals(g, a, driver=None):
     return singular_values(g, a)

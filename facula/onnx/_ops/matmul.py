@@ -1,6 +1,7 @@
 """Products."""
 
 from ._table import op
+from .create import two_of
 from .elementwise import arithmetic, scaled
 from .reduce import linalg_vector_norm, summed
 
@@ -167,11 +168,7 @@ def cdist(g, x1, x2, p=2.0, compute_mode=None):
 
 @op("pdist")
 def pdist(g, self, p=2):
-    import numpy as np
-
-    if not isinstance(self.shape[0], int):
-        raise NotImplementedError("onnx.export: pdist of a number of rows that varies has no translation to ONNX")
-    rows, columns = np.triu_indices(self.shape[0], 1)
+    rows, columns = two_of(g, g.size(self, 0), 1)
     return linalg_vector_norm(g, g.take(self, rows, 0) - g.take(self, columns, 0), p, -1)
 
 

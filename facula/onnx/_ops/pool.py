@@ -205,7 +205,7 @@ def _fractional(g, input, kernel, sizes, samples, dims):
         many, room = sizes[d], plane[d] - kernel[d]
         steps = np.arange(many, dtype=np.float32)
         alpha = float(np.float32(room) / np.float32(max(many - 1, 1)))
-        whole = lambda v: g.cast(g.Floor(v), "int64")
+        whole = lambda v: g.cast(v, "int64")  # towards zero
         begin = whole((sample + g.constant(steps, samples.dtype)) * alpha) - whole(sample * alpha)
         begin = g.where(g.constant(steps == many - 1), room, begin)
         places = g.unsqueeze(begin, 3) + g.constant(np.arange(kernel[d]))  # [batch, planes, windows, elements]

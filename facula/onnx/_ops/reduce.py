@@ -242,7 +242,7 @@ def trace(g, self):
 
 @op("isin")
 def isin(g, elements, test_elements, assume_unique=False, invert=False):
-    from .elementwise import compare
+    from .compare import compare
 
     elements, tests = g.tensor(elements), g.tensor(test_elements)
     found = compare(g, "Equal", g.unsqueeze(elements, elements.rank), g.reshape(tests, [-1]))
@@ -252,7 +252,7 @@ def isin(g, elements, test_elements, assume_unique=False, invert=False):
 
 @op("allclose")
 def allclose(g, self, other, rtol=1e-5, atol=1e-8, equal_nan=False):
-    from .elementwise import isclose
+    from .compare import isclose
 
     return all(g, isclose(g, self, other, rtol, atol, equal_nan))
 

@@ -70,9 +70,65 @@ _PADDING = {0: "zeros", 1: "border", 2: "reflection"}
 @op("grid_sampler grid_sampler_2d grid_sampler_3d")
 def grid_sampler(g, input, grid, interpolation_mode, padding_mode, align_corners):
     if input.rank != 4 and g.opset < 20:
-        raise NotImplementedError(f"onnx.export: grid_sample of volumes needs opset 20, got {g.opset}")
+        return _volume(g, input, grid, interpolation_mode, padding_mode, align_corners)
     mode = (_NEW_MODES if g.opset >= 20 else _MODES)[interpolation_mode]
     return g.GridSample(input, grid, mode=mode, padding_mode=_PADDING[padding_mode], align_corners=int(bool(align_corners)))
+
+
+def _volume(g, input, grid, mode, padding, align_corners):
+    """Volumes at places of a grid, corner by corner: before opset 20 ONNX samples planes only."""
+    sizes = input.shape[2:]
+    if not all(isinstance(s, int) for s in sizes) or 0 in sizes:
+        raise NotImplementedError("onnx.export: grid_sample of volumes whose size varies needs opset 20")
+    places = []
+    for i, size in enumerate(reversed(sizes)):  # x, y, z
+        place = g.take(grid, i, -1)
+        place = (place + 1.0) * ((size - 1) / 2) if align_corners else ((place + 1.0) * float(size) - 1.0) * 0.5
+        places.append(_within(g, place, size, padding, align_corners))
+    if mode == 1:
+        return _corner(g, input, [g.Round(p) for p in places], None)
+    total = None
+    low = [g.Floor(p) for p in places]
+    part = [p - c for p, c in zip(places, low)]
+    for corner in range(8):
+        steps = [corner >> i & 1 for i in range(3)]
+        weight = None
+        for p, step in zip(part, steps):
+            one = p if step else 1.0 - p
+            weight = one if weight is None else weight * one
+        made = _corner(g, input, [c + float(s) for c, s in zip(low, steps)], weight)
+        total = made if total is None else total + made
+    return total
+
+
+def _within(g, place, size, padding, align_corners):
+    """Places beyond the ends: as they are (0), at the end (1), reflected (2)."""
+    if padding == 2 and size == 1 and align_corners:
+        return place * 0.0
+    if padding == 2:
+        low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+        away = g.Mod(g.Abs(place - low), 2 * span, fmod=1)
+        place = g.Min(away, 2 * span - away) + low
+    return g.clip(place, 0, size - 1) if padding else place
+
+
+def _corner(g, input, corner, weight):
+    """The elements at whole places, zeros where there are none, times a weight."""
+    n, c = g.shape_of(input)[:2]
+    inside, at = None, None
+    for place, size in reversed([*zip(corner, reversed(input.shape[2:]))]):  # z, y, x
+        there = g.And(g.GreaterOrEqual(place, 0.0), g.LessOrEqual(place, float(size - 1)))
+        inside = there if inside is None else g.And(inside, there)
+        index = g.cast(g.clip(place, 0, size - 1), "int64")
+        at = index if at is None else at * size + index
+    flat = g.reshape(input, [n, c, int(np.prod(input.shape[2:]))])
+    line = g.reshape(at, [n, 1, -1])
+    line.shape = (line.shape[0], 1, None)
+    channels = g.Tile(line, g.sizes([1, c, 1]))  # the same places for every channel
+    found = g.GatherElements(flat, channels, axis=2)
+    factor = g.cast(inside, input.dtype) if weight is None else g.where(inside, weight, 0.0)
+    made = g.reshape(found, [n, c, *g.shape_of(at)[1:]])
+    return made * g.unsqueeze(factor, 1)
 
 
 @op("affine_grid_generator")

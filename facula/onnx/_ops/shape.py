@@ -232,6 +232,11 @@ def diagonal_scatter(g, self, src, offset=0, dim1=0, dim2=1):
     dim1, dim2 = dim1 % self.rank, dim2 % self.rank
     rest = [d for d in range(self.rank) if d not in (dim1, dim2)]
     rows, columns = self.shape[dim1], self.shape[dim2]
+    if rows == columns and isinstance(rows, str):
+        from .create import diag_embed
+
+        made, there = (diag_embed(g, v, offset, dim1, dim2) for v in (src, g.expand(g.constant(1, src.dtype), g.shape_of(src))))
+        return g.Where(g.Equal(there, 1), made, self)
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise NotImplementedError("onnx.export: diagonal_scatter to a matrix whose size varies has no translation to ONNX")
     at = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]

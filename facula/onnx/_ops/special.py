@@ -78,7 +78,7 @@ def digamma(g, self):
     whole = g.And(small, g.Equal(x, g.Floor(x)))
     result = g.where(g.Equal(x, math.inf), math.inf, result)
     pole = g.Equal(x, 0.0)
-    return g.where(whole, math.nan, g.Where(pole, -g.Reciprocal(g.where(pole, x, 1.0)), result))
+    return g.where(whole, math.nan, g.Where(pole, -g.Reciprocal(x), result))
 
 
 def _zeta(g, s, x, terms=12):
@@ -177,7 +177,8 @@ def _incomplete(g, a, x, upper):
     low = factor * _lower_part(g, one(a), start)
     high = factor * _upper_part(g, one(a), end)
     result = g.Where(below, 1.0 - low, high) if upper else g.Where(below, low, 1.0 - high)
-    nan = g.Or(g.And(g.IsNaN(x), g.Less(a, math.inf)), g.IsNaN(a))
+    ended = g.Or(g.Equal(x, 0.0), g.Equal(x, math.inf))  # whatever the other number is
+    nan = g.Or(g.And(g.IsNaN(x), g.Not(g.Equal(a, math.inf))), g.And(g.IsNaN(a), g.Not(ended)))
     bad = g.Or(g.Or(g.Less(x, 0.0), g.Less(a, 0.0)), nan)
     empty = g.Equal(x, 0.0)
     ends = 1.0 - g.cast(empty, "float64")  # the lower one: nothing, or all

@@ -98,12 +98,14 @@ def tensor_split(g, self, sections, dim=0):
         size = g.size(self, dim)
         begin = [g.Div(size, sections) * i + g.Min(g.Mod(size, sections), i) for i in range(sections + 1)]
         return [g.cut(self, dim, start, end) for start, end in zip(begin, begin[1:])]
-    length = _length(self, dim, "tensor_split")
     if isinstance(sections, int):
+        length = _length(self, dim, "tensor_split")
         at = np.cumsum([length // sections + (i < length % sections) for i in range(sections)])[:-1].tolist()
+    elif isinstance(sections, Value):
+        at = [g.reshape(g.take(sections, i, 0), [1]) for i in range(_length(sections, 0, "tensor_split"))]
     else:
         at = list(sections)
-    return [g.cut(self, dim, start, end) for start, end in zip([0, *at], [*at, length])]
+    return [g.cut(self, dim, start, end) for start, end in zip([0, *at], [*at, 2**63 - 1])]
 
 
 @op("hsplit")
@@ -215,10 +217,7 @@ def padded(g, self, pad, mode="constant", value=None):
         return _circular(g, self, pad)
     dims = len(pad) // 2
     if mode != "constant" and any(isinstance(p, int) and p < 0 for p in pad):
-        for i in range(dims):  # cut first: runtimes refuse windows that end up in what is padded
-            before, after = (min(p, 0) for p in pad[2 * i : 2 * i + 2])
-            self = g.cut(self, self.rank - 1 - i, -before, after or 2**63 - 1)
-        pad = [max(p, 0) for p in pad]
+        self, pad = _cut(g, self, pad, mode)
     before = [0] * (self.rank - dims) + [pad[2 * i] for i in reversed(range(dims))]
     after = [0] * (self.rank - dims) + [pad[2 * i + 1] for i in reversed(range(dims))]
     fill = g.tensor(0 if value is None else value, self.dtype) if mode == "constant" else None
@@ -230,6 +229,27 @@ def padded(g, self, pad, mode="constant", value=None):
     result = g.Pad(self, g.sizes([*before, *after]), fill, mode=_MODES[mode])
     result.shape = g.shape
     return g.cast(result, "bool") if boolean else result
+
+
+def _cut(g, self, pad, mode):
+    """Lines that begin or end within what is there, of which runtimes pad none: their elements by their places."""
+    pad = list(pad)
+    for i in range(len(pad) // 2):
+        before, after = pad[2 * i : 2 * i + 2]
+        dim = self.rank - 1 - i
+        size = self.shape[dim]
+        if min(before, after) >= 0:
+            continue
+        if isinstance(size, int):
+            at = np.arange(size + before + after) - before
+            at = np.clip(at, 0, size - 1) if mode == "replicate" else size - 1 - np.abs(size - 1 - np.abs(at))
+            sizes = tuple(len(at) if d == dim else s for d, s in enumerate(self.shape))
+            self, pad[2 * i], pad[2 * i + 1] = g.Gather(self, g.constant(at), axis=dim), 0, 0
+            self.shape = sizes
+        else:
+            self = g.cut(self, dim, -min(before, 0), min(after, 0) or 2**63 - 1)
+            pad[2 * i], pad[2 * i + 1] = max(before, 0), max(after, 0)
+    return self, pad
 
 
 def _circular(g, self, pad):
@@ -262,9 +282,10 @@ def replication_pad(g, self, padding, mode="replicate"):
 @op("block_diag")
 def block_diag(g, tensors):
     tensors = [g.reshape(t, [1, -1]) if t.rank < 2 else t for t in _joined(g, tensors)]
-    width = sum(t.shape[1] for t in tensors)
-    rows, before = [], 0
-    for t in tensors:
-        rows.append(g.Pad(t, [0, before, 0, width - before - t.shape[1]], g.constant(0, t.dtype)))
-        before += t.shape[1]
+    sizes = [g.size(t, 1) for t in tensors]
+    rows, before, after = [], 0, sum(sizes)
+    for t, size in zip(tensors, sizes):
+        after = after - size
+        rows.append(g.Pad(t, g.sizes([0, before, 0, after]), g.constant(0, t.dtype)))
+        before = before + size
     return g.concat(rows, 0)
