@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+import os
 import types
 
 import facula
@@ -48,7 +49,7 @@ class OpOverload:
 
     def __call__(self, *args, **kwargs):
         if self._key is None or _C._has_torch_function_variadic(*args, *kwargs.values()):
-            return self.overloadpacket(*args, **kwargs)
+            return self.overloadpacket.call_overload(self._overloadname, args, kwargs)
         return self._call_boxed(args, kwargs)
 
     def _call_boxed(self, args, kwargs):
@@ -108,6 +109,12 @@ class OpOverloadPacket:
     def __call__(self, *args, **kwargs):
         return self._function(*args, **kwargs)
 
+    def call_overload(self, overload, args, kwargs):
+        """A call of one overload: only operators from C++ have several."""
+        if isinstance(self._function, library.CustomOpDef):
+            return self._function.call_overload(overload, args, kwargs)
+        return self._function(*args, **kwargs)
+
     def __getattr__(self, overload):
         if overload.startswith("_"):
             raise AttributeError(f"{self._qualified_op_name}: no attribute {overload!r}")
@@ -122,8 +129,8 @@ class OpOverloadPacket:
         return None
 
     def overloads(self):
-        """Only the default: Facula's ops are not overloaded."""
-        return ["default"]
+        """Only the default, but of operators from C++: Facula's ops are not overloaded."""
+        return list(getattr(self._function, "_overloads", None) or ["default"])
 
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
@@ -215,8 +222,25 @@ class Operators(types.ModuleType):
         return found
 
     def load_library(self, path):
-        """Always OSError: a library of operators is linked against PyTorch's own libraries."""
-        raise OSError(f"load_library: Facula cannot load operators compiled for PyTorch, got {path}")
+        """Loads a shared library, whose operators are then among these.
+
+        Raises OSError where it cannot be loaded, as one that was compiled for PyTorch's own libraries cannot, and RuntimeError
+        where it declares an operator wrongly.
+        """
+        path = os.path.realpath(path)
+        if path in self.loaded_libraries:
+            return
+        try:
+            _C._custom_load(path)
+        except RuntimeError as error:
+            raise OSError(str(error)) from None
+        self.check_registrations()
+        self.loaded_libraries.add(path)
+
+    @staticmethod
+    def check_registrations():
+        """RuntimeError where a library that was loaded since the last call declared operators wrongly."""
+        library.take_over_operators()
 
     import_module = load_library
 
