@@ -49,7 +49,7 @@ class OpOverload:
 
     def __call__(self, *args, **kwargs):
         if self._key is None or _C._has_torch_function_variadic(*args, *kwargs.values()):
-            return self.overloadpacket.call_overload(self._overloadname, args, kwargs)
+            return self.overloadpacket(*args, **kwargs)
         return self._call_boxed(args, kwargs)
 
     def _call_boxed(self, args, kwargs):
@@ -73,7 +73,9 @@ class OpOverload:
     @property
     def _schema(self):
         """What arguments and results it has, as text."""
-        return f"{self.namespace}::{_C._boxed_op(self._key)['signature']}" if self._key else None
+        if self._key:
+            return f"{self.namespace}::{_C._boxed_op(self._key)['signature']}"
+        return getattr(self.overloadpacket._function, "_text", None)
 
     def written(self, args, kwargs):
         """The argument that a call writes to: the first of an in-place form, or `out`; None for others."""
@@ -109,12 +111,6 @@ class OpOverloadPacket:
     def __call__(self, *args, **kwargs):
         return self._function(*args, **kwargs)
 
-    def call_overload(self, overload, args, kwargs):
-        """A call of one overload: only operators from C++ have several."""
-        if isinstance(self._function, library.CustomOpDef):
-            return self._function.call_overload(overload, args, kwargs)
-        return self._function(*args, **kwargs)
-
     def __getattr__(self, overload):
         if overload.startswith("_"):
             raise AttributeError(f"{self._qualified_op_name}: no attribute {overload!r}")
@@ -129,8 +125,8 @@ class OpOverloadPacket:
         return None
 
     def overloads(self):
-        """Only the default, but of operators from C++: Facula's ops are not overloaded."""
-        return list(getattr(self._function, "_overloads", None) or ["default"])
+        """Only the default: Facula's ops are not overloaded."""
+        return ["default"]
 
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
@@ -222,25 +218,16 @@ class Operators(types.ModuleType):
         return found
 
     def load_library(self, path):
-        """Loads a shared library, whose operators are then among these.
+        """Registers what Facula provides in place of the library at `path`, which is linked against PyTorch's own libraries.
 
-        Raises OSError where it cannot be loaded, as one that was compiled for PyTorch's own libraries cannot, and RuntimeError
-        where it declares an operator wrongly.
+        Raises:
+            OSError: where it provides nothing for it; docs/package_operators.md has the list.
         """
-        path = os.path.realpath(path)
-        if path in self.loaded_libraries:
-            return
-        try:
-            _C._custom_load(path)
-        except RuntimeError as error:
-            raise OSError(str(error)) from None
-        self.check_registrations()
-        self.loaded_libraries.add(path)
+        from facula.compat import packages
 
-    @staticmethod
-    def check_registrations():
-        """RuntimeError where a library that was loaded since the last call declared operators wrongly."""
-        library.take_over_operators()
+        if not packages.load(path):
+            raise OSError(f"load_library: Facula cannot load operators compiled for PyTorch, got {path}")
+        self.loaded_libraries.add(os.fspath(path))
 
     import_module = load_library
 

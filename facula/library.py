@@ -1,25 +1,23 @@
-"""Operators that programs define: Python functions, and kernels of libraries in C++, reached as `torch.ops.<namespace>.<name>`.
+"""Operators that programs define. They are Python functions, reached as `torch.ops.<namespace>.<name>`.
 
 A kernel may be registered before, after or without its schema. What a call runs, in this order:
 
-- inside an autocast region, the rest outside of the region with cast inputs, where `register_autocast` said so;
+- inside an autocast region, a kernel under its key, "AutocastCPU" or the like, which leaves the region for the next by
+  `torch._C._ExcludeDispatchKeyGuard`; or the rest outside of the region with cast inputs, where `register_autocast` said so;
 - a kernel under "Autograd" or "AutogradCPU", except inside `torch._C._AutoDispatchBelowAutograd`, which it enters for the next;
 - the kernel for the CPU or for all devices. Its own ops are not recorded, whatever they are, except those of a kernel under
   "CompositeImplicitAutograd": its derivative is what `register_autograd` gives, and without one backward raises RuntimeError.
 
-What libraries in C++ register (`TORCH_LIBRARY`) is taken over when somebody next asks for an operator. One of their kernels
-stands for all of them: which of them is for the arguments' device is decided there (src/program/custom.h). It has a schema,
-by which arguments are bound, and can be combined with what is registered here.
-
 The rule of `register_vmap` runs when an argument carries a batch; without one the kernel sees the batch as vmap shows it.
 """
 
+import contextlib
 import functools
 import inspect
 import threading
 
 import facula
-from facula import _C, _autocast, _native_operators
+from facula import _C, _autocast
 
 __all__ = [
     "Library",
@@ -40,8 +38,10 @@ __all__ = [
 
 _RECORDED = "CompositeImplicitAutograd"
 _AUTOGRAD_KEYS = ("AutogradCPU", "Autograd")
+_AUTOCAST_KEYS = {"AutocastCPU": "cpu", "AutocastCUDA": "cuda", "AutocastXPU": "xpu", "AutocastMPS": "mps"}
 _CPU_KEYS = ("CPU", "cpu", _RECORDED, "CompositeExplicitAutograd", "default", None)
-_KEYS = {*_AUTOGRAD_KEYS, *_CPU_KEYS, "Meta", "meta", "CUDA", "cuda", "XPU", "xpu", "MPS", "mps", "HIP", "hip", "PrivateUse1"}
+_OTHER_KEYS = ("Meta", "meta", "CUDA", "cuda", "XPU", "xpu", "MPS", "mps", "HIP", "hip", "PrivateUse1")
+_KEYS = {*_AUTOGRAD_KEYS, *_AUTOCAST_KEYS, *_CPU_KEYS, *_OTHER_KEYS}
 
 
 class _Level(threading.local):
@@ -62,6 +62,31 @@ class AutoDispatchBelowAutograd:
         _level.below_autograd -= 1
 
 
+class ExcludeDispatchKeyGuard:
+    """Within it, what the keys stand for is left out: `torch._C._ExcludeDispatchKeyGuard`.
+
+    Args:
+        keys: a `DispatchKeySet` of keys of autocast, whose regions are left, and of autograd, below which operators run.
+    """
+
+    def __init__(self, keys):
+        names = {key.name for key in keys}
+        if unknown := names - {*_AUTOCAST_KEYS, *_AUTOGRAD_KEYS}:
+            raise NotImplementedError(f"_ExcludeDispatchKeyGuard: keys of autocast and autograd can be left out, got {unknown}")
+        self._parts = contextlib.ExitStack()
+        self._devices = tuple(_AUTOCAST_KEYS[name] for name in names if name in _AUTOCAST_KEYS)
+        self._below = bool(names & {*_AUTOGRAD_KEYS})
+
+    def __enter__(self):
+        self._parts.enter_context(_autocast.paused(tuple(d for d in self._devices if d in ("cpu", "cuda"))))
+        if self._below:
+            self._parts.enter_context(AutoDispatchBelowAutograd())
+        return self
+
+    def __exit__(self, *exception):
+        self._parts.__exit__(*exception)
+
+
 #: the rules of `distributed.tensor.experimental.register_sharding`, by qualified names
 _over_processes: dict = {}
 
@@ -79,8 +104,6 @@ class CustomOpDef:
         self._namespace, _, self._name = name.partition("::")
         self._kernels = {}
         self._casts = {}
-        self._native_keys = set()
-        self._overloads = {}  # those declared in C++: overload -> "namespace::name.overload"
         self._fake = self._backward = self._setup_context = self._vmap = None
         if fn is not None:
             self._kernels[None] = fn
@@ -95,8 +118,6 @@ class CustomOpDef:
     def _kernel(self, args, kwargs):
         """What runs: of tensors without values the shape function, where there is one, else the kernel."""
         shapes = self._fake or self._kernels.get("Meta") or self._kernels.get("meta")
-        if shapes is None and "Meta" not in self._native_keys and _native_operators.gives_nothing(self._overloads):
-            shapes = _nothing
         for x in _tensors(args, kwargs) if shapes else ():
             if hasattr(x, "fake_mode"):
                 return functools.partial(_within, x.fake_mode, shapes)
@@ -104,31 +125,16 @@ class CustomOpDef:
                 return shapes
         return self._kernels[self._key()]
 
-    def _set_native(self, key, below):
-        """The kernels of C++ in the place of none; `below` autograd where there is one for it."""
-        if isinstance(self._kernels.get(key), (_native_operators.Kernels, type(None))):
-            self._kernels[key] = _native_operators.Kernels(self._overloads, below)
-
-    def call_overload(self, overload, args, kwargs):
-        """A call of `torch.ops.namespace.name.overload`."""
-        if overload not in self._overloads:
-            return self(*args, **kwargs)
-        with _native_operators.asked_for(overload):
-            return self(*args, **kwargs)
-
     def __call__(self, *args, **kwargs):
-        if self._overloads and _C._recording():
-            name, values = _native_operators.Kernels(self._overloads, False).bind(args, kwargs)
-            return _C._record_op(_C._boxed_op(name)["key"], values, lambda: self._run(args, kwargs), ())
-        return self._run(args, kwargs)
-
-    def _run(self, args, kwargs):
         if _over_processes and self._qualname in _over_processes:
             from .distributed.tensor import _registered
 
             result = _registered.run(self._qualname, self, args, kwargs)
             if result is not NotImplemented:
                 return result
+        for key, device in _AUTOCAST_KEYS.items() if self._kernels and _C._autocasts() else ():
+            if key in self._kernels and facula.is_autocast_enabled(device):
+                return self._kernels[key](*args, **kwargs)
         for device in self._casts if self._casts and _C._autocasts() else ():
             if device in ("cpu", "cuda") and _C._is_autocast_enabled(device):
                 return _autocast.in_dtype(self._casts[device], (device,))(self)(*args, **kwargs)
@@ -139,29 +145,24 @@ class CustomOpDef:
         key = self._key()
         if self._vmap is None and (key == _RECORDED and self._backward is None or not _records(args, kwargs)):
             return self._kernel(args, kwargs)(*args, **kwargs)
-        is_native = isinstance(self._kernels[key], _native_operators.Kernels)
         if self._backward is None and self._vmap is None:
-            return self._kernel(args, kwargs)(*args, **kwargs) if is_native else self._function.apply(*args, kwargs)
+            return self._function.apply(kwargs, *args)
         # the derivative and the rule see every argument, given or not, by position
-        if is_native:
-            positional, keyword_only = self._kernels[key].split(args, kwargs)
-            return self._function.apply(*positional, keyword_only)
         bound = inspect.signature(self._kernels[key]).bind(*args, **kwargs)
         bound.apply_defaults()
-        return self._function.apply(*bound.args, bound.kwargs)
+        return self._function.apply(bound.kwargs, *bound.args)
 
     @functools.cached_property
     def _function(self):
-        """The kernel with its derivative and its rule for vmap, as an autograd.Function of (*arguments, keywords)."""
+        """The kernel with its derivative and its rule for vmap, as an autograd.Function of (keywords, *arguments)."""
         op = self
 
-        def forward(*inputs):
-            *args, keyword_only = inputs
+        def forward(keyword_only, *args):
             with AutoDispatchBelowAutograd():
                 return op._kernel(args, keyword_only)(*args, **keyword_only)
 
         def setup_context(ctx, inputs, output):
-            *args, keyword_only = inputs
+            keyword_only, *args = inputs
             if op._setup_context is not None:
                 extra = {"keyword_only_inputs": keyword_only} if keyword_only else {}
                 op._setup_context(ctx, inputs=tuple(args), output=output, **extra)
@@ -173,11 +174,10 @@ class CustomOpDef:
                     f"got {len(gradients)} gradients"
                 )
             results = op._backward(ctx, *gradients)
-            return (*(results if isinstance(results, (list, tuple)) else (results,)), None)
+            return (None, *(results if isinstance(results, (list, tuple)) else (results,)))
 
-        def vmap(info, in_dims, *inputs):
-            *args, keyword_only = inputs
-            return op._vmap(info, in_dims[:-1], *args, **keyword_only)
+        def vmap(info, in_dims, keyword_only, *args):
+            return op._vmap(info, in_dims[1:], *args, **keyword_only)
 
         body = {"forward": forward, "setup_context": setup_context, "backward": backward}
         if self._vmap is not None:
@@ -254,36 +254,11 @@ def _within(mode, function, *args, **kwargs):
         return function(*args, **kwargs)
 
 
-def _nothing(*args, **kwargs):
-    """What an operator without results gives for tensors without values."""
-
-
 _operators = {}
-
-
-def take_over_operators():
-    """Makes operators known that libraries in C++ have registered; a RuntimeError says what was wrong with them."""
-    _native_operators.take_over(_take_over)
-
-
-def _take_over(name, schema, keys):
-    qualified, _, overload = name.partition(".")
-    op = _operators.setdefault(qualified, CustomOpDef(qualified))
-    op._overloads[overload or "default"] = name
-    op._schema = op._schema or schema
-    op._native_keys.update(keys)
-    differentiates = any(key.startswith("Autograd") for key in keys)
-    if differentiates:
-        op._set_native("Autograd", False)
-    if {"CPU", "CUDA", "Meta", "CompositeExplicitAutograd"} & set(keys):
-        op._set_native("CPU", differentiates)
-    elif _RECORDED in keys:
-        op._set_native(_RECORDED, False)
 
 
 def find(namespace, name):
     """The operator registered as namespace::name, or None: what `torch.ops` asks."""
-    take_over_operators()
     return _operators.get(f"{namespace}::{name.partition('.')[0]}")
 
 
@@ -464,7 +439,7 @@ class Library:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def _name(self, op):
-        op = getattr(op, "_qualname", op)
+        op = op.name() if hasattr(op, "overloadpacket") else getattr(op, "_qualified_op_name", getattr(op, "_qualname", op))
         return op if "::" in op else f"{self.ns}::{op}"
 
     def define(self, schema, alias_analysis="", *, tags=()):

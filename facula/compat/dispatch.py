@@ -42,6 +42,9 @@ class DispatchKeySet:
     def __init__(self, keys):
         self._keys = frozenset([keys] if isinstance(keys, DispatchKey) else keys)
 
+    def __iter__(self):
+        return iter(self._keys)
+
     def __or__(self, other):
         return DispatchKeySet(self._keys | other._keys)
 

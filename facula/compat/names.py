@@ -15,6 +15,7 @@ ELSEWHERE = {
     "torch.nn.functional.has_torch_function_unary": "facula.overrides.has_torch_function_unary",
     "torch.nn.functional.has_torch_function_variadic": "facula.overrides.has_torch_function_variadic",
     "torch._C._AutoDispatchBelowAutograd": "facula.library.AutoDispatchBelowAutograd",
+    "torch._C._ExcludeDispatchKeyGuard": "facula.library.ExcludeDispatchKeyGuard",
     "torch._dynamo.exc.InvalidBackend": "facula.compiler.InvalidBackend",
     "torch._custom_ops.impl": "facula.library.custom_ops_impl",
     "torch._custom_ops.impl_abstract": "facula.library.register_fake",

@@ -1,6 +1,7 @@
 // Derivative formulas too long for a line of YAML, and constants that formulas use.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -130,5 +131,14 @@ Tensor cross_entropy_backward(const Tensor& grad, const Tensor& self, const Tens
                               const Tensor& total_weight, const Tensor& log_sum, int64_t reduction,
                               int64_t ignore_index, double label_smoothing);
 Tensor bce_double_backward(const Tensor& grad, const Tensor& grad_output, const Tensor& self, const Tensor& target);
+
+// vision
+/// The elements of images at the places of maxima.
+Tensor roi_pool_chosen(const Tensor& grad, const Tensor& rois, const Tensor& argmax);
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> deform_conv2d_gradients(const Tensor& grad, const Tensor& input,
+                                                                           const Tensor& weight, const Tensor& offset,
+                                                                           const Tensor& mask, IntList geometry,
+                                                                           int64_t groups, int64_t offset_groups,
+                                                                           bool use_mask, std::array<bool, 5> wanted);
 
 }  // namespace facula

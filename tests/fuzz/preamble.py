@@ -3,6 +3,7 @@
 # ruff: noqa: F401
 
 import copy
+import importlib.util
 import math
 import pickle
 import warnings
@@ -17,6 +18,10 @@ import facula.nn.functional as F
 import facula.optim as optim
 
 warnings.simplefilter("ignore")
+
+for library in ("torchvision/_C", "torchaudio/lib/libtorchaudio", *(("torchvision/image",) if importlib.util.find_spec("PIL") else ())):
+    facula.ops.load_library(f"/{library}.so")
+vision, audio, image = facula.ops.torchvision, facula.ops.torchaudio, facula.ops.image
 
 
 def x(*shape, low=-2.0, high=2.0, dtype=facula.float32):

@@ -1,6 +1,6 @@
-// What programs include that run a saved model, and sources of operators.
+// What programs include that run a saved model.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <torch/autograd.h>
 #include <torch/jit.h>
-#include <torch/library.h>
+#include <torch/types.h>

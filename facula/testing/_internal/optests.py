@@ -1,5 +1,0 @@
-"""Checks of operators that programs register."""
-
-from facula.library import opcheck
-
-__all__ = ["opcheck"]

@@ -1,4 +1,0 @@
-// As libtorch calls it.
-#pragma once
-
-#include <c10/macros/Macros.h>

@@ -1,4 +1,0 @@
-// As libtorch calls it.
-#pragma once
-
-#include <torch/detail/types.h>
