@@ -49,7 +49,7 @@ class OpOverload:
 
     def __call__(self, *args, **kwargs):
         if self._key is None or _C._has_torch_function_variadic(*args, *kwargs.values()):
-            return self.overloadpacket(*args, **kwargs)
+            return self.overloadpacket.call_overload(self._overloadname, args, kwargs)
         return self._call_boxed(args, kwargs)
 
     def _call_boxed(self, args, kwargs):
@@ -111,6 +111,12 @@ class OpOverloadPacket:
     def __call__(self, *args, **kwargs):
         return self._function(*args, **kwargs)
 
+    def call_overload(self, overload, args, kwargs):
+        """A call of one overload: only operators from C++ have several."""
+        if isinstance(self._function, library.CustomOpDef):
+            return self._function.call_overload(overload, args, kwargs)
+        return self._function(*args, **kwargs)
+
     def __getattr__(self, overload):
         if overload.startswith("_"):
             raise AttributeError(f"{self._qualified_op_name}: no attribute {overload!r}")
@@ -125,8 +131,8 @@ class OpOverloadPacket:
         return None
 
     def overloads(self):
-        """Only the default: Facula's ops are not overloaded."""
-        return ["default"]
+        """Only the default, but of operators from C++: Facula's ops are not overloaded."""
+        return list(getattr(self._function, "_overloads", None) or ["default"])
 
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
@@ -218,16 +224,28 @@ class Operators(types.ModuleType):
         return found
 
     def load_library(self, path):
-        """Registers what Facula provides in place of the library at `path`, which is linked against PyTorch's own libraries.
+        """Loads a shared library, whose operators are then among these; or what Facula provides in its place.
 
-        Raises:
-            OSError: where it provides nothing for it; docs/package_operators.md has the list.
+        Raises OSError where it cannot be loaded, as one that was compiled for PyTorch's own libraries cannot unless
+        docs/package_operators.md lists it, and RuntimeError where it declares an operator wrongly.
         """
         from facula.compat import packages
 
+        path = os.path.realpath(path)
+        if path in self.loaded_libraries:
+            return
         if not packages.load(path):
-            raise OSError(f"load_library: Facula cannot load operators compiled for PyTorch, got {path}")
-        self.loaded_libraries.add(os.fspath(path))
+            try:
+                _C._custom_load(path)
+            except RuntimeError as error:
+                raise OSError(str(error)) from None
+            self.check_registrations()
+        self.loaded_libraries.add(path)
+
+    @staticmethod
+    def check_registrations():
+        """RuntimeError where a library that was loaded since the last call declared operators wrongly."""
+        library.take_over_operators()
 
     import_module = load_library
 

@@ -1,4 +1,4 @@
-"""Operators that programs define. They are Python functions, reached as `torch.ops.<namespace>.<name>`.
+"""Operators that programs define: Python functions, and kernels of libraries in C++, reached as `torch.ops.<namespace>.<name>`.
 
 A kernel may be registered before, after or without its schema. What a call runs, in this order:
 
@@ -7,6 +7,10 @@ A kernel may be registered before, after or without its schema. What a call runs
 - a kernel under "Autograd" or "AutogradCPU", except inside `torch._C._AutoDispatchBelowAutograd`, which it enters for the next;
 - the kernel for the CPU or for all devices. Its own ops are not recorded, whatever they are, except those of a kernel under
   "CompositeImplicitAutograd": its derivative is what `register_autograd` gives, and without one backward raises RuntimeError.
+
+What libraries in C++ register (`TORCH_LIBRARY`) is taken over when somebody next asks for an operator. One of their kernels
+stands for all of them: which of them is for the arguments' device is decided there (src/program/custom.h). It has a schema,
+by which arguments are bound, and can be combined with what is registered here.
 
 The rule of `register_vmap` runs when an argument carries a batch; without one the kernel sees the batch as vmap shows it.
 """
@@ -17,7 +21,7 @@ import inspect
 import threading
 
 import facula
-from facula import _C, _autocast
+from facula import _C, _autocast, _native_operators
 
 __all__ = [
     "Library",
@@ -104,6 +108,8 @@ class CustomOpDef:
         self._namespace, _, self._name = name.partition("::")
         self._kernels = {}
         self._casts = {}
+        self._native_keys = set()
+        self._overloads = {}  # those declared in C++: overload -> "namespace::name.overload"
         self._fake = self._backward = self._setup_context = self._vmap = None
         if fn is not None:
             self._kernels[None] = fn
@@ -118,6 +124,8 @@ class CustomOpDef:
     def _kernel(self, args, kwargs):
         """What runs: of tensors without values the shape function, where there is one, else the kernel."""
         shapes = self._fake or self._kernels.get("Meta") or self._kernels.get("meta")
+        if shapes is None and "Meta" not in self._native_keys and _native_operators.gives_nothing(self._overloads):
+            shapes = _nothing
         for x in _tensors(args, kwargs) if shapes else ():
             if hasattr(x, "fake_mode"):
                 return functools.partial(_within, x.fake_mode, shapes)
@@ -125,7 +133,25 @@ class CustomOpDef:
                 return shapes
         return self._kernels[self._key()]
 
+    def _set_native(self, key, below):
+        """The kernels of C++ in the place of none; `below` autograd where there is one for it."""
+        if isinstance(self._kernels.get(key), (_native_operators.Kernels, type(None))):
+            self._kernels[key] = _native_operators.Kernels(self._overloads, below)
+
+    def call_overload(self, overload, args, kwargs):
+        """A call of `torch.ops.namespace.name.overload`."""
+        if overload not in self._overloads:
+            return self(*args, **kwargs)
+        with _native_operators.asked_for(overload):
+            return self(*args, **kwargs)
+
     def __call__(self, *args, **kwargs):
+        if self._overloads and _C._recording():
+            name, values = _native_operators.Kernels(self._overloads, False).bind(args, kwargs)
+            return _C._record_op(_C._boxed_op(name)["key"], values, lambda: self._run(args, kwargs), ())
+        return self._run(args, kwargs)
+
+    def _run(self, args, kwargs):
         if _over_processes and self._qualname in _over_processes:
             from .distributed.tensor import _registered
 
@@ -145,24 +171,29 @@ class CustomOpDef:
         key = self._key()
         if self._vmap is None and (key == _RECORDED and self._backward is None or not _records(args, kwargs)):
             return self._kernel(args, kwargs)(*args, **kwargs)
+        is_native = isinstance(self._kernels[key], _native_operators.Kernels)
         if self._backward is None and self._vmap is None:
-            return self._function.apply(kwargs, *args)
+            return self._kernel(args, kwargs)(*args, **kwargs) if is_native else self._function.apply(*args, kwargs)
         # the derivative and the rule see every argument, given or not, by position
+        if is_native:
+            positional, keyword_only = self._kernels[key].split(args, kwargs)
+            return self._function.apply(*positional, keyword_only)
         bound = inspect.signature(self._kernels[key]).bind(*args, **kwargs)
         bound.apply_defaults()
-        return self._function.apply(bound.kwargs, *bound.args)
+        return self._function.apply(*bound.args, bound.kwargs)
 
     @functools.cached_property
     def _function(self):
-        """The kernel with its derivative and its rule for vmap, as an autograd.Function of (keywords, *arguments)."""
+        """The kernel with its derivative and its rule for vmap, as an autograd.Function of (*arguments, keywords)."""
         op = self
 
-        def forward(keyword_only, *args):
+        def forward(*inputs):
+            *args, keyword_only = inputs
             with AutoDispatchBelowAutograd():
                 return op._kernel(args, keyword_only)(*args, **keyword_only)
 
         def setup_context(ctx, inputs, output):
-            keyword_only, *args = inputs
+            *args, keyword_only = inputs
             if op._setup_context is not None:
                 extra = {"keyword_only_inputs": keyword_only} if keyword_only else {}
                 op._setup_context(ctx, inputs=tuple(args), output=output, **extra)
@@ -174,10 +205,11 @@ class CustomOpDef:
                     f"got {len(gradients)} gradients"
                 )
             results = op._backward(ctx, *gradients)
-            return (None, *(results if isinstance(results, (list, tuple)) else (results,)))
+            return (*(results if isinstance(results, (list, tuple)) else (results,)), None)
 
-        def vmap(info, in_dims, keyword_only, *args):
-            return op._vmap(info, in_dims[1:], *args, **keyword_only)
+        def vmap(info, in_dims, *inputs):
+            *args, keyword_only = inputs
+            return op._vmap(info, in_dims[:-1], *args, **keyword_only)
 
         body = {"forward": forward, "setup_context": setup_context, "backward": backward}
         if self._vmap is not None:
@@ -254,11 +286,36 @@ def _within(mode, function, *args, **kwargs):
         return function(*args, **kwargs)
 
 
+def _nothing(*args, **kwargs):
+    """What an operator without results gives for tensors without values."""
+
+
 _operators = {}
+
+
+def take_over_operators():
+    """Makes operators known that libraries in C++ have registered; a RuntimeError says what was wrong with them."""
+    _native_operators.take_over(_take_over)
+
+
+def _take_over(name, schema, keys):
+    qualified, _, overload = name.partition(".")
+    op = _operators.setdefault(qualified, CustomOpDef(qualified))
+    op._overloads[overload or "default"] = name
+    op._schema = op._schema or schema
+    op._native_keys.update(keys)
+    differentiates = any(key.startswith("Autograd") for key in keys)
+    if differentiates:
+        op._set_native("Autograd", False)
+    if {"CPU", "CUDA", "Meta", "CompositeExplicitAutograd"} & set(keys):
+        op._set_native("CPU", differentiates)
+    elif _RECORDED in keys:
+        op._set_native(_RECORDED, False)
 
 
 def find(namespace, name):
     """The operator registered as namespace::name, or None: what `torch.ops` asks."""
+    take_over_operators()
     return _operators.get(f"{namespace}::{name.partition('.')[0]}")
 
 

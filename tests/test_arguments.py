@@ -194,6 +194,12 @@ EXCEPTIONS = {
         "fx/graph.py": "Graph.python_code(additional_meta colored expanded_def record_func)",
         "fx/graph_module.py": "GraphModule.print_readable(additional_meta colored expanded_def fast_sympy_print)",
     },
+    "there is no compiler for devices, and headers are read quickly": {
+        "utils/cpp_extension.py": """
+            load(extra_cuda_cflags extra_sycl_cflags)
+            load_inline(extra_cuda_cflags extra_sycl_cflags use_pch with_pytorch_error_handling)
+            """,
+    },
     "signatures are told apart by what fits": {
         "fx/operator_schemas.py": "normalize_function(arg_types kwarg_types) check_for_mutable_operation(args)",
         "fx/passes/utils/common.py": "lift_subgraph_as_module(comp_name)",

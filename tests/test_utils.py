@@ -200,7 +200,7 @@ def test_flop_counter_follows_modules():
 def test_names_that_are_not_supported():
     for name, call in (
         ("torch.package.PackageImporter", lambda: torch.package.PackageImporter(1)),
-        ("torch.utils.cpp_extension.load", lambda: torch.utils.cpp_extension.load("x", [])),
+        ("torch.utils.cpp_extension.SyclExtension", lambda: torch.utils.cpp_extension.SyclExtension("x", [])),
         ("torch.sparse.FloatTensor", lambda: torch.sparse.FloatTensor(1)),
     ):
         with pytest.raises(NotImplementedError, match=name):

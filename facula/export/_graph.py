@@ -30,6 +30,9 @@ def target_of(key, aten):
         return getattr(facula.ops.higher_order, name)
     if name in _OF_INTEGERS:
         return _OF_INTEGERS[name]
+    if "::" in name:
+        space, _, op = name.partition("::")
+        return getattr(getattr(getattr(facula.ops, space), op), key.partition(".")[2])
     namespace, (op, overload) = (facula.ops.aten, aten.split(".")) if aten else (facula.ops.facula, key.split(".", 1))
     return getattr(getattr(namespace, op), overload.replace(".", "_"))
 

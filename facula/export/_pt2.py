@@ -200,6 +200,8 @@ class _Writer:
             target = f"torch.ops.higher_order.{info['name']}"
         elif key.startswith("int_"):
             target = f"_operator.{key[4:].split('.')[0]}"
+        elif "::" in key:  # an operator of a library's own
+            target = f"torch.ops.{key.replace('::', '.')}"
         elif not aten:
             raise ArchiveError(f"save: PyTorch has no operator for {key} ({source})")
         else:

@@ -45,6 +45,8 @@ impl::GenericList IValue::toList() const {
   return impl::GenericList(ArrayRef<IValue>(toListRef()));
 }
 List<Tensor> IValue::toTensorList() const { return List<Tensor>(ArrayRef<Tensor>(toTensorVector())); }
+List<int64_t> IValue::toIntList() const { return List<int64_t>(ArrayRef<int64_t>(toIntVector())); }
+List<double> IValue::toDoubleList() const { return List<double>(ArrayRef<double>(toDoubleVector())); }
 
 const char* IValue::tagKind() const {
   constexpr const char* kNames[] = {"None",   "Tensor",      "Double",      "Int",      "Bool",

@@ -1,4 +1,5 @@
 // torch::Tensor: what the op schema does not state.
+#include "autograd/batching.h"
 #include "autograd/inplace.h"
 #include "core/backend.h"
 #include "functions.h"
@@ -49,15 +50,17 @@ MemoryFormat Tensor::suggest_memory_format() const {
          : format == facula::MemoryFormat::ChannelsLast3d ? MemoryFormat::ChannelsLast3d
                                                           : MemoryFormat::Contiguous;
 }
-std::string Tensor::toString() const {
-  return defined() ? DeviceTypeName(device().type()) + torch::toString(scalar_type()) + "Type" : "UndefinedType";
+std::string Tensor::toString() const { return defined() ? type().toString() : "UndefinedType"; }
+std::string DeprecatedTypeProperties::toString() const {
+  return DeviceTypeName(device_.type()) + torch::toString(type_) + "Type";
 }
 
 // ---- its elements
 
 // Whoever has the address may write without being counted.
 void* Tensor::data_ptr() const {
-  facula::settle_layout(known());
+  facula::check_not_batched(known(), "data_ptr");
+  facula::settle_layout(core_);
   facula::expose_address(core_.storage());
   return core_.data();
 }
@@ -67,6 +70,10 @@ void Tensor::check_type(ScalarType type) const {
 }
 void Tensor::check_dims(int64_t dims) const {
   FACULA_CHECK(dim() == dims, ErrorKind::Runtime, "TensorAccessor expected ", dims, " dims but tensor has ", dim());
+}
+void Tensor::check_short() const {
+  FACULA_CHECK(numel() <= INT32_MAX, ErrorKind::Runtime, "packed_accessor32: at most ", INT32_MAX,
+               " elements are expected, got ", numel());
 }
 
 // ---- elsewhere, or in another dtype

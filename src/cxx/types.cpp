@@ -1,4 +1,6 @@
 // What the torch:: functions take besides tensors.
+#include <ATen/Parallel.h>
+#include <omp.h>
 #include <torch/detail/convert.h>
 
 #include "core/backend.h"
@@ -209,6 +211,7 @@ void manual_seed(uint64_t seed) {
   facula::seed_other_devices(seed);
 }
 
+int get_thread_num() { return omp_get_thread_num(); }
 int get_num_threads() { return facula::num_threads(); }
 void set_num_threads(int threads) { facula::set_num_threads(threads); }
 

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "program/custom.h"
+
 namespace facula {
 namespace {
 
@@ -381,7 +383,11 @@ std::string BoxedOp::aten_name(std::span<const bool> is_tensor) const {
 }
 
 const BoxedOp* find_boxed(uint16_t id, OpForm form) { return table().find(id, form); }
-const BoxedOp* find_boxed(std::string_view key) { return table().find(key); }
+const BoxedOp* find_boxed(std::string_view key) {
+  if (key.find("::") == std::string_view::npos) return table().find(key);
+  const CustomOp* custom = find_custom(key);
+  return custom ? custom->row() : nullptr;
+}
 const BoxedOp* find_aten(std::string_view name) { return table().find_aten(name); }
 std::vector<const BoxedOp*> all_boxed() { return table().all(); }
 

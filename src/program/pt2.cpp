@@ -76,6 +76,21 @@ constexpr std::string_view kIgnored[] = {"_assert_tensor_metadata", "_assert_sca
 constexpr std::string_view kAten = "torch.ops.aten.", kHigherOrder = "torch.ops.higher_order.";
 constexpr std::string_view kControl[] = {"cond", "while_loop", "map_impl", "scan"};
 
+/// "torch.ops.space.name.overload" among the operators that libraries brought.
+const BoxedOp* find_registered(std::string_view target) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (!target.starts_with(kOps) || target.starts_with(kAten) || target.starts_with(kHigherOrder)) return nullptr;
+  std::string name(target.substr(kOps.size()));
+  const size_t dot = name.find('.');
+  if (dot == std::string::npos) return nullptr;
+  name.replace(dot, 1, "::");
+  const BoxedOp* op = find_boxed(name);
+  if (!op)
+    refuse("the operator ", shown(name, 100), " is not registered: the library that has it must be loaded before ",
+           "(torch.ops.load_library, facula-run --library)");
+  return op;
+}
+
 /// The op of a target; null for one that is left out.
 const BoxedOp* find_target(std::string_view target) {
   const BoxedOp* op = nullptr;
@@ -92,6 +107,7 @@ const BoxedOp* find_target(std::string_view target) {
   for (const auto& [own, key] : kNumberOps) {
     if (target == own) op = find_boxed(std::string(key) + ".default");
   }
+  if (!op) op = find_registered(target);
   if (!op) refuse("the operator ", shown(target, 100), " is not known here");
   return op;
 }

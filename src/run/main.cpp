@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "cxx/load.h"
 #include "functions.h"
+#include "program/custom.h"
 #include "program/pt2.h"
 #include "program/run.h"
 #include "run/arrays.h"
@@ -85,6 +86,7 @@ std::vector<Value> repeated(const Runner& runner, const std::vector<Value>& inpu
 void run(const RunOptions& options) {
   load();
   if (options.threads) set_num_threads(options.threads);
+  for (const std::string& library : options.libraries) load_custom_library(library);
   const std::shared_ptr<Program> program = load_program(options.program);
   if (options.list) {
     list_program(*program);

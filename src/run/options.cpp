@@ -13,6 +13,7 @@ const char* const kRunUsage =
   --input FILE         arrays for the inputs, in order, or by the names in an .npz or .safetensors file
   --input NAME=FILE    the array for one input
   --output FILE        where the results go; else their shapes are printed
+  --library FILE       a library with operators that the program names
   --repeat N           runs N times and prints how long that took
   --threads N          of the processor; as many as there are, if it is left out
   --list               prints inputs, outputs, ops and sizes, and runs nothing
@@ -45,6 +46,7 @@ struct Option {
 };
 constexpr Option kOptions[] = {
     {"--input", true, [](RunOptions& o, std::string_view v) { o.inputs.push_back(input_of(v)); }},
+    {"--library", true, [](RunOptions& o, std::string_view v) { o.libraries.emplace_back(v); }},
     {"--output", true, [](RunOptions& o, std::string_view v) { o.output = v; }},
     {"--repeat", true, [](RunOptions& o, std::string_view v) { o.repeat = number_of("--repeat", v); }},
     {"--threads", true, [](RunOptions& o, std::string_view v) { o.threads = number_of("--threads", v); }},

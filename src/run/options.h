@@ -15,6 +15,7 @@ struct RunOptions {
   };
   std::string program;
   std::vector<Input> inputs;
+  std::vector<std::string> libraries;
   std::string output;  // empty: what came out is described on the screen
   int repeat = 1;
   int threads = 0;  // 0: as many as the machine has

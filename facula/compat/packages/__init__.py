@@ -91,7 +91,7 @@ class ProvidedOperator(library.CustomOpDef):
     def __init__(self, schema, function):
         super().__init__(schema.partition("(")[0])
         self._text = schema
-        self._run = function
+        self._provided = function
         self._signature = inspect.Signature(_parameters(schema))
         self._makers = [(p.name, p.annotation, _MAKERS.get(p.annotation)) for p in self._signature.parameters.values()]
 
@@ -105,7 +105,7 @@ class ProvidedOperator(library.CustomOpDef):
                 raise RuntimeError(f"{self._qualname}: expected {self._text}, got {len(args)} arguments: {error}") from None
             bound.apply_defaults()
             args = bound.args
-        return self._run(*map(self._made, self._makers, args))
+        return self._provided(*map(self._made, self._makers, args))
 
     def _made(self, wanted, value):
         name, kind, make = wanted

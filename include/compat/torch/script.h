@@ -1,6 +1,6 @@
-// What programs include that run a saved model.
+// What programs include that run a saved model, and sources of operators.
 #pragma once
 
-#include <torch/autograd.h>
+#include <ATen/ATen.h>
 #include <torch/jit.h>
-#include <torch/types.h>
+#include <torch/library.h>

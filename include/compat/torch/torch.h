@@ -1,6 +1,7 @@
 // The C++ interface of PyTorch, for programs that were written for libtorch: see docs/cxx.md.
 #pragma once
 
+#include <ATen/ATen.h>
 #include <torch/autograd.h>
 #include <torch/data.h>
 #include <torch/detail/indexing.h>

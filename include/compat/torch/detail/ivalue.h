@@ -92,6 +92,8 @@ class IValue {
   impl::GenericList toList() const;
   std::vector<IValue> toListRef() const;
   List<Tensor> toTensorList() const;
+  List<int64_t> toIntList() const;
+  List<double> toDoubleList() const;
   Scalar toScalar() const;
   template <class T>
   T to() const;

@@ -1,7 +1,7 @@
 // torch::Tensor: one facula::Tensor, with libtorch's methods. Those of the op schema are generated (detail/methods.h).
 #pragma once
 
-#include <torch/detail/types.h>
+#include <torch/detail/accessor.h>
 
 #include <functional>
 #include <memory>
@@ -22,27 +22,6 @@ class Node;
 namespace indexing {
 class TensorIndex;
 }
-
-/// How many elements of a tensor an accessor has walked past: `accessor[i][j]` ends in a reference to an element.
-template <class T, size_t N>
-class TensorAccessor {
- public:
-  TensorAccessor(T* data, const int64_t* sizes, const int64_t* strides)
-      : data_(data), sizes_(sizes), strides_(strides) {}
-  decltype(auto) operator[](int64_t i) const {
-    if constexpr (N == 1) return static_cast<T&>(data_[i * strides_[0]]);
-    else return TensorAccessor<T, N - 1>(data_ + i * strides_[0], sizes_ + 1, strides_ + 1);
-  }
-  IntArrayRef sizes() const { return {sizes_, N}; }
-  IntArrayRef strides() const { return {strides_, N}; }
-  int64_t size(int64_t d) const { return sizes_[d]; }
-  int64_t stride(int64_t d) const { return strides_[d]; }
-  T* data() const { return data_; }
-
- private:
-  T* data_;
-  const int64_t *sizes_, *strides_;
-};
 
 class Tensor {
  public:
@@ -65,6 +44,7 @@ class Tensor {
   int64_t stride(int64_t dim) const;
   ScalarType scalar_type() const { return detail::scalar_type_of(known().dtype()); }
   TypeMeta dtype() const { return scalar_type(); }
+  DeprecatedTypeProperties type() const { return {scalar_type(), device()}; }
   size_t itemsize() const { return static_cast<size_t>(known().item_size()); }
   int64_t element_size() const { return known().item_size(); }
   size_t nbytes() const { return static_cast<size_t>(numel() * element_size()); }
@@ -111,6 +91,28 @@ class Tensor {
     T* data = data_ptr<T>();
     check_dims(static_cast<int64_t>(N));
     return {data, sizes().data(), strides().data()};
+  }
+  template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits>
+  PackedTensorAccessor64<T, N, PtrTraits> packed_accessor64() const {
+    T* data = data_ptr<T>();
+    check_dims(static_cast<int64_t>(N));
+    return {data, sizes().data(), strides().data()};
+  }
+  /// For tensors of fewer elements than 32 bits count.
+  template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits>
+  PackedTensorAccessor32<T, N, PtrTraits> packed_accessor32() const {
+    check_short();
+    T* data = data_ptr<T>();
+    check_dims(static_cast<int64_t>(N));
+    return {data, sizes().data(), strides().data()};
+  }
+  template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits>
+  PackedTensorAccessor64<T, N, PtrTraits> packed_accessor() const {
+    return packed_accessor64<T, N, PtrTraits>();
+  }
+  template <class T>
+  T* data() const {
+    return data_ptr<T>();
   }
   Scalar item() const { return Scalar(known().item()); }
   template <class T>
@@ -244,6 +246,7 @@ class Tensor {
   [[noreturn]] static void refuse_undefined();
   void check_type(ScalarType type) const;
   void check_dims(int64_t dims) const;
+  void check_short() const;
   unsigned add_hook(std::function<Tensor(const Tensor&)> hook) const;
   friend const facula::Tensor& detail_known(const Tensor& t);
 

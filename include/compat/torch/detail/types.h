@@ -34,7 +34,7 @@ namespace detail {
 template <class... Parts>
 std::string text_of(const Parts&... parts) {
   std::ostringstream text;
-  (text << ... << parts);
+  static_cast<void>((text << ... << parts));
   return text.str();
 }
 [[noreturn]] void fail_check(const char* condition, const std::string& message);
@@ -489,6 +489,8 @@ enum Reduction { None, Mean, Sum, END };
   } while (0)
 #define TORCH_INTERNAL_ASSERT(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
 #define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
+#define AT_ASSERTM(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
+#define AT_CHECK(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
 #define AT_ASSERT(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
 #define TORCH_ERROR_OF_KIND(kind, condition, ...)                                             \
   do {                                                                                        \

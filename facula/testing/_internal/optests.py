@@ -1,0 +1,5 @@
+"""Checks of operators that programs register."""
+
+from facula.library import opcheck
+
+__all__ = ["opcheck"]

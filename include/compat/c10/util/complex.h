@@ -1,0 +1,4 @@
+// As libtorch calls it.
+#pragma once
+
+#include <torch/detail/types.h>

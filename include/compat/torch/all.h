@@ -1,0 +1,6 @@
+// All of it.
+#pragma once
+
+#include <ATen/OpMathType.h>
+#include <torch/library.h>
+#include <torch/torch.h>

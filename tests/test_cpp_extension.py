@@ -1,0 +1,503 @@
+"""Extensions in C++: modules by pybind11, operators by TORCH_LIBRARY, setup.py; what they are compiled with and when."""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from pathlib import Path
+
+import numpy
+import pytest
+
+import facula
+from facula.utils import _cpp_build, cpp_extension
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def unavailable():
+    """Why nothing can be compiled here, or None."""
+    if not cpp_extension.get_compiler_abi_compatibility_and_version(cpp_extension.get_cxx_compiler())[0]:
+        return "a C++ compiler is needed"
+    try:
+        cpp_extension.include_paths()
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+REASON = unavailable()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+
+OPERATORS = """
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor scaled(const Tensor& x, double by, at::IntArrayRef dims) {
+  TORCH_CHECK(x.device().is_cpu());
+  auto out = torch::empty_like(x.contiguous());
+  AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "scaled", [&] {
+    const auto* from = x.contiguous().data_ptr<scalar_t>();
+    auto* to = out.data_ptr<scalar_t>();
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      to[i] = from[i];
+      to[i] *= static_cast<scalar_t>(by);
+    }
+  });
+  return dims.empty() ? out : out.sum(dims);
+}
+void double_(Tensor& x) { x.mul_(2); }
+std::tuple<Tensor, int64_t> counted(const std::vector<Tensor>& list, const std::optional<Tensor>& more, std::string word) {
+  Tensor sum = more.value_or(torch::zeros({}));
+  for (const auto& each : list) sum = sum + each.sum();
+  return {sum, static_cast<int64_t>(word.size())};
+}
+Tensor squared(const Tensor& x) { return x * x; }
+Tensor add_int(const Tensor& x, int64_t y) { return x + y; }
+Tensor add_tensor(const Tensor& x, const Tensor& y) { return x + y; }
+
+struct Cubed : torch::autograd::Function<Cubed> {
+  static Tensor forward(AutogradContext* context, const Tensor& x) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("tests_ext::cubed", "").typed<Tensor(const Tensor&)>();
+    context->save_for_backward({x});
+    return op.call(x);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const auto x = context->get_saved_variables()[0];
+    return {grads[0] * 3 * x * x};
+  }
+};
+
+TORCH_LIBRARY(tests_ext, m) {
+  m.def("scaled(Tensor x, float by=2.0, *, int[] dims=[]) -> Tensor", {at::Tag::pt2_compliant_tag});
+  m.def("double_(Tensor(a!) x) -> ()");
+  m.def("counted", &counted);
+  m.def("squared(Tensor x) -> Tensor", &squared);
+  m.def("cubed(Tensor x) -> Tensor");
+  m.def("add.int(Tensor x, int y) -> Tensor", &add_int);
+  m.def("add.Tensor(Tensor x, Tensor y) -> Tensor", &add_tensor);
+  m.def("nothing(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(tests_ext, CPU, m) {
+  m.impl("scaled", &scaled);
+  m.impl("double_", TORCH_FN(double_));
+  m.impl("cubed", [](const Tensor& x) { return x * x * x; });
+}
+TORCH_LIBRARY_IMPL(tests_ext, Autograd, m) {
+  m.impl("cubed", [](const Tensor& x) { return Cubed::apply(x); });
+}
+TORCH_LIBRARY_FRAGMENT(tests_ext, m) { m.def("more(Tensor x) -> Tensor", &squared); }
+"""
+
+MODULE = """
+#include <torch/extension.h>
+
+struct Cubed : torch::autograd::Function<Cubed> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return x.pow(3);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
+    const auto x = context->get_saved_variables()[0];
+    return {grads[0] * 3 * x * x};
+  }
+};
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("same", [](torch::Tensor x) { return x; });
+  m.def("maybe", [](c10::optional<at::Tensor> x) { return x; });
+  m.def("parts", [](std::vector<torch::Tensor> list) { return list; });
+  m.def("dtype", [](torch::Dtype t) { return t; });
+  m.def("device", [](torch::Device d) { return d; });
+  m.def("sizes", [](at::IntArrayRef sizes) { return sizes.vec(); });
+  m.def("number", [](const c10::Scalar& s) { return s; });
+  m.def("cubed", [](torch::Tensor x) { return Cubed::apply(x); });
+  m.def("element", [](torch::Tensor x, int i) { return x.packed_accessor32<float, 1>()[i]; });
+  m.def("describe", [](torch::Tensor x) { return x.type().toString(); });
+  m.def("index_error", [] { TORCH_CHECK_INDEX(false, "element 9 is not there"); });
+  m.def("value_error", [] { TORCH_CHECK_VALUE(false, "no such value"); });
+  m.def("check", [](int n) { TORCH_CHECK(n > 0, "a positive number is expected, got ", n); });
+  m.def("standard_error", [] { throw std::runtime_error("from the standard library"); });
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("extension")
+
+
+@pytest.fixture(scope="module")
+def extension(folder):
+    pytest.importorskip("pybind11")
+    (folder / "module.cpp").write_text(MODULE)
+    return cpp_extension.load("tests_ext_module", folder / "module.cpp", extra_cflags=["-O0", "-std=c++17"], build_directory=folder / "module")
+
+
+@pytest.fixture(scope="module")
+def ops(folder):
+    (folder / "operators.cpp").write_text(OPERATORS)
+    given = {"extra_cflags": ["-O0"], "build_directory": folder / "operators", "is_python_module": False}
+    assert cpp_extension.load("tests_ext", folder / "operators.cpp", **given) is None
+    return facula.ops.tests_ext
+
+
+# ---- modules
+
+
+def test_a_tensor_comes_back_as_the_same_object(extension):
+    x = facula.randn(3, requires_grad=True)
+    x.mark = 1
+    assert extension.same(x) is x and extension.maybe(x) is x and extension.parts([x, x])[1] is x
+    assert extension.maybe(None) is None
+    parameter = facula.nn.Parameter(facula.ones(2))
+    assert extension.same(parameter) is parameter
+
+
+def test_other_values(extension):
+    assert extension.dtype(facula.float16) is facula.float16
+    assert extension.device(facula.device("cpu")) == facula.device("cpu")
+    assert extension.sizes(facula.ones(2, 3).shape) == [2, 3] and extension.sizes([4]) == [4]
+    assert [extension.number(v) for v in (2, 2.5, True)] == [2, 2.5, True] and extension.number(True) is True
+    assert extension.element(facula.tensor([1.0, 2.0]), 1) == 2.0
+    assert extension.describe(facula.ones(1)) == "CPUFloatType"
+
+
+def test_wrong_arguments_and_errors(extension):
+    with pytest.raises(TypeError, match="torch.Tensor"):
+        extension.same(3)
+    with pytest.raises(TypeError):
+        extension.dtype("float32")
+    with pytest.raises(IndexError, match="element 9 is not there"):
+        extension.index_error()
+    with pytest.raises(ValueError, match="no such value"):
+        extension.value_error()
+    with pytest.raises(RuntimeError, match="a positive number is expected, got -1"):
+        extension.check(-1)
+    with pytest.raises(RuntimeError, match="from the standard library"):
+        extension.standard_error()
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found Int"):
+        extension.element(facula.ones(2, dtype=facula.int32), 0)
+
+
+def test_a_function_with_a_derivative_in_cpp(extension, ops):
+    for cubed in (extension.cubed, ops.cubed):
+        x = facula.tensor([1.0, 2.0], requires_grad=True)
+        y = cubed(x)
+        assert y.tolist() == [1.0, 8.0]
+        y.sum().backward()
+        assert x.grad.tolist() == [3.0, 12.0]
+
+
+# ---- operators
+
+
+def test_arguments_are_bound_by_the_schema(ops):
+    x = facula.ones(2, 3)
+    assert ops.scaled(x).sum() == 12 and ops.scaled(x, 3).sum() == 18 and ops.scaled.default(x, by=0.5).sum() == 3
+    assert ops.scaled(x=x, dims=[0]).tolist() == [4, 4, 4] and ops.scaled(x.half(), 0.5).tolist() == [[0.5] * 3] * 2
+    for args, kwargs, why in [
+        ((), {}, "argument 'x' is missing"),
+        ((x, 1.0, [0]), {}, "at most 2 arguments by position"),
+        ((x,), {"x": x}, "one value for argument 'x'"),
+        ((x,), {"other": 1}, "others by keyword"),
+        (("text",), {}, "argument 'x' is a Tensor"),
+        ((x, "text"), {}, "argument 'by' is a float"),
+        ((x,), {"dims": [0.5]}, "argument 'dims'"),
+    ]:
+        with pytest.raises(TypeError, match=f"tests_ext::scaled.*{why}"):
+            ops.scaled(*args, **kwargs)
+    with pytest.raises(NotImplementedError, match="\"scaled\" not implemented for 'Int'"):
+        ops.scaled(facula.ones(2, dtype=facula.int32))
+    with pytest.raises(NotImplementedError, match="tests_ext::nothing"):
+        ops.nothing(x)
+    with pytest.raises(AttributeError, match="no operator 'missing'"):
+        ops.missing  # noqa: B018
+
+
+def test_inferred_schemas_lists_and_overloads(ops):
+    total, count = ops.counted([facula.ones(2), facula.ones(3)], None, "four")
+    assert total == 5 and count == 4
+    assert ops.counted([], facula.tensor(7.0), "")[0] == 7
+    x = facula.ones(2)
+    assert ops.add(x, 2).tolist() == [3, 3] and ops.add(x, x).tolist() == [2, 2]
+    assert ops.add.Tensor(x, x).tolist() == [2, 2] and sorted(ops.add.overloads()) == ["Tensor", "int"]
+    with pytest.raises(TypeError, match="tests_ext::add.int"):
+        ops.add.int(x, x)
+    assert ops.more(x).tolist() == [1, 1]
+
+
+def test_writes_are_counted(ops):
+    x = facula.ones(2)
+    before = x._version
+    assert ops.double_(x) is None
+    assert x.tolist() == [2, 2] and x._version > before
+
+
+def test_derivatives(ops):
+    x = facula.ones(2, requires_grad=True)
+    with pytest.raises(Exception, match="test_autograd_registration failed"):
+        facula.library.opcheck(ops.scaled.default, (x,), test_utils="test_autograd_registration")
+    ops.squared(x * 3).sum().backward()  # a composite: its own ops are recorded
+    assert x.grad.tolist() == [18, 18]
+    y = ops.scaled(x)
+    assert y.requires_grad
+    with pytest.raises(RuntimeError, match="tests_ext::scaled: backward needs a derivative and none is registered"):
+        y.sum().backward()
+
+
+def test_examples_of_a_batch_and_conjugates(ops):
+    with pytest.warns(UserWarning):
+        y = facula.vmap(lambda row: ops.scaled(row, 3.0))(facula.ones(2, 3))
+    assert y.shape == (2, 3) and y.sum() == 18
+    z = facula.tensor([1 + 2j])
+    assert ops.add(z.conj(), 0)[0] == 1 - 2j
+
+
+def test_registrations_in_python_go_with_kernels_in_cpp(ops):
+    def backward(ctx, grad):
+        assert ctx.needs_input_grad[:2] == (True, False)
+        return grad * ctx.by, None
+
+    def setup_context(ctx, inputs, output, keyword_only_inputs):
+        ctx.by = inputs[1]
+        assert list(keyword_only_inputs) == ["dims"]
+
+    definition = facula.library._operator("tests_ext::scaled")
+    facula.library.register_autograd("tests_ext::scaled", backward, setup_context=setup_context)
+    facula.library.register_fake("tests_ext::scaled", lambda x, by=2.0, *, dims=(): facula.empty_like(x))
+    facula.library.register_autocast("tests_ext::scaled", "cpu", facula.float32)
+    try:
+        x = facula.ones(2, requires_grad=True)
+        ops.scaled(x, 5.0).sum().backward()
+        assert x.grad.tolist() == [5, 5]
+        assert ops.scaled(facula.empty(4, device="meta")).shape == (4,)
+        with facula.autocast("cpu", facula.bfloat16):
+            assert ops.scaled(facula.ones(2, dtype=facula.bfloat16)).dtype == facula.float32
+        assert set(facula.library.opcheck(ops.scaled.default, (x, 5.0)).values()) == {"SUCCESS"}
+    finally:
+        definition._backward = definition._setup_context = definition._fake = None
+        definition._casts.clear()
+        definition.__dict__.pop("_function", None)
+
+
+def test_a_program_runs_with_the_library_and_without_python(ops, folder, tmp_path):
+    class Model(facula.nn.Module):
+        def forward(self, x):
+            return facula.ops.tests_ext.scaled(x.relu(), 3.0, dims=[0]) + 1
+
+    program = facula.export.export(Model(), (facula.ones(2, 3),))
+    assert "tests_ext" in str(program.graph)
+    path = tmp_path / "model.pt2"
+    facula.export.save(program, path)
+    x = facula.randn(2, 3)
+    loaded = facula.export.load(path).module()
+    assert facula.equal(loaded(x), Model()(x))
+    places = (Path(facula._C.__file__).resolve().parent, Path(sysconfig.get_path("scripts")))
+    command = next(place / "facula-run" for place in places if (place / "facula-run").exists())
+    numpy.save(tmp_path / "x.npy", x.numpy())
+    run = [command, path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz"]
+    missing = subprocess.run(run, capture_output=True, text=True)
+    assert missing.returncode == 1 and "tests_ext::scaled" in missing.stderr and "--library" in missing.stderr
+    done = subprocess.run([*run, "--library", folder / "operators" / "tests_ext.so"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (y,) = numpy.load(tmp_path / "y.npz").values()
+    assert numpy.array_equal(y, Model()(x).numpy())
+
+
+# ---- what is wrong with registrations
+
+MISTAKES = """
+#include <torch/library.h>
+using torch::Tensor;
+Tensor two(const Tensor& x, const Tensor& y) { return x; }
+TORCH_LIBRARY(tests_mistakes, m) {
+  m.def("good(Tensor x) -> Tensor", [](const Tensor& x) { return x; });
+  m.def("one(Tensor x) -> Tensor");
+  m.impl("one", &two);
+}
+TORCH_LIBRARY_FRAGMENT(tests_mistakes, m) { m.def("bad(Tensor[ x) -> Tensor"); }
+TORCH_LIBRARY_FRAGMENT(tests_mistakes, m) { m.def("odd(Dict(str, int) x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(tests_mistakes, CPU, m) { m.impl("late", &two); }
+TORCH_LIBRARY_FRAGMENT(tests_mistakes, m) { m.def("late(Tensor x, float y) -> Tensor"); }
+namespace other {
+TORCH_LIBRARY(tests_mistakes, m) { m.def("again(Tensor x) -> Tensor"); }
+}
+"""
+
+
+def test_mistakes_in_registrations_are_told_when_the_library_is_loaded(tmp_path):
+    source = tmp_path / "mistakes.cpp"
+    source.write_text(MISTAKES)
+    with pytest.raises(RuntimeError) as caught:
+        cpp_extension.load("tests_mistakes", source, extra_cflags=["-O0"], build_directory=tmp_path, is_python_module=False)
+    text = str(caught.value)
+    for part in (
+        "tests_mistakes::one, declared as 'one(Tensor x) -> Tensor': a function of 1 arguments is expected, got one of 2",
+        "schema 'bad(Tensor[ x) -> Tensor'",
+        "schema 'odd(Dict(str, int) x) -> Tensor': a type that operators can take here is expected",
+        "tests_mistakes::late, declared as 'late(Tensor x, float y) -> Tensor': argument y: float is expected, got Tensor",
+        "one library for the namespace 'tests_mistakes' is expected",
+    ):
+        assert part in text
+    assert facula.ops.tests_mistakes.good(facula.ones(1)) == 1
+    with pytest.raises(AttributeError, match="no operator 'bad'"):
+        facula.ops.tests_mistakes.bad  # noqa: B018
+
+
+def test_load_library_refuses_what_is_no_library(tmp_path):
+    path = tmp_path / "no_library.so"
+    path.write_text("no library")
+    with pytest.raises(OSError, match="load_library: .*no_library.so"):
+        facula.ops.load_library(path)
+
+
+# ---- what is compiled, and when
+
+PLAIN = """
+#include <Python.h>
+#include "answer.h"
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "plain", nullptr, -1, nullptr};
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+PyMODINIT_FUNC JOIN(PyInit_, TORCH_EXTENSION_NAME)() {
+  PyObject* module = PyModule_Create(&definition);
+  PyModule_AddIntConstant(module, "answer", ANSWER);
+  return module;
+}
+"""
+
+
+def test_only_what_changed_is_compiled_again(tmp_path, capfd):
+    source, header = tmp_path / "plain.cpp", tmp_path / "answer.h"
+    source.write_text(PLAIN)
+    header.write_text("#define ANSWER 1\n")
+
+    def load():
+        module = cpp_extension.load("plain", [str(source)], build_directory=tmp_path / "build", verbose=True)
+        return module.answer, capfd.readouterr().out.count(" -c ")
+
+    (tmp_path / "build").mkdir()
+    assert load() == (1, 1)
+    assert load() == (1, 0)
+    header.write_text("#define ANSWER 2\n")
+    assert load() == (2, 1)
+    assert load() == (2, 0)
+
+
+def test_folders_are_keyed_by_sources_and_flags(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "cache"))
+    assert cpp_extension.get_default_build_root() == str(tmp_path / "cache")
+    source = tmp_path / "plain.cpp"
+    source.write_text(PLAIN.replace('#include "answer.h"', ""))
+    answers = [
+        cpp_extension.load("plain", source, extra_cflags=[f"-DANSWER={answer}"], keep_intermediates=keep).answer
+        for answer, keep in ((1, True), (2, True), (2, False), (1, False))
+    ]
+    assert answers == [1, 2, 2, 1]
+    assert len(list((tmp_path / "cache").glob("plain-*"))) == 2
+    assert not list((tmp_path / "cache").rglob("*.o"))
+
+
+def test_two_processes_wait_for_each_other(tmp_path):
+    source = tmp_path / "plain.cpp"
+    source.write_text(PLAIN.replace('#include "answer.h"', ""))
+    program = textwrap.dedent(f"""
+        from facula.utils.cpp_extension import load
+        module = load("plain", {str(source)!r}, extra_cflags=["-DANSWER=5"], build_directory={str(tmp_path / "build")!r}, verbose=True)
+        print("answer", module.answer)
+    """)
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        for _ in range(3)
+    ]
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert all("answer 5" in output for output in outputs)
+    assert sum(output.count(" -c ") for output in outputs) == 1
+
+
+def test_the_compilers_words(tmp_path):
+    source = tmp_path / "wrong.cpp"
+    source.write_text("int f() { return missing_name; }\n")
+    with pytest.raises(RuntimeError, match="missing_name"):
+        cpp_extension.load("wrong", source, build_directory=tmp_path)
+    with pytest.raises(FileNotFoundError, match="there_is_none.cpp"):
+        cpp_extension.load("wrong", tmp_path / "there_is_none.cpp")
+    with pytest.raises(RuntimeError, match="no nvcc"):
+        cpp_extension.load("wrong", tmp_path / "kernel.cu")
+    with pytest.raises(RuntimeError, match="no nvcc"):
+        cpp_extension.load_inline("wrong", "", cuda_sources="__global__ void f() {}")
+    with pytest.raises(ValueError, match="name is an identifier"):
+        cpp_extension.load("../wrong", source)
+    with pytest.raises(TypeError, match="extra_cflags is a list"):
+        cpp_extension.load("wrong", source, extra_cflags="-O2")
+
+
+def test_a_program_of_its_own(tmp_path):
+    source = tmp_path / "program.cpp"
+    source.write_text('#include <cstdio>\nint main() { std::puts("ran"); }\n')
+    path = cpp_extension.load("program", source, build_directory=tmp_path / "build", is_python_module=False, is_standalone=True)
+    assert subprocess.run([path], capture_output=True, text=True).stdout == "ran\n"
+
+
+def test_compilers_are_asked_what_they_are(monkeypatch):
+    assert cpp_extension.check_compiler_ok_for_platform("c++")
+    assert not cpp_extension.check_compiler_ok_for_platform("there-is-none")
+    assert cpp_extension.is_ninja_available() == (shutil.which("ninja") is not None)
+    monkeypatch.setenv("MAX_JOBS", "3")
+    assert _cpp_build.workers() == 3
+    monkeypatch.setenv("MAX_JOBS", "many")
+    with pytest.raises(ValueError, match="MAX_JOBS"):
+        _cpp_build.workers()
+
+
+SETUP = """
+from setuptools import setup
+from torch.utils.cpp_extension import CUDA_HOME, BuildExtension, CppExtension, CUDAExtension
+assert CUDA_HOME is None
+setup(
+    name="plain",
+    ext_modules=[
+        CppExtension("plain.first", ["first.cpp"], define_macros=[("ANSWER", "3")], extra_compile_args={"cxx": ["-O0"], "nvcc": ["-x"]}),
+        CUDAExtension("plain.second", ["first.cpp"], extra_compile_args=["-DANSWER=4", "-std=c++17"]),
+    ],
+    packages=["plain"],
+    cmdclass={"build_ext": BuildExtension.with_options(no_python_abi_suffix=True, use_ninja=False)},
+)
+"""
+
+
+def test_setup_py(tmp_path):
+    pytest.importorskip("setuptools")
+    (tmp_path / "setup.py").write_text(SETUP)
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "__init__.py").write_text("from . import first, second\n")
+    (tmp_path / "first.cpp").write_text(PLAIN.replace('#include "answer.h"', "static_assert(__cplusplus >= 202002L);"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+
+    def python(*command):
+        done = subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    python("-m", "facula", "setup.py", "build_ext", "--inplace")
+    assert {path.name for path in (tmp_path / "plain").glob("*.so")} == {"first.so", "second.so"}
+    assert python("-c", "import facula, plain; print(plain.first.answer, plain.second.answer)").split() == ["3", "4"]
+
+
+def test_the_example_of_the_docs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pybind11")
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    monkeypatch.setattr(cpp_extension, "load_inline", functools.partial(cpp_extension.load_inline, extra_cflags=["-O0"]))
+    text = (ROOT / "docs" / "cpp_extensions.md").read_text()
+    example = text.split("```python\n")[1].split("```")[0]
+    exec(example, {})
+    assert capsys.readouterr().out == text.split("```text\n")[1].split("```")[0]
