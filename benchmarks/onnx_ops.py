@@ -8,7 +8,7 @@ every op that is a function of the top level, a method of Tensor or a function o
 float32 where there are such (--dtypes). A call's tensors are the inputs of the model, everything else is part of it. An op
 agrees if onnx.checker (with full_check) accepts all of its models and onnxruntime gives the dtypes, shapes and values of Facula
 for all of them; of ops that draw random numbers, and of those that leave memory as it is, dtypes and shapes; of singular
-vectors, whose signs are free, the values and the products.
+vectors, whose signs are free, the values, the products and that they are orthogonal. What is bfloat16 is compared as float32.
 
 Needs onnx and onnxruntime. Runs of one opset are a process, which is begun anew after a call that ends it.
 """
@@ -128,8 +128,9 @@ def model_of(facula, function, args, kwargs, tensors):
     class Call(facula.nn.Module):
         def forward(self, *given):
             args, kwargs = pytree.tree_unflatten([leaf if k is None else given[k] for leaf, k in zip(leaves, places)], spec)
-            return function(*args, **kwargs)
+            return pytree.tree_map(shown, function(*args, **kwargs))
 
+    shown = lambda r: r.float() if isinstance(r, facula.Tensor) and r.dtype == facula.bfloat16 else r
     return Call().eval()
 
 
@@ -183,7 +184,8 @@ def products(found):
     if len(found) != 3:
         return found
     u, s, v = found
-    return [s, (u * s[..., None, :]) @ np.swapaxes(v, -1, -2)]
+    n, squared = s.shape[-1], lambda m: np.swapaxes(m, -1, -2) @ m
+    return [s, (u[..., :n] * s[..., None, :]) @ np.swapaxes(v[..., :n], -1, -2), squared(u), squared(v)]
 
 
 def run(facula, session, module, tensors, values):

@@ -54,6 +54,11 @@ def _products(u, s, v):
     return s, (u * s.unsqueeze(-2)) @ v
 
 
+def _full_products(u, s, v):
+    """What is determined: the matrix, and that columns are orthogonal."""
+    return s, (u[..., : len(s)] * s) @ v.mT, u.mT @ u, v.mT @ v
+
+
 SQUARE, MANY, TALL = numbers(4, 4), numbers(2, 3, 3), numbers(5, 3)
 COUNTS = facula.tensor([[3, 1, 1], [2, 3, 1]])
 MATRICES = {
@@ -86,6 +91,8 @@ MATRICES = {
     "matrix_rank": (linalg.matrix_rank, TALL[:, [0, 1, 0]]),
     "svd": (lambda a: _products(*linalg.svd(a, full_matrices=False)), numbers(2, 3, 5)),
     "svd_square": (lambda a: _products(*linalg.svd(a)), SQUARE),
+    "svd_full": (lambda a: _full_products(*facula.svd(a, some=False)), TALL),
+    "svd_of_low_rank": (lambda a: _full_products(*facula.svd(a)), facula.ones(4, 3)),
     "pinv_hermitian": (lambda a: linalg.pinv(a, hermitian=True, rtol=1e-5), positive(3, 3)),
     "nuclear": (lambda a: linalg.matrix_norm(a, "nuc"), TALL),
     "spectral": (lambda a: linalg.matrix_norm(a, 2), TALL),

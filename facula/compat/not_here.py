@@ -305,7 +305,7 @@ NAMES = {
         "torch.utils._sympy": "",
     },
     "onnx": {
-        "torch.onnx": "ExportableModule InputObserver",
+        "torch.onnx": "InputObserver",
         "torch.onnx.ops": "aten_decompositions attention rotary_embedding symbolic symbolic_multi_out",
         "torch.onnx.symbolic_helper": """
             _get_const _get_tensor_rank _get_tensor_sizes _is_none _is_tensor _is_value _maybe_get_scalar
@@ -315,8 +315,6 @@ NAMES = {
         "torch.onnx.symbolic_opset11": "select squeeze unsqueeze",
         "torch.onnx.symbolic_opset12": "dropout",
         "torch.onnx.symbolic_opset9": "expand masked_fill softmax sub unsqueeze",
-        "torch.onnx.testing": "assert_onnx_program",
-        "torch.onnx.verification": "VerificationInfo verify_onnx_program",
         "torch.onnx._internal": "",
         "torch.onnx._internal.exporter": "",
         "torch.onnx.utils": "",

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 from ._constants import OperatorExportTypes, TrainingMode
+from ._exportable import ExportableModule
 from ._program import ONNXProgram, real_parts
 from ._translate import Translator, known_of
 from .errors import OnnxExporterError, OnnxExporterWarning
@@ -217,7 +218,7 @@ def export(
     """Exports a model to ONNX.
 
     Args:
-        model: a Module, a function of tensors, or an ExportedProgram.
+        model: a Module, a function of tensors, or an ExportedProgram. An `ExportableModule` knows arguments and names itself.
         args: its arguments, a tuple; a dict at its end holds arguments by name. They tell shapes and dtypes.
         f: where to write: a path, or a file opened for bytes. None: nothing is written.
         kwargs: arguments by name.
@@ -253,6 +254,11 @@ def export(
         (['x'], ['y'])
     """
     _refuse(operator_export_type, export_modules_as_functions)
+    if isinstance(model, ExportableModule):
+        if not args and not kwargs:
+            args, kwargs = model.example_arguments()
+        input_names, output_names = input_names or model.input_names(), output_names or model.output_names()
+        dynamic_shapes = dynamic_shapes or model.dynamic_shapes()
     args, kwargs = _arguments(args, kwargs)
     opset = _opset(opset_version)
     with _export_mode(model, None if dynamo else training):

@@ -8,7 +8,7 @@ from .._graph import Value
 from ..errors import UnsupportedOperatorError
 from ._table import op
 from .elementwise import floating
-from .linalg import as_column, identity, known_as, line
+from .linalg import as_column, identity, known_as, linalg_qr, line
 from .reduce import summed
 
 
@@ -91,19 +91,25 @@ def singular_values(g, a):
     return known_as(g.TopK(values, g.sizes([n]), axis=-1, outputs=2)[0], values.shape)
 
 
-def decomposed(g, a):
-    """U, the singular values in descending order, and V; the signs of columns are those of the rotations."""
+def decomposed(g, a, full=False):
+    """U, the singular values in descending order, and V; the signs of columns are those of the rotations.
+
+    `full`: U of the more rows than columns has as many columns as rows.
+    """
     a, turned = _tall(g, floating(g, a))
     w, v = rotated(g, a)
-    n = a.shape[-1]
+    m, n = a.shape[-2:]
     values = g.Sqrt(summed(g, w * w, -2))
     if 0 in a.shape:
+        a = g.expand(g.constant(np.eye(m), a.dtype), [*g.shape_of(a)[:-2], m, m]) if full else a
         return (v, values, a) if turned else (a, values, v)
     values, order = g.TopK(values, g.sizes([n]), axis=-1, outputs=2)
     values.shape = order.shape = a.shape[:-2] + (n,)
-    columns = lambda m: _picked(g, m, order)
     safe = g.where(g.Equal(values, 0.0), 1.0, values)
-    u, v = columns(w) / g.unsqueeze(safe, values.rank - 1), columns(v)
+    u, r = linalg_qr(g, _picked(g, w, order) / g.unsqueeze(safe, values.rank - 1), "complete" if full else "reduced")
+    signs = summed(g, (g.cut(r, -2, 0, n) if full else r) * g.constant(np.eye(n), a.dtype), -2)
+    signs = g.where(g.Less(signs, 0.0), -1.0, g.constant(1.0, a.dtype))
+    v = _picked(g, v, order) * g.unsqueeze(signs, values.rank - 1)
     return (v, values, u) if turned else (u, values, v)
 
 
@@ -113,15 +119,9 @@ def _picked(g, matrices, order):
     return known_as(g.GatherElements(matrices, places, axis=-1), matrices.shape)
 
 
-def _no_more(some, a):
-    if not some and a.shape[-1] != a.shape[-2]:
-        raise UnsupportedOperatorError("onnx.export: svd with full_matrices has a translation to ONNX for square matrices only")
-
-
 @op("linalg_svd")
 def linalg_svd(g, a, full_matrices=True, driver=None):
-    _no_more(not full_matrices, a)
-    u, values, v = decomposed(g, a)
+    u, values, v = decomposed(g, a, full_matrices)
     return u, values, g.transpose(v, -1, -2)
 
 
@@ -129,8 +129,7 @@ def linalg_svd(g, a, full_matrices=True, driver=None):
 def svd(g, a, some=True, compute_uv=True):
     if not compute_uv:
         raise UnsupportedOperatorError("onnx.export: svd without vectors has no translation to ONNX: use linalg.svdvals")
-    _no_more(some, a)
-    return decomposed(g, a)
+    return decomposed(g, a, not some)
 
 
 @op("linalg_svdvals")

@@ -1,0 +1,31 @@
+"""Assertions for tests of what is exported."""
+
+from facula import testing
+
+from .verification import arguments_of, wanted_of
+
+_BACKENDS = {"onnxruntime": lambda program: program, "reference": lambda program: program.call_reference}
+
+
+def assert_onnx_program(
+    program, *, rtol=None, atol=None, args=None, kwargs=None, strategy="TorchExportNonStrictStrategy", backend="onnxruntime"
+):
+    """Raises an AssertionError unless the file gives what the exported program gives.
+
+    Args:
+        program: what `onnx.export` gave.
+        rtol, atol: as for `testing.assert_close`.
+        args, kwargs: arguments of the model; by default those with which it was exported.
+        strategy: how the program was recorded; there is one way, PyTorch's "TorchExportNonStrictStrategy". None: any.
+        backend: "onnxruntime", or "reference" for that of the package `onnx`.
+    """
+    if strategy not in (None, "TorchExportNonStrictStrategy"):
+        raise ValueError(f"assert_onnx_program: there is TorchExportNonStrictStrategy only, got strategy={strategy!r}")
+    if backend not in _BACKENDS:
+        raise ValueError(f"assert_onnx_program: backend is 'onnxruntime' or 'reference', got {backend!r}")
+    args, kwargs = arguments_of(program, args, kwargs)
+    found = _BACKENDS[backend](program)(*args, **kwargs)
+    testing.assert_close(list(found), wanted_of(program, args, kwargs), rtol=rtol, atol=atol)
+
+
+__all__ = ["assert_onnx_program"]

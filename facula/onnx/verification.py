@@ -1,0 +1,91 @@
+"""How far results of a file are from those of the model."""
+
+import dataclasses
+
+import facula
+
+from ._program import real_parts
+
+_EDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e6)
+
+
+@dataclasses.dataclass
+class VerificationInfo:
+    """How far one result is from what it should be.
+
+    `abs_diff_hist` and `rel_diff_hist` are the numbers of elements whose differences lie between powers of ten, and these
+    bounds.
+    """
+
+    name: str
+    max_abs_diff: float
+    max_rel_diff: float
+    abs_diff_hist: tuple
+    rel_diff_hist: tuple
+    expected_dtype: facula.dtype
+    actual_dtype: facula.dtype
+
+    @classmethod
+    def from_tensors(cls, name, expected, actual):
+        """Compares two tensors of one shape.
+
+        Raises:
+            ValueError: the shapes differ.
+
+        Example:
+            >>> import facula
+            >>> from facula.onnx.verification import VerificationInfo
+            >>> VerificationInfo.from_tensors("y", facula.ones(2), facula.tensor([1.0, 3.0])).max_abs_diff
+            2.0
+        """
+        expected, actual = facula.as_tensor(expected), facula.as_tensor(actual)
+        if expected.shape != actual.shape:
+            told = f"got {list(expected.shape)} and {list(actual.shape)}"
+            raise ValueError(f"VerificationInfo.from_tensors: both tensors need one shape, {told}")
+        wanted = expected.to(facula.float32)
+        away = (actual.to(facula.float32) - wanted).abs()
+        relative = away / (wanted.abs() + 1e-7)
+        largest = lambda t: t.max().item() if t.numel() else 0.0
+        edges = facula.tensor(_EDGES)
+        counted = lambda t: facula.histogram(t.reshape(-1), edges)
+        return cls(
+            name, largest(away), largest(relative), counted(away), counted(relative), expected.dtype, actual.dtype
+        )
+
+    def asdict(self):
+        """The same as a dict of names, numbers and lists."""
+        made = dataclasses.asdict(self)
+        for name in ("abs_diff_hist", "rel_diff_hist"):
+            made[name] = [part.tolist() for part in getattr(self, name)]
+        return {**made, "expected_dtype": str(self.expected_dtype), "actual_dtype": str(self.actual_dtype)}
+
+
+def arguments_of(program, args, kwargs):
+    """The given arguments, or those with which the model was exported."""
+    if args is None and kwargs is None:
+        args, kwargs = program.exported_program.example_inputs
+    return args or (), kwargs or {}
+
+
+def wanted_of(program, args, kwargs):
+    """What the exported program computes, as it would be in the file."""
+    with facula.no_grad():
+        results = program.exported_program.module()(*args, **kwargs)
+    leaves = facula.utils._pytree.tree_leaves(results)
+    return [real_parts(facula.as_tensor(r).detach()) for r in leaves if r is not None]
+
+
+def verify_onnx_program(onnx_program, args=None, kwargs=None, compare_intermediates=False):
+    """Compares onnxruntime's results with those of the exported program: a `VerificationInfo` for every output.
+
+    Args:
+        onnx_program: what `onnx.export` gave.
+        args, kwargs: arguments of the model; by default those with which it was exported.
+        compare_intermediates: must be False: values within the file are not those of the program, one by one.
+    """
+    if compare_intermediates:
+        raise NotImplementedError("verify_onnx_program: values within the program are not compared, got compare_intermediates")
+    args, kwargs = arguments_of(onnx_program, args, kwargs)
+    found = onnx_program(*args, **kwargs)
+    wanted = wanted_of(onnx_program, args, kwargs)
+    return [VerificationInfo.from_tensors(*each) for each in zip(onnx_program.output_names, wanted, found)]
