@@ -1,9 +1,10 @@
 """How many of the names that public programs use are here, and how many a test calls: `python benchmarks/names.py`.
 
 The names are those of `tests/data/used_names.txt`: whatever 66 public repositories take from PyTorch, found in their source.
-What is listed in `facula/compat/not_here.py` for devices and services that cannot be here does not count. A name is called by
-a test if it is an op that `tests/test_ops.py` calls, or its last part stands in a file of tests/ (`tests/data` does not count),
-which is weaker than it sounds for names such as `add`. The result goes to benchmarks/results/names.json.
+What is listed in `facula/compat/not_here.py` for devices and services that cannot be here, or as given up by PyTorch, does not
+count. A name is called by a test if it is an op that `tests/test_ops.py` calls, or its last part stands in a file of tests/
+(`tests/data` does not count), which is weaker than it sounds for names such as `add`. The result goes to
+benchmarks/results/names.json.
 """
 
 import importlib
@@ -69,10 +70,10 @@ def survey():
             absent, reason = True, reason or type(error).__name__
         if not absent:
             result["here"].append(full)
-        elif reason in CANNOT:
+        elif reason in CANNOT or full in not_here.REMOVED:
             result["cannot"].append(full)
         else:
-            result["missing"][full] = "removed" if full in not_here.REMOVED else reason
+            result["missing"][full] = reason
     return result
 
 
@@ -84,7 +85,9 @@ def called(full):
     ops = {op.name for op in all_ops() if has_samples(op)}  # which tests/test_ops.py calls, in place, too
     words = ops | {f"{name}_" for name in ops}
     for path in (ROOT / "tests").rglob("*.py"):
-        words.update(re.findall(r"\w+", path.read_text()))
+        text = path.read_text()
+        words.update(re.findall(r"\w+", text))
+        words.update(f"__{name}__" for name in re.findall(r"operator\.(\w+)", text))
     return [name for name in full if name.rpartition(".")[2] in words]
 
 

@@ -429,6 +429,8 @@ def test_polynomials_of_degrees_that_take_for_ever(name):
     refused(RuntimeError, f"{name}: .*got", f, x, ft.tensor([float("nan"), 2.0**62], dtype=ft.float64))
     refused(RuntimeError, f"{name}: .*got", f, 0.5, ft.tensor(2.0**62))
     assert f(x, 3).shape == (2,) and f(x, ft.tensor([3.0, 4.0], dtype=ft.float64)).isfinite().all()
+    never = ft.tensor([float("inf"), -float("inf"), float("nan")], dtype=ft.float64)  # no number of steps
+    assert f(ft.ones(3, dtype=ft.float64), never).tolist() == [0, 0, 0] and f(x, float("inf")).tolist() == [0, 0]
 
 
 # Private ops, which derivatives are made of and a program can reach: what does not fit together is refused, not read.

@@ -6,18 +6,24 @@ A program: `python -m facula tests/used_names.py` (or PyTorch's `python`) writes
 import collections  # noqa: F401 (the tables use it)
 import importlib
 import operator  # noqa: F401
+import tempfile
 import warnings
 
 import numpy as np
 import torch
+import torch._jit_internal
 import torch._prims_common
 import torch._subclasses.fake_tensor
+import torch.distributed._functional_collectives
+import torch.distributed.checkpoint.state_dict
 import torch.distributed.fsdp
 import torch.distributed.run
 import torch.distributed.tensor
 import torch.fx.experimental.symbolic_shapes
 import torch.nn.attention.flex_attention
 import torch.nn.utils.prune
+import torch.onnx.operators
+import torch.utils.data.graph_settings
 import torch.utils.model_zoo
 
 nn, F = torch.nn, torch.nn.functional
@@ -133,6 +139,62 @@ def recorded():
         return torch.autograd._profiler_enabled() and callable(part.__exit__)
 
 
+def raised(function, *given):
+    try:
+        function(*given)
+    except Exception as error:
+        return type(error).__name__
+
+
+def mutated_backends():
+    with getattr(torch.backends, "__allow_nonbracketed_mutation")():
+        return True
+
+
+def kept_optimizer():
+    state_dict = torch.distributed.checkpoint.state_dict
+    net, other = nn.Linear(2, 1), nn.Linear(2, 1)
+    first, second = (torch.optim.Adam(n.parameters(), lr=0.1) for n in (net, other))
+    state_dict._init_optim_state(second)
+    net(torch.ones(1, 2)).sum().backward()
+    first.step()
+    kept = state_dict.get_optimizer_state_dict(net, first)
+    state_dict.set_optimizer_state_dict(other, second, optim_state_dict=kept)
+    return second.state[other.weight]["exp_avg"].equal(first.state[net.weight]["exp_avg"])
+
+
+def saved_state():
+    checkpoint, loaded = torch.distributed.checkpoint, {"a": torch.zeros(2)}
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        checkpoint.save_state_dict({"a": torch.ones(2)}, checkpoint.FileSystemWriter(folder), no_dist=True)
+        checkpoint.load_state_dict(loaded, checkpoint.FileSystemReader(folder), no_dist=True)
+    return loaded["a"].tolist() == [1, 1]
+
+
+class Pair:
+    def __init__(self, a, b):
+        self.parts = [a, b]
+
+
+def flattened_pairs():
+    torch.utils._pytree._register_pytree_node(Pair, lambda p: (p.parts, None), lambda parts, _: Pair(*parts))
+    torch.fx._pytree.register_pytree_flatten_spec(Pair, lambda p, spec: p.parts)
+    spec = torch.utils._pytree.tree_flatten(Pair(1, 2))[1]
+    return torch.fx._pytree.tree_flatten_spec(Pair(3, 4), spec)
+
+
+def copied_attribute():
+    source, target = nn.Sequential(nn.Linear(1, 1)), nn.Module()
+    torch.fx.graph_module._copy_attr(source, target, "0.weight")
+    return target.get_submodule("0").weight is source[0].weight
+
+
+def shuffler(values):
+    pipes = torch.utils.data.datapipes.iter
+    return pipes.combinatorics.ShufflerIterDataPipe(pipes.IterableWrapper(values))
+
+
 TENSORS = """
 torch.BoolTensor([1, 0]).tolist() == [True, False]
 torch.ByteTensor([1]).dtype is torch.uint8
@@ -149,12 +211,12 @@ changed([1.0, 2.0], operator.imul, 3) == [3, 6]
 changed([1.0, 2.0], operator.isub, 1) == [0, 1]
 changed([1.0, 2.0], operator.itruediv, 2) == [0.5, 1]
 changed([1.0, 5.0], torch.Tensor.clip_, 2, 3) == [2, 3]
-(7 // torch.tensor([2, 3])).tolist() == [3, 2]
-(7 % torch.tensor([2, 4])).tolist() == [1, 3]
-(1 << torch.tensor([2, 3])).tolist() == [4, 8]
-(16 >> torch.tensor([2, 3])).tolist() == [4, 2]
-(4 | torch.tensor([1, 2])).tolist() == [5, 6]
-(1 ^ torch.tensor([1, 3])).tolist() == [0, 2]
+torch.tensor([2, 3]).__rfloordiv__(7).tolist() == (7 // torch.tensor([2, 3])).tolist() == [3, 2]
+torch.tensor([2, 4]).__rmod__(7).tolist() == (7 % torch.tensor([2, 4])).tolist() == [1, 3]
+torch.tensor([2, 3]).__rlshift__(1).tolist() == (1 << torch.tensor([2, 3])).tolist() == [4, 8]
+torch.tensor([2, 3]).__rrshift__(16).tolist() == (16 >> torch.tensor([2, 3])).tolist() == [4, 2]
+torch.tensor([1, 2]).__ror__(4).tolist() == (4 | torch.tensor([1, 2])).tolist() == [5, 6]
+torch.tensor([1, 3]).__rxor__(1).tolist() == (1 ^ torch.tensor([1, 3])).tolist() == [0, 2]
 torch.tensor([2, 3]).__rpow__(2).tolist() == [4, 8]
 torch.tensor([2.0]).__rtruediv__(1).tolist() == [0.5]
 close(torch.arccos(torch.tensor([0.5])), [1.0471976])
@@ -381,6 +443,55 @@ torch.distributed.fsdp.ShardedStateDictConfig() is not None
 torch.distributed.fsdp.ShardedOptimStateDictConfig() is not None
 torch.distributed.fsdp.BackwardPrefetch.BACKWARD_PRE != torch.distributed.fsdp.BackwardPrefetch.BACKWARD_POST
 torch.distributed.run.get_args_parser().parse_args(["--nproc-per-node", "2", "x.py"]).training_script == "x.py"
+torch._C._functorch.is_legacy_batchedtensor(torch.ones(1)) is False
+torch._C._jit_can_fuse_on_cpu() in (True, False)
+torch._C._jit_can_fuse_on_gpu() in (True, False)
+torch._C._jit_override_can_fuse_on_cpu(False) is None
+torch._C._jit_override_can_fuse_on_gpu(False) is None
+isinstance(torch._C._jit_set_bailout_depth(20), (int, type(None)))
+torch._C._jit_set_nvfuser_enabled(False) in (False, None)
+torch._C._jit_set_nvfuser_guard_mode(False) in (True, False, None)
+torch._C._jit_set_profiling_executor(True) in (True, False, None)
+torch._C._jit_set_profiling_mode(True) in (True, False, None)
+torch._C._jit_set_texpr_fuser_enabled(False) in (True, False, None)
+torch._C._set_math_sdp_allow_fp16_bf16_reduction(False) is None
+torch._check_with(ValueError, True, lambda: "no") is None
+raised(torch._check_with, ValueError, False, lambda: "no") == "ValueError"
+torch._check_tensor_all_with(ValueError, torch.tensor([True])) is None
+raised(torch._check_tensor_all_with, ValueError, torch.tensor([False])) == "ValueError"
+torch._dynamo.assume_constant_result(close) is close
+torch._dynamo.is_dynamo_supported() in (True, False)
+torch._dynamo.mark_dynamic(torch.ones(2), 0) is None
+torch._dynamo.mark_static_address(torch.ones(2)) is None
+torch._dynamo.utils.is_compile_supported("cpu") in (True, False)
+torch._jit_internal._copy_to_script_wrapper(close) is close
+torch._jit_internal._qualified_name(Sub).endswith("Sub")
+mutated_backends() and torch.compiler.cudagraph_mark_step_begin() is None
+torch.cuda.StreamContext(None).__enter__() is None
+torch.distributed.ReduceOp.RedOpType.SUM == torch.distributed.ReduceOp.SUM
+issubclass(torch.distributed._functional_collectives.AsyncCollectiveTensor, torch.Tensor)
+isinstance(torch.distributed.ProcessGroup, type) and isinstance(torch.distributed.algorithms.Join, type)
+kept_optimizer()
+saved_state()
+torch.distributed.fsdp.wrap._or_policy(nn.ReLU(), False, 2, policies=[lambda **more: False, lambda **more: True]) is True
+raised(torch.distributed.rpc.api._require_initialized(lambda: 1)) == "RuntimeError"
+torch.distributed.tensor._StridedShard(1, split_factor=2).dim == 1
+flattened_pairs() == [3, 4]
+torch.fx._symbolic_trace._orig_module_call is nn.Module.__call__
+not torch.fx.experimental.symbolic_shapes.free_unbacked_symbols([1, 2])
+issubclass(torch.fx.graph_module._CodeOnlyModule, nn.Module)
+copied_attribute()
+isinstance(torch.fx.proxy.GraphAppendingTracer(torch.fx.Graph()).graph, torch.fx.Graph)
+issubclass(torch.jit.TracedModule, nn.Module)
+F.ScalingType.RowWise != F.ScalingType.TensorWise
+torch.onnx.OperatorExportTypes.ONNX_ATEN_FALLBACK != torch.onnx.OperatorExportTypes.ONNX
+int(torch.onnx.TensorProtoDataType.INT64) == 7
+torch.onnx.TrainingMode.EVAL != torch.onnx.TrainingMode.TRAINING
+torch.onnx.operators.shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
+torch.onnx.operators.reshape_from_tensor_shape(torch.ones(4), torch.tensor([2, 2])).shape == (2, 2)
+torch.profiler.ProfilerActivity.HPU != torch.profiler.ProfilerActivity.MTIA
+torch.utils.data.datapipes.iter.Batcher([1, 2, 3], 2).batch_size == 2
+list(torch.utils.data.graph_settings.apply_shuffle_settings(shuffler([1, 2, 3]), shuffle=False)) == [1, 2, 3]
 """
 
 WITH_WARNINGS = """

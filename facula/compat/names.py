@@ -30,6 +30,7 @@ ELSEWHERE = {
     "torch._C._GLIBCXX_USE_CXX11_ABI": "facula.functions.device._NEW_STRINGS",
     "torch.legacy_contiguous_format": "facula.contiguous_format",
     "torch.ScriptModule": "facula.jit.ScriptModule",
+    "torch._jit_internal._qualified_name": "facula.jit._qualified._qualified_name",
     "torch._grouped_mm": "facula.nn.functional.grouped_mm",
     "torch._segment_reduce": "facula.segment_reduce",
     "torch.nn.functional._canonical_mask": "facula.nn.functions.attention._canonical_mask",

@@ -261,7 +261,7 @@ NAMES = {
             import_ir_module_from_buffer merge_type_from_type_comment parse_ir parse_schema parse_type_comment
             unify_type_list
             """,
-        "torch._jit_internal": "_qualified_name",
+        "torch._jit_internal": "",
         "torch.jit": "CompilationUnit _flatten export_opnames",
         "torch.jit._recursive": "concrete_type_store",
         "torch.jit._state": "_jit_caching_layer",

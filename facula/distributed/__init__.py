@@ -5,6 +5,8 @@ Tensors travel by MPI, whose library is opened when `init_process_group` is call
 collectives hand every process, this one, its own values.
 """
 
+import importlib
+
 from ._collectives import (
     P2POp,
     Work,
@@ -94,8 +96,13 @@ from ._objects import (
 from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
 from .rendezvous import register_rendezvous_handler, rendezvous
 
+#: modules that programs reach as attributes, imported then
+_MODULES = frozenset("algorithms autograd constants device_mesh distributed_c10d rpc".split())
+
 
 def __getattr__(name):
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     from facula.compat import placeholders
 
     return placeholders.member("torch.distributed", name)

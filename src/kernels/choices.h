@@ -25,7 +25,7 @@ enum class Holds : unsigned char {
   UnitInterval,    // in [0, 1]; NaN passes
   InUnitInterval,  // in [0, 1]; NaN does not pass
   Finite,
-  Degree,  // at most kMostDegree (ops/elementwise.h); NaN passes
+  Degree,  // at most kMostDegree (ops/elementwise.h); NaN and what no integer can hold pass
 };
 
 /// What scattering does with the element already there.

@@ -38,7 +38,8 @@ void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) 
 
 void check_degree(const ElementwiseOp& op, const Operand& degree) {
   if (!degree.is_tensor()) {
-    FACULA_CHECK(!(degree.scalar().to_double() > kMostDegree), ErrorKind::Runtime, op.name, ": a degree of at most ",
+    const double number = degree.scalar().to_double();  // what no integer can hold counts as negative
+    FACULA_CHECK(!(number > kMostDegree && number < 0x1p63), ErrorKind::Runtime, op.name, ": a degree of at most ",
                  static_cast<int64_t>(kMostDegree), ", got ", degree.scalar());
     return;
   }

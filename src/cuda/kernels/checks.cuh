@@ -23,7 +23,7 @@ FACULA_FN bool holds(C x, double most) {
   } else if constexpr (what == Holds::InUnitInterval) {
     return x >= C(0) && x <= C(1);
   } else if constexpr (what == Holds::Degree) {
-    return !(double(x) > most);
+    return !(double(x) > most && double(x) < 0x1p63);
   } else if constexpr (is_floating_type<C>) {
     return kernels::isfinite(x);
   } else {
