@@ -98,3 +98,15 @@ def test_statistics_of_batch_norm_are_written():
     for name, value in module.state_dict().items():
         np.testing.assert_allclose(value.numpy(), twin.state_dict()[name].numpy(), rtol=1e-5, atol=1e-6)
     assert twin[0].num_batches_tracked == 1 and twin[0].running_mean.abs().sum() > 0
+
+
+def test_attention_with_dropout_draws_as_dropout_of_its_weights_does():
+    q, k, v = r(2, 2, 5, 4), r(2, 2, 6, 4), r(2, 2, 6, 3)
+    attend = Net(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.4))
+    core = export.export(attend, (q, k, v)).run_decompositions()
+    assert {n[1] for n in core.program.nodes} >= {"native_dropout.default", "_softmax.default", "bmm.default"}
+    facula.manual_seed(3)
+    found = core.module()(q, k, v)
+    facula.manual_seed(3)
+    wanted = F.dropout((q @ k.transpose(-2, -1) / 2).softmax(-1), 0.4) @ v
+    facula.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)

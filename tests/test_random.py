@@ -205,6 +205,14 @@ def test_native_dropout():
     assert mask.all().item() and torch.equal(y, x)
 
 
+def test_native_dropout_draws_in_the_order_of_memory():
+    x = torch.ones(4, 6, 5).permute(2, 0, 1)
+    torch.manual_seed(5)
+    result, mask = torch.native_dropout(x, 0.4, True)
+    torch.manual_seed(5)
+    assert mask.stride() == x.stride() and torch.equal(result, torch.nn.functional.dropout(x, 0.4))
+
+
 def test_rrelu():
     x = torch.linspace(-2, 2, 401, dtype=torch.float64, requires_grad=True)
     y = torch.rrelu(x, 0.1, 0.3, True)

@@ -107,10 +107,11 @@ def baddbmm(x, a, b, beta=1, alpha=1):
 
 @rule("scaled_dot_product_attention.default")
 def attention(q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    if dropout_p or enable_gqa:
+    if enable_gqa:
         return NotImplemented
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    return matmul(_decomposed_scores(q, k, mask, is_causal, scale)[1], v)
+    weights = _decomposed_scores(q, k, mask, is_causal, scale)[1]
+    return matmul(op("native_dropout.default", weights, dropout_p, True)[0] if dropout_p else weights, v)
 
 
 def _decomposed_scores(q, k, mask, is_causal, scale):

@@ -105,9 +105,9 @@ def examples_at(exported, samples):
         return example
 
     flat = iter(_pytree.tree_leaves(exported.example_inputs)) if exported.example_inputs else None
-    examples = []
+    examples, values = [], program.values
     for kind, value, _, _, _, constant in program.inputs:
-        _, value_kind, meta = program.values[value]
+        _, value_kind, meta = values[value]
         example = None
         if kind == "user" and flat is not None:
             example = sized(next(flat), meta)

@@ -46,9 +46,9 @@ def generalized(survey):
     for i, nodes in enumerate(columns):
         for k, given in enumerate(zip(*(n[2] for n in nodes))):
             _generalize(survey, first, i, k, nodes[0], given)
-    for number, sizes in enumerate(survey.sizes):
+    for number, (sizes, (_, _, meta)) in enumerate(zip(survey.sizes, first.values)):
         if sizes is not None and any(isinstance(s, str) for s in sizes):
-            actual = first.values[number][2][1]
+            actual = meta[1]
             if not any(isinstance(s, str) for s in actual):
                 first.set_sizes(number, [n if f is None else f for n, f in zip(actual, sizes)])
     return first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from pathlib import Path
 
 import facula
@@ -141,7 +142,7 @@ class Leaf:
 
 def plain_name(path):
     """A path as a name of a graph: "layer.0.weight" is layer_0_weight."""
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in path)
+    return re.sub(r"\W", "_", path)
 
 
 _PREFIX = {"parameter": "p_", "buffer": "b_"}
@@ -208,7 +209,7 @@ class Survey:
         self.points, self.programs = points, programs
         self.names = list(points[0])
         self._check_nodes()
-        self.sizes = [self._fit_value(i) for i in range(len(programs[0].values))]
+        self.sizes = [self._fit_value(*values) for values in zip(*(p.values for p in programs))]
 
     def _check_nodes(self):
         first = self.programs[0].nodes
@@ -234,8 +235,8 @@ class Survey:
             "choose by facula.cond()"
         )
 
-    def _fit_value(self, number):
-        metas = [program.values[number][2] for program in self.programs]
+    def _fit_value(self, *values):
+        metas = [meta for _, _, meta in values]
         if any(m is None for m in metas) or len({len(m[1]) for m in metas}) != 1:
             return None
         return [self.fit([m[1][d] for m in metas]) for d in range(len(metas[0][1]))]
@@ -293,9 +294,9 @@ class Survey:
                     f"export: a constant tensor ({mine[2]}) has other values for other sizes: make it with ops of sizes that "
                     "come from the inputs (facula.full, facula.arange)", self.names,
                 )  # fmt: skip
-        for number, sizes in enumerate(self.sizes):
+        for number, (sizes, (_, _, meta)) in enumerate(zip(self.sizes, program.values)):
             if sizes is not None and any(isinstance(s, str) for s in sizes):
-                actual = program.values[number][2][1]
+                actual = meta[1]
                 program.set_sizes(number, [n if f is None else f for n, f in zip(actual, sizes)])
 
     def _size_graphs(self, program, i, node, recorded):
@@ -306,14 +307,14 @@ class Survey:
                 program.set_graph(i, k, graph)
 
     def _size_values(self, program, recorded):
-        for number, value in enumerate(program.values):
-            metas = [other.values[number][2] for other in recorded]
+        for number, (value, *others) in enumerate(zip(program.values, *(other.values for other in recorded))):
+            metas = [meta for _, _, meta in others]
             if value[2] is None or all(m[1] == metas[0][1] for m in metas):
                 continue
             fitted = [self.fit([m[1][d] for m in metas]) for d in range(len(value[2][1]))]
             program.set_sizes(number, [n if f is None else f for n, f in zip(value[2][1], fitted)])
-        for i, node in enumerate(program.nodes):
-            self._size_graphs(program, i, node, [other.nodes[i] for other in recorded])
+        for i, (node, *others) in enumerate(zip(program.nodes, *(other.nodes for other in recorded))):
+            self._size_graphs(program, i, node, others)
 
     def _report(self, node, mine, other, point):
         changed = [n for n in self.names if point[n] != self.points[0][n]]

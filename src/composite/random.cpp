@@ -19,10 +19,10 @@ Tensor feature_shaped(const Tensor& input, const char* op) {
 }
 
 // As the program sees the input, whatever its order in memory: a seed gives the same numbers.
-Tensor shaped_like(const Tensor& input) {
-  return input.flags() & kPrivateLayout ? empty(input.sizes(), input.dtype(), input.device())
-                                        : empty_like(input, input.dtype());
+Tensor shaped_like(const Tensor& input, DType dtype) {
+  return input.flags() & kPrivateLayout ? empty(input.sizes(), dtype, input.device()) : empty_like(input, dtype);
 }
+Tensor shaped_like(const Tensor& input) { return shaped_like(input, input.dtype()); }
 
 // The factors and, for the alpha kind, the offsets that go with them: result = input * factor + offset.
 struct Noise {
@@ -112,7 +112,7 @@ const Tensor& feature_alpha_dropout_(const Tensor& self, double p, bool train) {
 
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::optional<bool> train) {
   check_probability(p, "native_dropout");
-  Tensor mask = empty(input.sizes(), DType::Bool, input.device());
+  Tensor mask = shaped_like(input, DType::Bool);
   if (!train.value_or(true)) {
     fill_(mask, Scalar(true));
     return {clone(input), mask};
