@@ -1,6 +1,6 @@
 """Small synthetic data for the programs of benchmarks/cxx_programs.py, so that they run to their end in minutes.
 
-    python -m benchmarks.cxx_data DIR [--mnist 640] [--mnist-test 320]
+    python -m benchmarks.cxx_data DIR [--mnist 600] [--mnist-test 300]
 
 DIR gets `data`, which is what `--data` of benchmarks/cxx_programs.py wants, and beside it `tutorials`, with the models
 that programs load: small networks exported by Facula, and the weights of a VGG-19. libtorch reads MNIST only with its
@@ -125,8 +125,8 @@ def write_models(place):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("place", type=Path)
-    parser.add_argument("--mnist", type=int, default=640)
-    parser.add_argument("--mnist-test", type=int, default=320)
+    parser.add_argument("--mnist", type=int, default=600)
+    parser.add_argument("--mnist-test", type=int, default=300)
     options = parser.parse_args()
     random = numpy.random.default_rng(3)
     facula.manual_seed(3)
