@@ -244,6 +244,22 @@ def test_sizes_that_get_lost_are_found():
     close(ep._run(facula.ones(5, 7)), facula.full((7,), 5.0))
 
 
+@pytest.mark.parametrize("hint", [Dim.DYNAMIC, Dim.AUTO])
+def test_sizes_that_have_to_be_equal_are_one(hint):
+    class Three(nn.Module):
+        def forward(self, a, b, c):
+            return a * b.unsqueeze(-1), a.sum(1) + c
+
+    shapes = [{0: hint, 1: hint}, {0: hint, 1: hint}, {0: hint, 1: hint} if hint is Dim.AUTO else {0: hint}]
+    ep = export.export(Three(), (facula.rand(2, 3, 2), facula.rand(2, 3), facula.rand(2, 2)), dynamic_shapes=shapes)
+    assert list(ep.range_constraints) == ["a_0", "a_1"]
+    given = facula.rand(5, 7, 2), facula.rand(5, 7), facula.rand(5, 2)
+    for got, wanted in zip(ep.module()(*given), Three()(*given)):
+        close(got, wanted)
+    with pytest.raises(RuntimeError, match="input 'b'"):
+        ep.module()(given[0], facula.rand(4, 7), given[2])
+
+
 def test_forms_of_dynamic_shapes():
     class Two(nn.Module):
         def forward(self, pair, named):

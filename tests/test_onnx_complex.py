@@ -83,6 +83,13 @@ def test_complex_numbers_outside(name):
     same(got, [parts(t) for t in facula.utils._pytree.tree_leaves(function(*args))])
 
 
+def test_complex_lines_of_a_length_that_varies():
+    function = Call(lambda z: z.reshape(1, z.shape[0]).conj() * 2)
+    program = facula.onnx.export(function, (facula.rand(4, dtype=facula.complex64),), dynamic_shapes=(({0: "n"},),))
+    model, z = onnx_reader.Model(program.serialize()), facula.rand(10, dtype=facula.complex64)
+    same(model.run(**{next(iter(model.inputs)): parts(z)}), [parts(function(z))])
+
+
 def test_square_roots_keep_small_parts():
     z = facula.tensor([1 + 1e-6j, -1 + 1e-6j, -1 - 1e-6j, 0j])
     model = onnx_reader.Model(facula.onnx.export(Call(facula.sqrt), (z,)).serialize())

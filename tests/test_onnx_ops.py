@@ -102,6 +102,7 @@ X = facula.tensor([0.5, -2.5, 3.0, 0.1, 20.0])
 GAPS = facula.tensor([[3.0, math.nan, 1.0, 2.0], [math.nan, 5.0, math.nan, 4.0]])
 OTHERS = {
     "clamp": (lambda x, low, high: (x.clamp(low, high), x.clamp(max=high)), X, facula.tensor(-1.0), facula.tensor(2.0)),
+    "embedding_norm": (lambda i, w: nn.functional.embedding(i, w.clone(), max_norm=1.0), facula.tensor([[4, 0], [0, 2]]), numbers(5, 3)),
     "embedding_bag": (
         lambda i, w, o: nn.functional.embedding_bag(i, w, o, mode="max", padding_idx=-1),
         facula.tensor([4, 1, 1, 0, 4, 4]), numbers(5, 4), facula.tensor([0, 3]),

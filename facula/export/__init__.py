@@ -113,10 +113,13 @@ def _export(mod, args, kwargs, dynamic_shapes, function=None, tracing=False):
         names = [n for n, v in signature.parameters.items() if v.kind != v.VAR_POSITIONAL]
         dynamic_shapes = dict(zip(names, dynamic_shapes["__positional__"], strict=False))
     static: set[str] = set()
+    same: dict[str, str] = {}
     while True:
-        sizes = Sizes(signature, args, kwargs, dynamic_shapes, frozenset(static))
+        sizes = Sizes(signature, args, kwargs, dynamic_shapes, frozenset(static), same)
         try:
             return _Export(mod, function, signature, args, kwargs, sizes, tracing).run()
+        except _Same as found:
+            same = dict.fromkeys(found.others, found.name) | {k: found.others.get(v, v) for k, v in same.items()}
         except SizeDependence as error:  # what is marked automatic becomes a constant
             found = set(error.symbols) & sizes.automatic
             if not found:
@@ -142,6 +145,14 @@ def draft_export(
         mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,
         preserve_module_call_signature=preserve_module_call_signature,
     )  # fmt: skip
+
+
+class _Same(Exception):
+    """Symbols that have to be one: `others` are `name`."""
+
+    def __init__(self, name, others):
+        super().__init__(name)
+        self.name, self.others = name, dict.fromkeys(others, name)
 
 
 class _Export:
@@ -184,7 +195,11 @@ class _Export:
         points, programs = [base], [first]
         chosen = {}
         for name in base:
-            point, program = self.other(base, [name], name)
+            try:
+                point, program = self.other(base, [name], name)
+            except SizeDependence:
+                self.merged(base, name)
+                raise
             points.append(point)
             programs.append(program)
             chosen[name] = point[name]
@@ -192,6 +207,27 @@ class _Export:
         points.append(point)
         programs.append(program)
         return Survey(points, programs)
+
+    def merged(self, base, name):
+        """Raises `_Same` if a size that may not be another one alone may be so together with equal ones."""
+        hinted = self.sizes.hinted
+        group = [n for n in base if n in hinted and n != name and base[n] == base[name]] if name in hinted else []
+        choices = [group, *([m for m in group if m != n] for n in group)]  # one of them may have to stay
+        group = next((c for c in choices if c and self.runs(base, [name, *c])), [])
+        if not group:
+            return
+        for n in [*group]:
+            rest = [m for m in group if m != n]
+            group = rest if rest and self.runs(base, [name, *rest]) else group
+        raise _Same(name, group)
+
+    def runs(self, base, changed):
+        """Whether the call runs with another size, the same for these symbols."""
+        try:
+            self.other(base, changed, "")
+        except SizeDependence:
+            return False
+        return True
 
     def other(self, base, changed, shown, start=None):
         """A recording where some symbols have other values, of those that the program runs with."""
@@ -215,7 +251,9 @@ class _Export:
         ) from last  # fmt: skip
 
     def _allows(self, name, n):
-        least, most, _ = self.sizes.symbols[name]
+        least, most, sample = self.sizes.symbols[name]
+        if n == 1 and sample > 1 and (most is None or most > 2):  # what has one element becomes as long as others
+            return False
         return max(least, 1) <= n <= (n if most is None else most)
 
     @staticmethod

@@ -167,12 +167,14 @@ class Sizes:
         module, args, kwargs: the call; of a module that is called, or its signature.
         shapes: `dynamic_shapes` as `export` takes it.
         static: names of symbols that were found to be constant.
+        same: names of symbols that were found to be others.
     """
 
-    def __init__(self, module, args, kwargs, shapes, static=frozenset()):
+    def __init__(self, module, args, kwargs, shapes, static=frozenset(), same=None):
         self.symbols: dict[str, tuple] = {}  # name -> (least, most, sample)
         self.automatic: set[str] = set()  # may become static
-        self.static = static
+        self.hinted: set[str] = set()  # may be the same as others
+        self.static, self.same = static, same or {}
         self.by_leaf: list = []  # for every leaf None, or a size or the text of an expression for each dimension
         if isinstance(shapes, (ShapesCollection, AdditionalInputs)):
             shapes = shapes.dynamic_shapes(module, args, kwargs)
@@ -223,8 +225,10 @@ class Sizes:
             return n
         if isinstance(spec, _DimHint):
             name = f"{''.join(c if c.isalnum() else '_' for c in path)}_{d}"
+            name = self.same.get(name, name)
             if name in self.static:
                 return n
+            self.hinted.add(name)
             if spec.type == _DimHintType.AUTO:
                 self.automatic.add(name)
             return self._note(name, spec.min or 0, spec.max, n, path, d)

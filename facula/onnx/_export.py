@@ -259,6 +259,8 @@ def export(
             args, kwargs = model.example_arguments()
         input_names, output_names = input_names or model.input_names(), output_names or model.output_names()
         dynamic_shapes = dynamic_shapes or model.dynamic_shapes()
+    if not args and not kwargs and hasattr(model, "graph_signature"):
+        args, kwargs = model.example_inputs
     args, kwargs = _arguments(args, kwargs)
     opset = _opset(opset_version)
     with _export_mode(model, None if dynamo else training):

@@ -302,6 +302,11 @@ def ne(g, self, other):
     return g.Not(eq(g, self, other))
 
 
+@own("sym_size")
+def sym_size(g, z, dim):
+    return _table.find("sym_size", "int")(g, z.real, dim)
+
+
 @own("isreal")
 def isreal(g, z):
     return g.Equal(z.imag, 0.0)

@@ -290,6 +290,19 @@ def fill_diagonal(g, self, fill_value, wrap=False):
     return g.reshape(flat, [rows, columns])
 
 
+@op("embedding_renorm")
+def embedding_renorm(g, self, indices, max_norm, norm_type):
+    """Rows that are used and too long are made shorter."""
+    from .reduce import linalg_vector_norm
+
+    lengths = linalg_vector_norm(g, self, norm_type, [1], True)
+    at = g.reshape(g.cast(indices, "int64"), [-1])
+    many = [g.size(self, 0)]
+    marks = g.ScatterElements(g.expand(g.constant(0, "int32"), many), at, g.Expand(g.constant(1, "int32"), g.Shape(at)), axis=0)
+    long = g.And(g.unsqueeze(g.cast(marks, "bool"), 1), g.Greater(lengths, float(max_norm)))
+    return g.Where(long, self * (float(max_norm) / (lengths + 1e-7)), self)
+
+
 @op("embedding_bag.padding_idx")
 def embedding_bag_padded(g, weight, *args, padding_idx=None, **named):
     *args, padding_idx = args if len(args) == 8 else (*args, padding_idx)
