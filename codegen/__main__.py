@@ -16,11 +16,12 @@ from . import (
     emit_ops,
     emit_python,
     emit_schema_json,
+    emit_sparse,
     emit_stubs,
 )
 from .schema import SchemaError, load
 
-EMITTERS = (emit_ops, emit_autograd, emit_boxed, emit_python, emit_schema_json, emit_stubs)
+EMITTERS = (emit_ops, emit_autograd, emit_boxed, emit_python, emit_schema_json, emit_sparse, emit_stubs)
 
 
 class Writer:

@@ -37,7 +37,7 @@ def _needed_topics(topic: str, ops: list[Op], home: dict[str, str]) -> list[str]
     for op in ops:
         for text in (op.grad or {}).values():
             words |= set(re.findall(r"[A-Za-z_]\w*", text))
-        words |= batching.words(op)
+        words |= batching.words(op) | {op.sparse_op or ""}
     return sorted({topic, "create", "shape"} | {home[w] for w in words if w in home} | {home[w[:-1]] for w in words if w.endswith("_") and w[:-1] in home})
 
 
@@ -375,6 +375,8 @@ def _slow(op: Op) -> str:
     if op.autocast:
         lines.append(f"  if (autocasting({_regions(op)})) {{\n{_cast_and_call(op, op.name)}  }}")
     lines.append(f"  if (({_flags(op)}) & kBatched) {{\n    {batching.body(op, cpp_args(op))}\n  }}")
+    if op.sparse_op:
+        lines.append(f"  if (({_flags(op)}) & kSparse) return {op.sparse_op}({_call_args(op)});")
     if not op.keeps_layout:
         lines.append(f"  if (({_flags(op)}) & kPrivateLayout) {{ {_settle(op)} return {op.name}({_call_args(op)}); }}")
     for a in op.args if _passes_layout(op) else ():

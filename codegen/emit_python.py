@@ -17,6 +17,7 @@ ARG_TYPES = {
     "layout?": "OptLayout", "memory_format": "OptMemoryFormat", "memory_format?": "OptMemoryFormat", "Generator?": "OptGenerator",
 }  # fmt: skip
 FUNCTIONS_PER_FILE = 60
+EMPTY_FACTORIES = ("zeros", "empty", "zeros_like", "empty_like", "new_zeros", "new_empty")
 
 
 def emit(ops: list[Op], out: Path, write) -> None:
@@ -237,7 +238,7 @@ def _statements(op: Op, form: str) -> str:
         me = slots[op.args[0].name]
         values[0] = f'arg_written("{op.name}", {me})'
         return f"facula::{op.name if mutates(op) else op.name + '_'}({', '.join(values)}); Py_INCREF({me}); return {me};"
-    text = ""
+    text = _asked_layout(op, slots) if "layout" in op.python_only else ""
     if "out" in op.variants:
         slot = f"s[{len(op.args)}]"
         names = out_names(op)
@@ -253,6 +254,19 @@ def _statements(op: Op, form: str) -> str:
     if not op.returns or op.cpp_return == "void":
         return text + f"{call}; Py_RETURN_NONE;"
     return text + f"return wrap({call});"
+
+
+def _asked_layout(op: Op, slots: dict[str, str]) -> str:
+    """What a factory does where a sparse layout is asked for: a tensor without entries is one of zeros."""
+    if op.name not in EMPTY_FACTORIES:
+        like = next((f", &{_value(a, slots[a.name], op.keeps_layout)}" for a in op.args if a.name == "self" and op.name.endswith("_like")), "")
+        return f'refuse_layout("{op.name}", {slots["layout"]}{like}); '
+    by_name = {a.name: _value(a, slots[a.name], op.keeps_layout) for a in cpp_args(op)}
+    like = f"&{by_name['self']}" if "self" in by_name else "nullptr"
+    size = by_name.get("size", "IntList()")
+    sized = str("size" in by_name).lower()
+    made = f"sparse_zeros({like}, {sized}, {size}, {by_name['dtype']}, {by_name['device']}, {slots['layout']})"
+    return f"if (wants_other_layout({slots['layout']}, {like}, {sized})) return wrap(with_requires_grad({made}, {slots['requires_grad']})); "
 
 
 def _return_out(op: Op, slot: str, names: list[str]) -> str:

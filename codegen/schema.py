@@ -108,8 +108,9 @@ FACTORY_KEYWORDS = (
 KEYS = {
     "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "names": "names",
     "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
-    "layout": "keeps_layout", "aten": "aten", "effects": "writes", "batch": "batch", "autocast": "autocast", "checks": "checks", "reference": "reference", "doc": "doc", "samples": "samples",
+    "layout": "keeps_layout", "aten": "aten", "effects": "writes", "batch": "batch", "autocast": "autocast", "checks": "checks", "sparse": "sparse", "reference": "reference", "doc": "doc", "samples": "samples",
 }  # fmt: skip
+SPARSE = ("values", "linear", "written", "own", "inplace")  # what an op does with sparse tensors; or the name of an op that takes over
 CHECKS = ("tensor", "one_dtype", "runtime", "degree", "any_device")  # what an op refuses or lets pass against its kind's rule
 
 
@@ -162,6 +163,7 @@ class Op:
     keeps_layout: bool  # takes and gives tensors whose private layout nobody sees (core/tensor.h)
     aten: str  # PyTorch's name, "softmax.int"; several by operands, "TT:pow.Tensor_Tensor ..."; "-": it has none
     draws: bool  # may draw random numbers
+    sparse: tuple[str, ...]  # the way it takes sparse tensors, first; none: it refuses them
     writes: tuple[str, ...]  # arguments that it writes to, besides the first of what is named with an underscore
 
     @property
@@ -171,6 +173,11 @@ class Op:
     @property
     def elementwise(self) -> bool:
         return self.kind in ELEMENTWISE
+
+    @property
+    def sparse_op(self) -> str | None:
+        """The op that takes over, above autograd, where an argument is sparse."""
+        return self.sparse[0] if self.sparse and self.sparse[0] not in SPARSE else None
 
     @property
     def written_as(self) -> str:
@@ -333,7 +340,7 @@ class _Builder:
             out_casts=self.out_casts(kind, variants), python_only=python_only, keeps_layout=self.keeps_layout(kind),
             aten=self.aten(name, overload, args),
             draws=kind == "random" or self.topic == "random" or any(a.type == "Generator?" for a in args) or "draws" in entry.get("effects", []),
-            writes=self.writes(name, args),
+            writes=self.writes(name, args), sparse=self.sparse(kind),
         )  # fmt: skip
 
     def check_elementwise(self, name, kind, args, scalar):
@@ -376,6 +383,18 @@ class _Builder:
             if word != "draws" and word not in {a.name for a in args if a.is_tensor}:
                 self.fail("effects", f"'draws' or a tensor argument that is written to is expected, got {word!r}")
         return own + tuple(w for w in words if w != "draws")
+
+    def sparse(self, kind) -> tuple[str, ...]:
+        """The ops of the topic take sparse tensors themselves; composites take what the ops take that they are made of."""
+        if kind == "composite":
+            if "sparse" in self.entry:
+                self.fail("sparse", "a composite is written with ops, which say it")
+            return ()
+        value = self.entry.get("sparse", "own" if self.topic == "sparse" else [])
+        words = tuple(value) if isinstance(value, list) else (value,)
+        if any(not re.fullmatch(r"\w+", word) for word in words) or any(word not in SPARSE for word in words[1:]):
+            self.fail("sparse", f"one of {', '.join(SPARSE)}, or the name of an op, is expected, got {value!r}")
+        return words
 
     def out_casts(self, kind, variants) -> bool:
         """Whether `out=` may have another dtype that the result can be cast to."""

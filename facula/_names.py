@@ -53,6 +53,11 @@ _LAZY = {
         use_deterministic_algorithms
         """,
     "functions.shape": "broadcast_shapes",
+    "functions.sparse": """
+        dsmm hsmm hspmm saddmm smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
+        sparse_csc_tensor sparse_csr_tensor spmm sspaddmm
+        _validate_sparse_coo_tensor_args _validate_sparse_compressed_tensor_args
+        """,
     "functions.streams": "Event Stream",
     "functions.symbolic": """
         SymBool SymFloat SymInt sym_constrain_range sym_constrain_range_for_size sym_float sym_int sym_ite sym_max sym_min

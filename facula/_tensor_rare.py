@@ -70,24 +70,9 @@ def to_device(self, device, /, *, stream=None):
     return self.to(device)
 
 
-def to_dense(self, dtype=None, *, masked_grad=True):
-    """The tensor itself (in another dtype if one is given): all tensors are dense here."""
-    return self if dtype is None else self.to(dtype)
-
-
 def dequantize(self):
     """The tensor in float32: nothing is quantised here."""
     return self.float()
-
-
-def sparse_dim(self):
-    """0: no dimension is sparse."""
-    return 0
-
-
-def dense_dim(self):
-    """The number of dimensions: all are dense."""
-    return self.dim()
 
 
 def const_data_ptr(self):
@@ -141,10 +126,8 @@ def record_stream(self, stream):
 
 # compat/not_here.py has the reasons; importing Facula does not read it
 _NOT_HERE = """
-    ccol_indices coalesce col_indices crow_indices eig index indices int_repr ipu is_coalesced lstsq mtia q_per_channel_axis
-    q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme reinforce resize_as_sparse_
-    row_indices slice_inverse smm solve sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm symeig to_mkldnn
-    to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values xpu
+    eig index int_repr ipu lstsq mtia q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
+    q_zero_point qscheme reinforce slice_inverse solve symeig to_mkldnn xpu
     """
 
 _C._install_methods(
@@ -152,8 +135,8 @@ _C._install_methods(
         **{
             f.__name__: f
             for f in (
-                is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_device, to_dense, dequantize, sparse_dim,
-                dense_dim, const_data_ptr, record_stream, to_padded_tensor,
+                is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_device, dequantize, const_data_ptr,
+                record_stream, to_padded_tensor,
             )
         },
         "grad_dtype": property(_grad_dtype),

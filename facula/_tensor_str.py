@@ -165,11 +165,11 @@ def _contents(tensor, indent):
     return _block_text(nested, tensor.dim(), indent, number)
 
 
-def _wrap_suffixes(text, suffixes, indent):
-    """Appends `, name=value` parts, each on a new line where the last one is full."""
+def _wrap_suffixes(text, suffixes, indent, new_line=False):
+    """Appends `, name=value` parts, each on a new line where the last one is full, the first one also with new_line."""
     length = len(text) - text.rfind("\n") + 1
-    for suffix in suffixes:
-        if length + len(suffix) + 2 > PRINT_OPTS.linewidth:
+    for i, suffix in enumerate(suffixes):
+        if (new_line and i == 0) or length + len(suffix) + 2 > PRINT_OPTS.linewidth:
             text += ",\n" + " " * indent + suffix
             length = indent + len(suffix)
         else:
@@ -185,6 +185,11 @@ def _obvious_dtypes():
 
 def _describe_contents(tensor, indent, given):
     """The text of the elements, and the suffixes that say what it does not show."""
+    if tensor.layout is not _C.strided:
+        from ._sparse_str import sparse_contents
+
+        text, suffixes = sparse_contents(tensor, indent, _obvious_dtypes(), _contents)
+        return given or text, suffixes
     suffixes = []
     size = f"size={tuple(tensor.shape)}"
     dtype = f"dtype={tensor.dtype}"
@@ -228,7 +233,8 @@ def tensor_str(tensor, *, tensor_contents=None):
         prefix = "tensor(" if plain else f"{type(tensor).__name__}("
         device = [f"device='{tensor.device}'"] if tensor.device.type != "cpu" else []
         contents, suffixes = _describe_contents(_C.Tensor.detach(tensor), len(prefix), tensor_contents)
-        return _wrap_suffixes(prefix + contents, device + suffixes + _history(tensor), len(prefix))
+        new_line = tensor.layout is _C.sparse_coo
+        return _wrap_suffixes(prefix + contents, device + suffixes + _history(tensor), len(prefix), new_line)
     finally:
         _C._change_override_disabled(-1)
         _C._set_grad_enabled(before)

@@ -30,6 +30,7 @@ MAY_INCLUDE = {
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},
     "autograd": {"autograd", "observe", "ops", "core"},
     "composite": {"composite", "autograd", "ops", "core"},
+    "sparse": {"sparse", "observe", "autograd", "ops", "core"},
     "program": {"program", "autograd", "observe", "ops", "core"},
     "capi": {"capi", "cxx", "program", "composite", "autograd", "ops", "core"},
     "cxx": {"cxx", "torch", "program", "cuda", "cpu", "composite", "autograd", "ops", "core"},

@@ -59,7 +59,7 @@ def test_every_public_name_works_or_is_listed():
 def test_the_page_is_current():
     page = supported.PAGE.read_text()
     assert page == supported.page(), "run `python -m codegen.supported`"
-    assert all(f"`{name}`" in page for name in ("sparse_coo_tensor", "torch.eig", "to_sparse"))
+    assert all(f"`{name}`" in page for name in ("quantize_per_tensor", "torch.eig", "to_mkldnn"))
 
 
 def test_no_name_is_listed_twice_and_every_reason_is_used():
@@ -73,8 +73,8 @@ def test_no_name_is_listed_twice_and_every_reason_is_used():
 @pytest.mark.parametrize(
     ("use", "begin", "end"),
     [
-        (lambda: facula.sparse_coo_tensor([[0]], [1.0]), "torch.sparse_coo_tensor is not supported", "got list, list"),
-        (lambda: facula.ones(2).to_sparse(), "torch.Tensor.to_sparse is not", r"got Tensor of shape \[2\]"),
+        (lambda: facula.crow_indices_copy([[0]], [1.0]), "torch.crow_indices_copy is not supported", "got list, list"),
+        (lambda: facula.ones(2).to_mkldnn(), "torch.Tensor.to_mkldnn is not", r"got Tensor of shape \[2\]"),
         (lambda: facula.quantize_per_tensor(facula.ones(2), scale=0.5), "torch.quantize_per_tensor", r"\[2\], scale=0.5"),
         (lambda: facula.ops.aten.no_such(1), "torch.ops.aten.no_such is not supported", "got 1"),
         (lambda: facula.nn.functional.scaled_mm("x" * 99), "torch.nn.functional.scaled_mm", r"got 'x+\.\.\.'"),

@@ -9,7 +9,7 @@ names either works or is listed here, and that what is listed here does not work
 
 REASONS = {
     "quantised": ("quantised tensors are not supported", "half precision (autocast)"),
-    "sparse": ("sparse tensors are not supported", "dense tensors"),
+    "sparse": ("this part of sparse tensors is not there yet", "the layouts COO and CSR"),
     "script": ("TorchScript programs are neither compiled nor run", "the Python program itself"),
     "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
     "onnx": ("this part of PyTorch's exporters is not here", "onnx.export, and its custom_translation_table"),
@@ -223,23 +223,14 @@ NAMES = {
     },
     "sparse": {
         "torch": """
-            ccol_indices_copy col_indices_copy crow_indices_copy dsmm hsmm hspmm indices_copy resize_as_sparse_
-            row_indices_copy saddmm smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
-            sparse_csc_tensor sparse_csr_tensor spmm sspaddmm values_copy
-            """,
-        "torch.Tensor": """
-            ccol_indices coalesce col_indices crow_indices indices is_coalesced resize_as_sparse_ row_indices smm
-            sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm to_sparse to_sparse_bsc to_sparse_bsr to_sparse_coo
-            to_sparse_csc to_sparse_csr values
+            ccol_indices_copy col_indices_copy crow_indices_copy indices_copy row_indices_copy values_copy
             """,
         "torch.cuda.sparse": """
             BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
             """,
         "torch.sparse": """
-            BFloat16Tensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor ShortTensor
-            SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS addmm
-            as_sparse_gradcheck check_sparse_tensor_invariants log_softmax mm sampled_addmm softmax spdiags sum
-            to_sparse_semi_structured
+            SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS
+            as_sparse_gradcheck to_sparse_semi_structured
             """,
         "torch.sparse.semi_structured": """
             SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS

@@ -13,6 +13,8 @@ import math
 
 import facula as _f
 
+from . import _sparse
+
 __all__ = [
     "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
     "log_softmax", "logaddexp", "logsumexp", "masked_tensor", "mean", "median", "norm", "normalize", "prod", "softmax",
@@ -81,12 +83,16 @@ def _require_inexact(op, dtype):
 def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The sum over `dim` of the elements not masked out."""
     dtype = dtype or _sum_dtype(input.dtype)
+    if _sparse.is_sparse(input):
+        return _sparse.reduce("sum", input, _dims(input, dim), keepdim, dtype, mask, 0)
     return _f.sum(_filled("sum", input.to(dtype), mask, 0), _dims(input, dim), keepdim)
 
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product over `dim` of the elements not masked out."""
     dtype = dtype or _sum_dtype(input.dtype)
+    if _sparse.is_sparse(input):
+        return _sparse.reduce("prod", input, _dims(input, dim), keepdim, dtype, mask, 1)
     result = _filled("prod", input.to(dtype), mask, 1)
     for d in sorted((d % builtins.max(input.dim(), 1) for d in _dims(input, dim)), reverse=True):
         result = _f.prod(result, d, keepdim)
@@ -108,12 +114,16 @@ def cumprod(input, dim, *, dtype=None, mask=None):
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The largest of the elements over `dim` that are not masked out."""
     dtype = dtype or input.dtype
+    if _sparse.is_sparse(input):
+        return _sparse.reduce("amax", input, _dims(input, dim), keepdim, dtype, mask, _lowest(dtype))
     return _f.amax(_filled("amax", input.to(dtype), mask, _lowest(dtype)), _dims(input, dim), keepdim)
 
 
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The smallest of the elements over `dim` that are not masked out."""
     dtype = dtype or input.dtype
+    if _sparse.is_sparse(input):
+        return _sparse.reduce("amin", input, _dims(input, dim), keepdim, dtype, mask, _highest(dtype))
     return _f.amin(_filled("amin", input.to(dtype), mask, _highest(dtype)), _dims(input, dim), keepdim)
 
 
@@ -134,6 +144,8 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     dtype = dtype or input.dtype
     _require_inexact("mean", dtype)
     dims = _dims(input, dim)
+    if _sparse.is_sparse(input):
+        return _sparse.reduce("mean", input, dims, keepdim, dtype, mask, math.nan)
     if mask is None:
         return _f.mean(input.to(dtype), dims, keepdim)
     total = sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask)

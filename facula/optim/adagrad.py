@@ -56,6 +56,21 @@ class Adagrad(RuleOptimizer):
         for state in self.state.values():
             state["sum"].share_memory_()
 
+    @facula.no_grad()
+    def _update_sparse(self, group, param, grad):
+        """A step with a sparse gradient, in ops: of the rows that it has."""
+        if group["weight_decay"]:
+            got = group["weight_decay"]
+            raise RuntimeError(f"Adagrad: weight_decay option is not compatible with sparse gradients, got {got}")
+        state = self.state[param] or self._start(group, param)
+        state["step"] += 1
+        grad = (-grad if group["maximize"] else grad).coalesce()
+        values, places = grad._values(), grad._indices()
+        state["sum"].add_(facula.sparse_coo_tensor(places, values * values.conj(), grad.shape, is_coalesced=True))
+        size = float(group["lr"]) / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        deviation = state["sum"].sparse_mask(grad)._values().sqrt() + group["eps"]
+        param.add_(facula.sparse_coo_tensor(places, values / deviation, grad.shape, is_coalesced=True), alpha=-size)
+
     def _update(self, group, param, grad, state, step):
         lr = group["lr"] / (1 + (step - 1) * group["lr_decay"])
         return self._run("adagrad", group, param, grad, (state["sum"],), (lr, group["eps"]))

@@ -431,11 +431,18 @@ class RuleOptimizer(Optimizer):
                 grad = param.grad
                 if grad is None:
                     continue
+                if grad.layout is not facula.strided:
+                    self._update_sparse(group, param, grad)
+                    continue
                 state = self.state[param] or self._start(group, param)
                 state["step"] += 1
                 steps.append(self._update(group, param, grad, state, counted(group, state["step"])))
         finally:
             run_steps(steps)
+
+    def _update_sparse(self, group, param, grad):
+        """A step with a sparse gradient, where the rule has one."""
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients, got layout {grad.layout}")
 
     def _update(self, group, param, grad, state, step):
         """Prepares or does one step of one parameter: gives what `_run` gave. ``step`` counts from 1."""

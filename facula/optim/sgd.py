@@ -48,8 +48,25 @@ class SGD(RuleOptimizer):
             if group["differentiable"]:
                 self._step_group(group)
             else:
-                _C._optim_sgd(group, self.state)
+                for param in _C._optim_sgd(group, self.state) or ():
+                    self._update_sparse(group, param, param.grad, self.state[param])
         return loss
+
+    @staticmethod
+    @facula.no_grad()
+    def _update_sparse(group, param, grad, state):
+        """A step with a sparse gradient, in ops; the buffer is sparse, too."""
+        grad = -grad if group["maximize"] else grad
+        if group["weight_decay"]:
+            grad = grad.add(param, alpha=group["weight_decay"])
+        if group["momentum"]:
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                state["momentum_buffer"] = buffer = grad.clone()
+            else:
+                buffer.mul_(group["momentum"]).add_(grad, alpha=1 - group["dampening"])
+            grad = grad.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
+        param.add_(grad, alpha=-float(group["lr"]))
 
     def _step_group(self, group):
         for param in group["params"]:  # in ops

@@ -10,10 +10,14 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    """`Adam` that leaves rows without gradient, and their averages, as they are.
+    """`Adam` for sparse gradients: elements without gradient, and their averages, stay as they are.
 
-    Rows are those of the first dimension, as in an embedding with ``sparse=True``. Facula's gradients are dense: a row
-    counts as touched when any of its elements is not zero.
+    Args:
+        params: parameters, or groups of them; they are strided, their gradients of the layout COO.
+        lr: step size.
+        betas: decay rates of the averages of the gradient and of its square.
+        eps: added to the denominator.
+        maximize: ascend.
     """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
@@ -23,6 +27,9 @@ class SparseAdam(Optimizer):
         check_non_negative("SparseAdam", eps=eps)
         check_rates("SparseAdam", betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        for index, param in enumerate(p for group in self.param_groups for p in group["params"]):
+            if param.layout is not facula.strided:
+                raise ValueError(f"SparseAdam: Sparse params at indices [{index}]: SparseAdam requires dense parameter tensors")
 
     def step(self, closure=None):
         """Updates the touched rows of all parameters that have a gradient; returns the closure's loss, or None."""
@@ -35,20 +42,28 @@ class SparseAdam(Optimizer):
         return loss
 
     def _update(self, group, param, grad):
+        if not param.grad.is_sparse:
+            raise RuntimeError(
+                f"SparseAdam does not support dense gradients, please consider Adam instead, got layout {param.grad.layout}"
+            )
         state = self.state[param]
         if not state:
             state["step"] = 0
             state["exp_avg"] = facula.zeros_like(param, memory_format=facula.preserve_format)
             state["exp_avg_sq"] = facula.zeros_like(param, memory_format=facula.preserve_format)
         state["step"] += 1
-        rows = (grad if grad.dim() < 2 else grad.flatten(1).any(1)).nonzero().flatten()
-        if rows.numel() == 0:
+        grad = grad.coalesce()
+        values, (beta1, beta2), step = grad._values(), group["betas"], state["step"]
+        if values.numel() == 0:
             return
-        (beta1, beta2), step = group["betas"], state["step"]
-        values = grad[rows]
-        mean = state["exp_avg"][rows].lerp(values, 1 - beta1)
-        square = state["exp_avg_sq"][rows].lerp(values * values, 1 - beta2)
-        state["exp_avg"][rows] = mean
-        state["exp_avg_sq"][rows] = square
-        size = group["lr"] * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
-        param[rows] -= size * mean / (square.sqrt() + group["eps"])
+
+        def at_places(new):
+            return facula.sparse_coo_tensor(grad._indices(), new, grad.shape, is_coalesced=True)
+
+        mean, square = (state[name].sparse_mask(grad)._values() for name in ("exp_avg", "exp_avg_sq"))
+        mean_change = (values - mean) * (1 - beta1)
+        square_change = (values * values - square) * (1 - beta2)
+        state["exp_avg"].add_(at_places(mean_change))
+        state["exp_avg_sq"].add_(at_places(square_change))
+        size = float(group["lr"]) * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        param.add_(at_places((mean + mean_change) / ((square + square_change).sqrt() + group["eps"])), alpha=-size)

@@ -370,7 +370,9 @@ class Pass {
       return;
     }
     if (!options_.create_graph && !is_ours(sum) && is_ours(grad)) std::swap(sum, grad);
-    if (!options_.create_graph && is_ours(sum) && !grad.is_conj()) ops::add_into(sum, true, sum, grad, Scalar(1));
+    const bool plain = !grad.is_conj() && !(grad.flags() & kSparse);
+    if (!options_.create_graph && is_ours(sum) && plain) ops::add_into(sum, true, sum, grad, Scalar(1));
+    else if (sum.flags() & kSparse) sum = add(grad, sum);  // a dense one takes a sparse one in, not the other way
     else sum = add(sum, grad);
   }
 

@@ -40,6 +40,18 @@ Tensor roll_backward(const Tensor& grad, IntList shifts, IntList dims);
 Tensor repeat_backward(const Tensor& grad, IntList sizes, IntList repeats);
 Tensor constant_pad_backward(const Tensor& grad, IntList pad);
 
+// sparse
+Tensor in_layout(const Tensor& t, std::optional<Layout> layout);
+Tensor to_dense_backward(const Tensor& grad, const Tensor& self, bool masked_grad);
+/// Of a product of two matrices, for the one on the left or on the right; of a sparse one at the places it has.
+Tensor sparse_product_gradient(const Tensor& grad, const Tensor& target, const Tensor& other, bool left);
+Tensor sparse_sum_backward(const Tensor& grad, const Tensor& self, std::optional<IntList> dim, bool keepdim);
+/// The gradient of a table; a sparse one is a COO tensor with an entry for each index.
+Tensor embedding_backward(const Tensor& grad, const Tensor& indices, int64_t rows, int64_t padding_idx,
+                          bool scale_grad_by_freq, bool sparse);
+/// scattered(), as a COO tensor with an entry for each element of `values`.
+Tensor sparse_scattered(const Tensor& values, IntList sizes, int64_t dim, const Tensor& index);
+
 // index
 Tensor scatter_src_backward(const Tensor& grad, int64_t dim, const Tensor& index, IntList src_sizes);
 Tensor scatter_reduce_backward(const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& index,

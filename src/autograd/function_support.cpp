@@ -1,6 +1,7 @@
 #include "autograd/function_support.h"
 
 #include "autograd/copies.h"
+#include "core/sparse.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -11,8 +12,12 @@ void OneDevice::fail(const Tensor& t) const {
 }
 
 void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs) {
+  const uint32_t inputs = flags;
   for (const Tensor* out : outs) flags |= out->flags();
   if (flags & kBatched) report_batched_out(op);
+  for (const Tensor* out : outs)
+    FACULA_CHECK(!(out->flags() & kSparse) || (inputs & kSparse), ErrorKind::Runtime, op,
+                 ": out= must be strided where no input is sparse, got layout ", layout_of(*out));
   if (!GradMode::enabled()) return;
   FACULA_CHECK(!(flags & kRequiresGrad), ErrorKind::Runtime, op,
                ": out= does not support automatic differentiation, but one of the arguments requires grad");

@@ -3,6 +3,7 @@
 #include "autograd/copies.h"
 #include "core/checked.h"
 #include "core/op_id.h"
+#include "core/sparse.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
@@ -179,8 +180,8 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
 
 Tensor before_write(const Tensor& self) {
   Edge edge = gradient_edge(self.impl());
-  Tensor copy = empty_like(self, self.dtype());
-  copy_told(copy, self);
+  Tensor copy = self.flags() & kSparse ? copy_of_parts(self) : empty_like(self, self.dtype());
+  if (!is_sparse(copy)) copy_told(copy, self);
   if (self.flags() & kPrivateLayout) keep_private(copy);
   if (!edge.node || edge.node->is_accumulator) return copy;
   set_grad_fn(own_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
@@ -245,6 +246,10 @@ void become_view(const Tensor& self, const Tensor& view) {
     AutogradMeta& meta = make_autograd_meta(impl);
     set_grad_fn(meta, std::move(edge.node), edge.slot);
     ++meta.generation;
+  }
+  if (is_sparse(view)) {
+    take_parts(self, view);
+    return;
   }
   impl->data = view.impl()->data;
   impl->flags = (impl->flags & ~kConjugate) | (view.flags() & kConjugate);

@@ -3,6 +3,7 @@
 #include "autograd/formulas.h"
 #include "autograd/inplace.h"
 #include "autograd/sharing.h"
+#include "core/sparse.h"
 #include "functions.h"
 #include "observe/observer.h"
 
@@ -148,6 +149,8 @@ bool can_steal(const Tensor& grad, const Tensor& leaf) {
 
 // Memory of its own, laid out as the leaf's where that is dense: later gradients are added in place.
 Tensor first_gradient(Tensor grad, const Tensor& leaf) {
+  if (is_sparse(grad)) return GradMode::enabled() ? clone(grad) : copy_of_parts(grad);
+  if (is_sparse(leaf)) return GradMode::enabled() || !is_alone(grad) ? clone(grad) : grad;
   settle_layout(leaf);
   if (can_steal(grad, leaf)) {
     if (grad.impl()->base) grad = alias(grad);
@@ -185,6 +188,8 @@ void AccumulateGrad::apply(const Tensor* grads, Tensor*) {
       grad = first_gradient(std::move(grad), leaf_);
     } else if (GradMode::enabled() || requires_grad(before)) {
       grad = add(before, grad);
+    } else if (is_sparse(before) && !is_sparse(grad)) {
+      grad = add(grad, before);
     } else {
       add_(before, grad);
       grad = std::move(before);

@@ -4,6 +4,7 @@
 #include "autograd/copies.h"
 #include "autograd/function_support.h"
 #include "core/checked.h"
+#include "core/sparse.h"
 #include "functions.h"
 #include "op_ids_create.h"
 #include "ops/kernel_table.h"
@@ -13,6 +14,7 @@ namespace facula {
 
 Tensor contiguous(const Tensor& self, MemoryFormat format) {
   if (format == MemoryFormat::Preserve) format = MemoryFormat::Contiguous;
+  if (self.flags() & kSparse) return self;
   if (self.flags() & kPrivateLayout) {
     if (format == MemoryFormat::Contiguous) return self;  // as the program sees it
     settle_layout(self);
@@ -20,11 +22,8 @@ Tensor contiguous(const Tensor& self, MemoryFormat format) {
   return self.is_contiguous(format) && !self.is_conj() ? self : clone(self, format);
 }
 
-const Tensor& copy_(const Tensor& self, const Tensor& src, bool non_blocking) {
-  if ((self.flags() | src.flags()) & kBatched) {
-    write_batched(self, src, "copy_", true);
-    return self;
-  }
+// A sparse source is a copy: its parts become those of `self`.
+static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non_blocking) {
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime,
                "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
@@ -41,6 +40,14 @@ const Tensor& copy_(const Tensor& self, const Tensor& src, bool non_blocking) {
   }
   note_write(self);
   return self;
+}
+
+const Tensor& copy_(const Tensor& self, const Tensor& src, bool non_blocking) {
+  if ((self.flags() | src.flags()) & kBatched) {
+    write_batched(self, src, "copy_", true);
+    return self;
+  }
+  return copy_values(self, is_sparse(src) ? clone(src) : src, non_blocking);
 }
 
 // clone() calls this for conjugated tensors, so it must not call clone().

@@ -65,11 +65,12 @@ Tensor largest_rows(const Tensor& weight, const Bags& b, const Tensor& bag_of, c
 }
 
 Tensor bag_sums(const Tensor& weight, const Bags& b, const Tensor& bag_of, const Tensor& per_sample_weights,
-                bool scale_grad_by_freq) {
+                bool scale_grad_by_freq, bool sparse) {
   const int64_t bags = bags_with_rest(b);
-  if (is_floating(weight.dtype()) && !is_float8(weight.dtype()))
+  const bool at_once = !sparse || !requires_grad(weight);
+  if (at_once && is_floating(weight.dtype()) && !is_float8(weight.dtype()))
     return _bag_sum(weight, b.indices, bag_of, per_sample_weights, bags, b.padding, scale_grad_by_freq);
-  Tensor rows = embedding(weight, b.indices, b.padding, scale_grad_by_freq);
+  Tensor rows = embedding(weight, b.indices, b.padding, scale_grad_by_freq, sparse);
   if (per_sample_weights.defined()) rows = rows * unsqueeze(per_sample_weights, 1);
   if (b.padding >= 0) rows = masked_fill(rows, unsqueeze(b.indices == b.padding, 1), Scalar(0));
   return index_add(zeros({bags, weight.size(1)}, weight.dtype(), weight.device()), 0, bag_of, rows);
@@ -79,7 +80,7 @@ Tensor bag_sums(const Tensor& weight, const Bags& b, const Tensor& bag_of, const
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, const Tensor& indices,
                                                          const Tensor& offsets, bool scale_grad_by_freq, int64_t mode,
-                                                         bool, const Tensor& per_sample_weights,
+                                                         bool sparse, const Tensor& per_sample_weights,
                                                          bool include_last_offset, std::optional<int64_t> padding_idx) {
   if (is_batched(indices) || is_batched(offsets)) {  // values of each example's own
     Batch batch("embedding_bag", weight, indices, offsets, per_sample_weights);
@@ -99,7 +100,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(const Tensor& weight, c
     Tensor result = largest_rows(weight, b, bag_of, sizes, chosen);
     return {result, bag_of, sizes, chosen};
   }
-  Tensor result = without_rest(bag_sums(weight, b, bag_of, per_sample_weights, scale_grad_by_freq), b);
+  Tensor result = without_rest(bag_sums(weight, b, bag_of, per_sample_weights, scale_grad_by_freq, sparse), b);
   if (mode == kMean) {
     Tensor divisor = to_dtype(masked_fill(sizes, sizes == 0, Scalar(1)), weight.dtype());
     result = result / unsqueeze(divisor, 1);

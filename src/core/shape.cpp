@@ -20,6 +20,11 @@ std::ostream& operator<<(std::ostream& out, MemoryFormat format) {
   return out << names[static_cast<int>(format)];
 }
 
+std::ostream& operator<<(std::ostream& out, Layout layout) {
+  constexpr const char* names[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"};
+  return out << "torch." << names[static_cast<int>(layout)];
+}
+
 std::ostream& operator<<(std::ostream& out, const Scalar& scalar) {
   if (scalar.is_bool()) return out << (scalar.to_bool() ? "True" : "False");
   if (scalar.dtype() == DType::UInt64) return out << static_cast<uint64_t>(scalar.to_int());

@@ -133,11 +133,12 @@ class Dims {
 };
 
 enum class MemoryFormat : uint8_t { Contiguous, ChannelsLast, ChannelsLast3d, Preserve };
-enum class Layout : uint8_t { Strided };
+enum class Layout : uint8_t { Strided, SparseCoo, SparseCsr, SparseCsc, SparseBsr, SparseBsc };
 
 std::ostream& operator<<(std::ostream& out, IntList list);  // [2, 3]
 inline std::ostream& operator<<(std::ostream& out, const Dims& dims) { return out << IntList(dims); }
 std::ostream& operator<<(std::ostream& out, MemoryFormat format);
+std::ostream& operator<<(std::ostream& out, Layout layout);  // torch.sparse_coo
 
 /// Orders dimensions by the strides of one or several operands, innermost first, as results keep the memory order of
 /// their inputs. `strides[k]` are operand k's strides over `sizes`, zero where broadcast; equal ones keep the logical

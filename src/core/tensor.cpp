@@ -7,6 +7,7 @@
 #include "core/making.h"
 #include "core/mode.h"
 #include "core/number.h"
+#include "core/sparse.h"
 
 namespace facula {
 
@@ -49,7 +50,8 @@ void derive_layout(TensorImpl* t) {
   const int64_t numel = __builtin_expect(count.fits(), 1) ? count.value_or(0) : count_elements(t->sizes(), "view");
   t->numel = numel;
   uint32_t layout = 0;
-  if (contiguous || numel == 0) layout = kContiguous | kDense;
+  if (t->flags & kSparse) layout = 0;
+  else if (contiguous || numel == 0) layout = kContiguous | kDense;
   else if (positive && span == static_cast<uint64_t>(numel) && is_dense(t->sizes(), t->strides())) layout = kDense;
   bool may_be_other = n >= 4 && n <= 5 && (layout & kDense);
   if (may_be_other && n == 4 && is_contiguous(t->sizes(), t->strides(), MemoryFormat::ChannelsLast))
@@ -127,6 +129,7 @@ Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device)
 }
 
 Tensor make_batched(const Tensor& value, uint32_t level) {
+  show_memory(value);
   TensorImpl* from = value.impl();
   TensorImpl* t = new_impl();
   t->storage = from->storage;
@@ -154,6 +157,7 @@ Tensor empty_like(const Tensor& self, DType dtype) {
 namespace {
 
 TensorImpl* share_storage(TensorImpl* from) {
+  if (__builtin_expect(from->flags & kSparse, 0)) report_no_elements(Tensor::share(from));
   TensorImpl* t = new_impl();
   t->storage = from->storage;
   retain(t->storage);
@@ -211,11 +215,17 @@ void settle_layout_now(TensorImpl* impl) {
   impl->flags = (impl->flags & ~(kLayoutFlags | kPrivateLayout)) | (from->flags & kLayoutFlags);
 }
 
+void show_memory_now(const Tensor& t) {
+  if (t.flags() & kSparse) report_no_elements(t);
+  settle_layout(t);
+}
+
 Tensor alias(const Tensor& self) {
   if (__builtin_expect(self.flags() & kBatched, 0)) {
     return make_batched(alias(Tensor::share(self.impl()->base)), self.impl()->batch_level);
   }
   if (__builtin_expect((self.flags() & kPythonDispatch) && host.detach_by_class, 0)) return host.detach_by_class(self);
+  if (__builtin_expect(self.flags() & kSparse, 0)) return share_sparse(self);
   Tensor same = make_view(self, self.sizes(), self.strides(), 0, false);
   same.impl()->flags |= self.flags() & kPrivateLayout;
   return same;
@@ -276,6 +286,7 @@ MemoryFormat Tensor::suggest_memory_format() const {
 }
 
 Scalar Tensor::item() const {
+  if (__builtin_expect(flags() & kSparse, 0)) report_no_elements(*this);
   FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime,
                "vmap: It looks like you're calling .item() on a Tensor, or using it as a Python "
                "value, where it stands for a whole batch; got an example of shape ",
@@ -306,6 +317,7 @@ Scalar Tensor::item() const {
 }
 
 void copy_elements(const Tensor& out, const Tensor& in) {
+  if (__builtin_expect((out.flags() | in.flags()) & kSparse, 0)) return copy_parts(out, in);
   if (out.is_meta() || out.numel() == 0) return;
   copy_kernel(out.is_cpu() ? in.device() : out.device(), out, in);
 }
@@ -341,7 +353,7 @@ Extent byte_extent(const Tensor& self) {
 void check_no_internal_overlap(const Tensor& self, const char* op) {
   FACULA_CHECK(!self.storage()->read_only, ErrorKind::Runtime, op,
                ": the tensor written is on read-only memory (clone it first), got shape ", self.sizes());
-  if (self.is_dense()) return;
+  if (self.is_dense() || (self.flags() & kSparse)) return;
   // Only a stride of zero is certain to make two elements share a place; other patterns are left to the caller.
   for (int64_t i = 0; i < self.dim(); ++i) {
     FACULA_CHECK(

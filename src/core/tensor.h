@@ -41,11 +41,12 @@ enum TensorFlag : uint32_t {
   kPythonDispatch = 1u << 15,  // its Python class has a __torch_dispatch__
   kWatchBase = 1u << 14,       // a view of a base without history, which may get one by an in-place write
   kPrivateLayout = 1u << 16,   // strides that the program must not see: see settle_layout()
+  kSparse = 1u << 17,          // no elements in memory: see core/sparse.h
 };
 constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
 /// Any of these sends an op through its slow path.
 constexpr uint32_t kSlowFlags =
-    kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase | kPythonDispatch | kPrivateLayout;
+    kRequiresGrad | kConjugate | kBatched | kDual | kWatchBase | kPythonDispatch | kPrivateLayout | kSparse;
 
 /// kInference while the thread is in inference mode.
 inline uint32_t inference_flag() { return (thread_state.modes & kModeInference) ? kInference : 0u; }
@@ -203,6 +204,12 @@ inline void settle_layout(const Tensor& t) {
 }
 inline void settle_layout(TensorList list) {
   for (const Tensor& t : list) settle_layout(t);
+}
+/// For whatever shows strides or memory to the program: as settle_layout(), of a tensor that has elements in memory. A
+/// sparse one throws.
+void show_memory_now(const Tensor& t);
+inline void show_memory(const Tensor& t) {
+  if (__builtin_expect(t.defined() && (t.flags() & (kPrivateLayout | kSparse)), 0)) show_memory_now(t);
 }
 /// Marks the fresh result of an op that kept a private layout.
 inline void keep_private(const Tensor& t) {

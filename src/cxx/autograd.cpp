@@ -61,7 +61,7 @@ int64_t Tensor::_version() const { return known().storage()->current_version(); 
 bool Tensor::is_view() const { return known().impl()->base != nullptr; }
 
 Tensor Tensor::detach() const {
-  facula::settle_layout(known());
+  facula::show_memory(known());
   return Tensor(facula::alias(core_));
 }
 Tensor& Tensor::detach_() const {
@@ -72,7 +72,7 @@ Tensor& Tensor::detach_() const {
 
 // Its writes are counted apart: autograd does not see them. So it gets a storage of its own over the same bytes.
 Tensor Tensor::data() const {
-  facula::settle_layout(known());
+  facula::show_memory(known());
   facula::Tensor made = facula::alias(core_);
   facula::Storage* shared = made.storage();
   facula::expose(shared);  // the reference that `made` holds becomes the new storage's
@@ -87,8 +87,8 @@ Tensor Tensor::data() const {
   return Tensor(std::move(made));
 }
 void Tensor::set_data(const Tensor& source) const {
-  facula::settle_layout(known());
-  facula::settle_layout(detail_known(source));
+  facula::show_memory(known());
+  facula::show_memory(detail_known(source));
   facula::TensorImpl* impl = core_.impl();
   const facula::Tensor& from = source.core_;
   facula::Storage* storage = from.storage();

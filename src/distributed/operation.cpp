@@ -81,14 +81,14 @@ struct Planner {
   }
   /// Elements in order, to read.
   Tensor input(const Tensor& t) const {
-    settle_layout(t);
+    show_memory(t);
     check(t);
     op.memory.push_back(op.route == Route::Staged ? ops::on_host(t) : ops::as_contiguous(t));
     return op.memory.back();
   }
   /// Elements in order, to write; what is not so is copied back in the end. `reads`: also what is there counts.
   Tensor output(const Tensor& t, bool reads) const {
-    settle_layout(t);
+    show_memory(t);
     check(t);
     check_no_internal_overlap(t, call.name);
     const bool staged = op.route == Route::Staged;
@@ -126,7 +126,7 @@ struct Planner {
   void parts(const std::vector<Tensor>& list, const Tensor& flat, F f) const {
     int64_t at = 0;
     for (const Tensor& t : list) {
-      settle_layout(t);
+      show_memory(t);
       check(t);
       std::vector<int64_t> strides(static_cast<size_t>(t.dim()));
       int64_t step = 1;

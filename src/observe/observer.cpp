@@ -65,12 +65,13 @@ void tell(F&& f) {
   }
 }
 
-bool wants_dispatch(const OpCall& call) {
-  if (watching() & kWatchDispatch) return true;
+bool has_flags(const OpCall& call, uint32_t flags) {
   bool found = false;
-  for (const Argument& argument : call.arguments) found |= (argument.flags() & kPythonDispatch) != 0;
+  for (const Argument& argument : call.arguments) found |= (argument.flags() & flags) != 0;
   return found;
 }
+
+bool wants_dispatch(const OpCall& call) { return (watching() & kWatchDispatch) || has_flags(call, kPythonDispatch); }
 
 void storage_changed(Storage* storage, int64_t bytes) {
   tell([&](Observer& o) { o.memory_changes({storage, bytes}); });
@@ -121,12 +122,15 @@ void remove_observer(Observer* observer, Watched threads) {
   FACULA_CHECK(removed > 0, ErrorKind::Runtime, "remove_observer: expected an observer that was added, got another");
 }
 
+bool (*run_sparse)(const OpCall& call) = nullptr;
+
 OpScope::OpScope(uint16_t op, OpForm form, List<Argument> arguments, List<ResultSlot> results)
     : call_{op, form, arguments, results} {
   tell([this](Observer& o) { o.op_begins(call_); });
-  if (form == OpForm::Composite || !host.dispatch || !wants_dispatch(call_)) return;
+  if (form == OpForm::Composite) return;
   try {
-    replaced_ = host.dispatch(call_);
+    if (host.dispatch && wants_dispatch(call_)) replaced_ = host.dispatch(call_);
+    if (!replaced_ && has_flags(call_, kSparse)) replaced_ = run_sparse(call_);
   } catch (...) {
     finish(true);
     throw;

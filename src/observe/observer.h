@@ -76,8 +76,14 @@ class OpScope {
   bool replaced_ = false;
 };
 
+/// Installed by src/sparse. Of a call with sparse tensors: runs what stands in for the kernel and puts the results into
+/// the slots, or into the tensors written to. False: the op itself takes sparse tensors. Throws for all others.
+extern bool (*run_sparse)(const OpCall& call);
+
 /// Of a call with tensors of these flags: whether it goes through an OpScope.
-inline bool is_watched(uint32_t flags) { return __builtin_expect((watching() | (flags & kPythonDispatch)) != 0, 0); }
+inline bool is_watched(uint32_t flags) {
+  return __builtin_expect((watching() | (flags & (kPythonDispatch | kSparse))) != 0, 0);
+}
 
 void tell_node_begins(const Node& node);
 void tell_node_ends(const Node& node);

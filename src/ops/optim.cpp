@@ -55,6 +55,9 @@ bool OptimSteps::goes_with(const OptimPass& pass, const Step& step) const {
 void OptimSteps::add(OptimRule rule, const Tensor& param, const Tensor& grad, const States& states,
                      const Numbers& numbers) {
   const char* op = kOptimRuleInfo[static_cast<size_t>(rule)].name;
+  show_memory(param);
+  show_memory(grad);
+  for (const Tensor& state : states) show_memory(state);
   Step step{param, param, Tensor(), states, {}};
   // The pass reads memory as it lies: what has holes or is conjugated lazily is copied, and written back.
   Tensor& p = step.param_made;

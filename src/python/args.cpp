@@ -72,8 +72,7 @@ bool fits(ArgType type, int list_size, PyObject* o) {
       [[fallthrough]];
     case ArgType::DType: return is_dtype(o);
     case ArgType::OptDevice: return o == Py_None || is_device(o);
-    case ArgType::OptLayout:
-      return o == Py_None || (PyObject_TypeCheck(o, &LayoutType) && to_layout(o) == Layout::Strided);
+    case ArgType::OptLayout: return o == Py_None || PyObject_TypeCheck(o, &LayoutType);
     case ArgType::OptMemoryFormat: return o == Py_None || PyObject_TypeCheck(o, &MemoryFormatType);
     case ArgType::OptGenerator: return o == Py_None || PyObject_TypeCheck(o, &GeneratorType);
     case ArgType::OutTensor: return o == Py_None || is_tensor(o);

@@ -702,7 +702,7 @@ PyObject* function_set_inference_mode(PyObject*, PyObject* value) {
 PyObject* function_make_dual(PyObject*, PyObject* o) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(o), ErrorKind::Type, "make_dual: expected a Tensor, got ", Py_TYPE(o)->tp_name);
-    const Tensor& primal = settled_tensor_of(o);
+    const Tensor& primal = strided_tensor_of(o);
     auto node = Ref<DualInput>::adopt(new DualInput);
     uint32_t marks = live_flags(primal.impl()) & kRecorded;
     node->marks = marks | kDual;

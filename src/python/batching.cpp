@@ -22,7 +22,7 @@ PyObject* function_make_batched(PyObject*, PyObject* args) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(value) && tensor_of(value).dim() > 0, ErrorKind::Value,
                  "vmap: expected a Tensor with a batch dimension, got ", Py_TYPE(value)->tp_name);
-    return wrap(make_batched(settled_tensor_of(value), static_cast<uint32_t>(level)));
+    return wrap(make_batched(strided_tensor_of(value), static_cast<uint32_t>(level)));
   });
 }
 PyObject* function_batch_value(PyObject*, PyObject* o) {

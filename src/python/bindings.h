@@ -30,6 +30,14 @@ void register_all(BindingTables& tables);
 using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
 inline PyCFunction as_function(FastFunction f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
 
+/// Whether a factory's layout= asks for another layout than the op gives: a sparse one, or that of a sparse `like`.
+bool wants_other_layout(PyObject* layout, const Tensor* like, bool sized);
+/// What it gives then: zeros, of the sizes of `like` where no size is given.
+Tensor sparse_zeros(const Tensor* like, bool sized, IntList size, std::optional<DType> dtype,
+                    std::optional<Device> device, PyObject* layout);
+/// Throws for a sparse layout, unless it is that of `like`.
+void refuse_layout(const char* op, PyObject* layout, const Tensor* like = nullptr);
+
 /// A composite is seen where Python calls it: around the ops that it is made of.
 class CompositeScope {
  public:

@@ -345,7 +345,7 @@ PyObject* array_interface(const Tensor& t) {
 }
 
 PyObject* method_array_interface(PyObject* self, PyObject*) {
-  return guarded([&] { return array_interface(settled_tensor_of(self)); });
+  return guarded([&] { return array_interface(strided_tensor_of(self)); });
 }
 
 template <class T>
@@ -390,7 +390,7 @@ PyObject* nested_list(const Tensor& t, int64_t dim, const char* at) {
 
 PyObject* method_tolist(PyObject* self, PyObject*) {
   return guarded([&] {
-    Tensor t = settled_tensor_of(self);
+    Tensor t = strided_tensor_of(self);
     FACULA_CHECK(!t.is_meta(), ErrorKind::Runtime, "tolist: a meta tensor has no values, got shape ", t.sizes());
     visit_dtype(t.dtype(), [&]<class T>(TypeTag<T>) { cpu::check_room("tolist", bytes_of_lists<T>(t)); });
     if (t.is_conj()) t = resolve_conj(t);

@@ -559,7 +559,7 @@ std::vector<Tensor> tensors_of(PyObject* tuple) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
     PyObject* item = PyTuple_GET_ITEM(tuple, i);
     FACULA_CHECK(is_tensor(item), ErrorKind::Type, "jiterator: expected tensors, got ", Py_TYPE(item)->tp_name);
-    found.push_back(settled_tensor_of(item));
+    found.push_back(strided_tensor_of(item));
   }
   return found;
 }

@@ -10,7 +10,7 @@ namespace {
 
 const Tensor& tensor_argument(PyObject* o, const char* name) {
   FACULA_CHECK(is_tensor(o), ErrorKind::Type, name, ": a tensor, got ", Py_TYPE(o)->tp_name);
-  return settled_tensor_of(o);
+  return strided_tensor_of(o);
 }
 
 PyObject* is_pinned(PyObject*, PyObject* o) {

@@ -203,7 +203,7 @@ PyObject* method_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
                                    &device, &copy))
     return nullptr;
   return guarded([&] {
-    const Tensor& own = settled_tensor_of(self);
+    const Tensor& own = strided_tensor_of(self);
     check_exportable(own);
     bool copied = false;
     const Tensor t = tensor_to_export(own, device, copy, copied);
@@ -225,7 +225,7 @@ PyObject* method_dlpack_device(PyObject* self, PyObject*) {
 PyObject* function_to_dlpack(PyObject*, PyObject* tensor) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(tensor), ErrorKind::Type, "to_dlpack(): expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
-    check_exportable(settled_tensor_of(tensor));
+    check_exportable(strided_tensor_of(tensor));
     return to_capsule(tensor_of(tensor), false, false);
   });
 }
@@ -356,7 +356,7 @@ struct View {
 };
 
 void fill_view(PyObject* self, Py_buffer* view, int flags) {
-  const Tensor& t = settled_tensor_of(self);
+  const Tensor& t = strided_tensor_of(self);
   FACULA_CHECK(t.is_cpu(), ErrorKind::Buffer, "buffer: only memory of the CPU is a buffer, got device ", t.device());
   FACULA_CHECK(!requires_grad(t) && !t.is_conj(), ErrorKind::Buffer,
                "buffer: use detach() or resolve_conj() first, got shape ", t.sizes());

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/node.h"
+#include "core/sparse.h"
 #include "functions.h"
 #include "ops/scaling.h"
 #include "python/free_threading.h"
@@ -108,7 +109,7 @@ double advance(const Tensor& step) {
 
 // ---- whole groups
 
-/// _optim_sgd(group, states)
+/// _optim_sgd(group, states): gives a list of the parameters with sparse gradients, which it leaves, or None.
 PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&]() -> PyObject* {
     FACULA_CHECK(nargs == 2, ErrorKind::Type, "_optim_sgd: takes a group and the states, got ", nargs, " arguments");
@@ -119,7 +120,13 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
         flag(group, n.maximize) ? -1.0 : 1.0, option(group, n.weight_decay),      option(group, n.lr), momentum,
         1.0 - option(group, n.dampening),     flag(group, n.nesterov) ? 1.0 : 0.0};
     OptimSteps steps;
+    Owned left;
     each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
+      if (__builtin_expect(is_sparse(grad), 0)) {
+        if (!left) left = Owned(check(PyList_New(0)));
+        check(PyList_Append(left.get(), object));
+        return;
+      }
       if (momentum == 0) return steps.add(OptimRule::Sgd, param, grad, {}, numbers);
       Item state = dict_item(states, object);
       if (!state.get()) {
@@ -139,7 +146,7 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
       undamped[4] = 1.0;
       steps.add(OptimRule::Sgd, param, grad, {first}, undamped);
     });
-    Py_RETURN_NONE;
+    return left ? left.release() : Py_NewRef(Py_None);
   });
 }
 
@@ -169,6 +176,9 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     double corrected_for = -1;
     OptimSteps steps;
     each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
+      FACULA_CHECK(!is_sparse(grad), ErrorKind::Runtime, decoupled ? "AdamW" : "Adam",
+                   " does not support sparse gradients", decoupled ? "" : ", please consider SparseAdam instead",
+                   ", got layout ", layout_of(grad));
       const Item state = parameter_state(states, object, group, start);
       double step = advance(state_tensor(state, n.step));
       if (step != corrected_for) {
@@ -241,7 +251,7 @@ PyObject* unscale_gradients(PyObject*, PyObject* const* args, Py_ssize_t nargs) 
       const Item grad = list_item(args[0], i);
       FACULA_CHECK(grad.get() && is_tensor(grad), ErrorKind::Type, unscale_kernel.name,
                    ": a list of tensors, got one with ", grad.get() ? Py_TYPE(grad.get())->tp_name : "fewer");
-      grads.push_back(settled_tensor_of(grad));
+      grads.push_back(strided_tensor_of(grad));
     }
     unscale(grads, tensor_of(args[1]), tensor_of(args[2]));
     Py_RETURN_NONE;

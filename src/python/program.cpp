@@ -181,7 +181,7 @@ PyObject* program_hold(PyObject* o, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO", &which, &object)) return nullptr;
   return guarded([&] {
     FACULA_CHECK(is_tensor(object), ErrorKind::Type, "hold: a Tensor, got ", Py_TYPE(object)->tp_name);
-    const Tensor& tensor = settled_tensor_of(object);
+    const Tensor& tensor = strided_tensor_of(object);
     Program& program = *self_of(o)->program;
     if (PyUnicode_Check(which)) {
       const std::string_view path = utf8(which);
@@ -207,7 +207,7 @@ PyObject* program_lift(PyObject* o, PyObject* tensors) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
       PyObject* object = PySequence_Fast_GET_ITEM(items.get(), i);
       FACULA_CHECK(is_tensor(object), ErrorKind::Type, "lift: a list of tensors, got ", Py_TYPE(object)->tp_name);
-      const Tensor& tensor = settled_tensor_of(object);
+      const Tensor& tensor = strided_tensor_of(object);
       const auto found = std::find_if(held.begin(), held.end(),
                                       [&](const ProgramInput& input) { return input.tensor.is_same(tensor); });
       ProgramInput input;

@@ -635,14 +635,14 @@ PyBufferProcs storage_buffer_procs = {storage_buffer, release_storage_buffer};
 // Methods of tensors
 
 PyObject* method_untyped_storage(PyObject* self, PyObject*) {
-  return guarded([&] { return wrap_storage(shared_storage(settled_tensor_of(self).storage()), tensor_of(self)); });
+  return guarded([&] { return wrap_storage(shared_storage(strided_tensor_of(self).storage()), tensor_of(self)); });
 }
 PyObject* method_is_shared(PyObject* self, PyObject*) {
   return PyBool_FromLong(is_shared(shared_storage(tensor_of(self).storage())));
 }
 PyObject* method_share_memory(PyObject* self, PyObject*) {
   return guarded([&] {
-    share_or_throw(shared_storage(settled_tensor_of(self).storage()), tensor_of(self), "share_memory_");
+    share_or_throw(shared_storage(strided_tensor_of(self).storage()), tensor_of(self), "share_memory_");
     return Py_NewRef(self);
   });
 }

@@ -230,7 +230,7 @@ PyObject* method_type_as(PyObject* self, PyObject* other) {
 PyObject* method_is_set_to(PyObject* self, PyObject* other) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_set_to(): tensor is a Tensor, got ", Py_TYPE(other)->tp_name);
-    const Tensor &a = settled_tensor_of(self), &b = settled_tensor_of(other);
+    const Tensor &a = strided_tensor_of(self), &b = strided_tensor_of(other);
     return PyBool_FromLong(shared_storage(a.storage()) == shared_storage(b.storage()) &&
                            a.impl()->data == b.impl()->data && a.sizes() == b.sizes() && a.strides() == b.strides());
   });
@@ -265,17 +265,17 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
                                    &stride))
     return nullptr;
   return guarded([&] {
-    const Tensor& t = settled_tensor_of(self);
+    const Tensor& t = strided_tensor_of(self);
     DType dtype = t.dtype();
     if (source == Py_None) {
       put_on_storage(t, facula::empty({0}, dtype, t.device()));
       return Py_NewRef(self);
     }
     if (is_tensor(source) && size == Py_None) {
-      put_on_storage(t, settled_tensor_of(source));
+      put_on_storage(t, strided_tensor_of(source));
       return Py_NewRef(self);
     }
-    Storage* storage = is_tensor(source) ? settled_tensor_of(source).storage() : storage_of(source, "set_");
+    Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_of(source, "set_");
     Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset}
                                  : arg_ints(size, 1).values;
     Dims strides = stride == Py_None ? contiguous_strides(sizes) : arg_ints(stride, 1).values;

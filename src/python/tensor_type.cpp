@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "autograd/inplace.h"
+#include "core/sparse.h"
 #include "functions.h"
 #include "op_ids_matmul.h"
 #include "python/args.h"
@@ -385,7 +386,11 @@ PyObject* get_device(PyObject* o, void*) {
   }
   return wrap_device(tensor_of(o).device());
 }
-PyObject* get_layout(PyObject*, void*) { return wrap_layout(Layout::Strided); }
+PyObject* get_layout(PyObject* o, void*) { return wrap_layout(layout_of(tensor_of(o))); }
+template <Layout layout>
+PyObject* has_layout(PyObject* o, void*) {
+  return PyBool_FromLong(layout_of(tensor_of(o)) == layout);
+}
 PyObject* get_ndim(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).dim()); }
 PyObject* get_itemsize(PyObject* o, void*) { return PyLong_FromLongLong(tensor_of(o).item_size()); }
 PyObject* get_nbytes(PyObject* o, void*) {
@@ -483,6 +488,8 @@ int set_data(PyObject* o, PyObject* value, void*) {
                  value ? Py_TYPE(value)->tp_name : "nothing");
     TensorImpl* impl = settled_tensor_of(o).impl();
     const Tensor& source = settled_tensor_of(value);
+    FACULA_CHECK(layout_of(tensor_of(o)) == layout_of(source), ErrorKind::Runtime,
+                 "data: the layout of the tensor, which is ", layout_of(tensor_of(o)), ", got ", layout_of(source));
     exchange_storage(impl, shared_storage(source.storage()));
     impl->data = source.impl()->data;
     impl->dtype = source.dtype();
@@ -593,8 +600,8 @@ PyGetSetDef properties[] = {
     {"is_cuda", fact<get_is_cuda>, nullptr, "On a CUDA device.", const_cast<char*>("is_cuda.__get__")},
     {"is_cpu", fact<get_is_cpu>, nullptr, "On the CPU.", const_cast<char*>("is_cpu.__get__")},
     {"is_meta", fact<get_is_meta>, nullptr, "Without data.", const_cast<char*>("is_meta.__get__")},
-    {"is_sparse", get_constant<false>, nullptr, "False: all tensors are strided.", nullptr},
-    {"is_sparse_csr", get_constant<false>, nullptr, "False.", nullptr},
+    {"is_sparse", has_layout<Layout::SparseCoo>, nullptr, "Of the layout sparse_coo.", nullptr},
+    {"is_sparse_csr", has_layout<Layout::SparseCsr>, nullptr, "Of the layout sparse_csr.", nullptr},
     {"is_quantized", get_constant<false>, nullptr, "False.", nullptr},
     {"is_nested", get_constant<false>, nullptr, "False.", nullptr},
     {"is_mkldnn", get_constant<false>, nullptr, "False.", nullptr},
@@ -624,9 +631,9 @@ PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
 }
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None)
-    return wrap_ints(settled_tensor_of(self).strides());
+    return guarded([&] { return wrap_ints(strided_tensor_of(self).strides()); });
   return guarded([&] {
-    const Tensor& t = settled_tensor_of(self);
+    const Tensor& t = strided_tensor_of(self);
     FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(args[0])->tp_name);
     return PyLong_FromLongLong(t.stride(wrap_dim(to_int(args[0]), t.dim(), "stride")));
   });
@@ -645,12 +652,14 @@ PyObject* method_numel(PyObject* self, PyObject*) {
   });
 }
 PyObject* method_storage_offset(PyObject* self, PyObject*) {
-  return PyLong_FromLongLong(settled_tensor_of(self).storage_offset());
+  return guarded([&] { return PyLong_FromLongLong(strided_tensor_of(self).storage_offset()); });
 }
 PyObject* method_data_ptr(PyObject* self, PyObject*) {
-  const Tensor& t = settled_tensor_of(self);
-  expose_address(shared_storage(t.storage()));
-  return PyLong_FromVoidPtr(t.impl()->data);
+  return guarded([&] {
+    const Tensor& t = strided_tensor_of(self);
+    expose_address(shared_storage(t.storage()));
+    return PyLong_FromVoidPtr(t.impl()->data);
+  });
 }
 PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).item_size()); }
 PyObject* method_get_device(PyObject* self, PyObject*) { return PyLong_FromLong(tensor_of(self).device().index); }
@@ -663,13 +672,13 @@ PyObject* method_item(PyObject* self, PyObject*) {
 }
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   PyObject* format = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? args[0] : nullptr;
-  if (!format) return PyBool_FromLong(settled_tensor_of(self).is_contiguous());
+  if (!format) return guarded([&] { return PyBool_FromLong(strided_tensor_of(self).is_contiguous()); });
   if (!PyObject_TypeCheck(format, &MemoryFormatType)) {
     PyErr_Format(PyExc_TypeError, "is_contiguous: memory_format is a facula.memory_format, got %s",
                  Py_TYPE(format)->tp_name);
     return nullptr;
   }
-  return PyBool_FromLong(settled_tensor_of(self).is_contiguous(to_memory_format(format)));
+  return guarded([&] { return PyBool_FromLong(strided_tensor_of(self).is_contiguous(to_memory_format(format))); });
 }
 PyObject* method_is_floating_point(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_floating()); }
 PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_complex()); }

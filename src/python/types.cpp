@@ -30,7 +30,7 @@ PyObject* make_value(PyTypeObject* type, T value) {
 
 std::array<PyObject*, kDTypes> dtype_objects;
 std::array<PyObject*, 4> format_objects;
-PyObject* strided_object;
+PyObject* layout_objects[8];
 
 // Pickles name functions of facula._pickled: the classes' own module is only a name for people.
 PyObject* pickled(const char* function, PyObject* args) {
@@ -145,7 +145,7 @@ PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, nullp
 
 // layout and memory format
 
-// All tensors are strided; the other layouts are names that programs compare with.
+// The last two are names that programs compare with.
 constexpr const char* kLayoutNames[] = {"strided",    "sparse_coo", "sparse_csr", "sparse_csc",
                                         "sparse_bsr", "sparse_bsc", "_mkldnn",    "jagged"};
 const char* layout_name(PyObject* self) { return kLayoutNames[static_cast<int>(value_of<Layout>(self))]; }
@@ -271,7 +271,7 @@ PyObject* wrap_device(Device device) {
   if (device != kCPU) return make_value(&DeviceType_, device);
   return Py_NewRef(made_once(cpu, [] { return immortal(make_value(&DeviceType_, kCPU)); }));
 }
-PyObject* wrap_layout(Layout) { return Py_NewRef(strided_object); }
+PyObject* wrap_layout(Layout layout) { return Py_NewRef(layout_objects[static_cast<int>(layout)]); }
 PyObject* wrap_memory_format(MemoryFormat format) { return Py_NewRef(format_objects[static_cast<int>(format)]); }
 
 PyObject* wrap(const Scalar& scalar) {
@@ -317,9 +317,9 @@ Device to_device_value(PyObject* o) {
 }
 
 Layout to_layout(PyObject* o) {
-  FACULA_CHECK(value_of<Layout>(o) == Layout::Strided, ErrorKind::NotImplemented,
-               "layout: tensors are strided here, got torch.", layout_name(o));
-  return Layout::Strided;
+  FACULA_CHECK(value_of<Layout>(o) <= Layout::SparseBsc, ErrorKind::NotImplemented,
+               "layout: tensors are strided or sparse here, got torch.", layout_name(o));
+  return value_of<Layout>(o);
 }
 MemoryFormat to_memory_format(PyObject* o) { return value_of<MemoryFormat>(o); }
 
@@ -458,7 +458,7 @@ void init_types(PyObject* module) {
   }
   for (size_t i = 0; i < std::size(kLayoutNames); ++i) {
     PyObject* layout = immortal(make_value(&LayoutType, static_cast<Layout>(i)));
-    if (i == 0) strided_object = Py_NewRef(layout);
+    layout_objects[i] = Py_NewRef(layout);
     PyModule_AddObject(module, kLayoutNames[i], layout);
   }
 }

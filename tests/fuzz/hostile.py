@@ -17,7 +17,7 @@ from pathlib import Path
 
 import facula
 
-from . import calls, package_calls, preamble, runner
+from . import calls, package_calls, preamble, runner, sparse_texts
 
 INTS = [
     "0", "1", "-1", "2", "-2", "3", "5", "7", "64", "1000", "2**15", "2**16", "2**31 - 1", "2**31", "-2**31", "2**31 + 1", "2**32", "2**32 + 1",
@@ -61,7 +61,7 @@ WRAPPINGS = [
     "{}.requires_grad_()", "{}.double().requires_grad_()", "{}.to(facula.complex64).conj()", "{}.to(facula.complex128).requires_grad_()", "{}.to(facula.float16)",
     "{}.expand(2**62, *{}.shape)", "{}.reshape(-1)[:1].expand(2**62)", "{}[..., :1].expand(*{}.shape[:-1], 2**60)", "{}.broadcast_to(2, *{}.shape)",
     "{}.contiguous(memory_format=facula.channels_last)", "nn.Parameter({})", "{}.as_subclass(Override)",
-    "{}.repeat(3, *[1] * {}.dim())", "facula.cat([{}, {}])", "facula.cat([{}, {}], -1)", "{}.as_strided((3,), (1,), 1)", "{}.view(-1)[1:]", "{}.mul(3).clone()[None].expand(2, *{}.shape)[0]",
+    *sparse_texts.WRAPPINGS, "{}.repeat(3, *[1] * {}.dim())", "facula.cat([{}, {}])", "facula.cat([{}, {}], -1)", "{}.as_strided((3,), (1,), 1)", "{}.view(-1)[1:]", "{}.mul(3).clone()[None].expand(2, *{}.shape)[0]",
 ]  # fmt: skip
 OTHER_WRAPPINGS = ["{}.detach().numpy()", "{}.tolist()", "[{}]", "[{}] * 3", "({}, {})"]
 OUTS = [
@@ -105,6 +105,8 @@ class Values:
             return rng.choice(INDEX_TENSORS)
         if kind < 0.38:
             return rng.choice(FLOAT_TENSORS)
+        if kind < 0.44:
+            return rng.choice(sparse_texts.TENSORS)
         shape = rng.choice(SHAPES)
         dtype = rng.choice(DTYPES) if rng.random() < 0.5 else rng.choice(("facula.float32", "facula.float64", "facula.int64"))
         text = f"x({shape}{', ' if shape else ''}dtype={dtype})"
@@ -173,7 +175,7 @@ class Values:
         if kind in simple:
             return simple[kind]()
         pools = {"str": STRINGS, "dtype": DTYPES, "device": DEVICES, "bool": ("True", "False", "None", "2", "1.5"), "out": OUTS, "out[]": OUT_PAIRS,
-                 "layout": ("facula.strided", "None", "facula.sparse_coo"), "Generator": ("facula.Generator()", "None", "3"),
+                 "layout": sparse_texts.LAYOUTS, "Generator": ("facula.Generator()", "None", "3"),
                  "memory_format": ("facula.channels_last", "facula.channels_last_3d", "facula.contiguous_format", "facula.preserve_format")}  # fmt: skip
         if kind in pools:
             return rng.choice(pools[kind])

@@ -20,7 +20,7 @@ def embedding(
         max_norm: rows that are picked and longer than this are scaled down in place first.
         norm_type: p of that norm.
         scale_grad_by_freq: divide the gradients by how often a row occurs in the input.
-        sparse: accepted; the gradient of ``weight`` has the same values as a dense tensor.
+        sparse: whether the gradient of ``weight`` is a COO tensor.
     """
     rows = weight.size(0)
     if padding_idx is None:
@@ -63,7 +63,7 @@ def embedding_bag(
         max_norm: rows that are used and longer than this are scaled down in place first.
         norm_type: the power p of the norm.
         scale_grad_by_freq: whether gradients are divided by how often a row occurs in the batch.
-        sparse: accepted; the gradient has the same values as a dense tensor.
+        sparse: whether the gradient is a COO tensor.
 
     Returns:
         (bags, features).

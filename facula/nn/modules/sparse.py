@@ -72,8 +72,8 @@ class Embedding(_EmbeddingBase):
         max_norm: rows that are used and longer than this are scaled down in place.
         norm_type: p of that norm.
         scale_grad_by_freq: divide gradients by how often a row occurs in the batch.
-        sparse: accepted. The gradient of the table has the values of PyTorch's sparse one, as a dense tensor;
-            `optim.SparseAdam` leaves rows alone that have none.
+        sparse: whether the gradient of the table is a COO tensor with an entry for each index, for `optim.SparseAdam`, `SGD`
+            and `Adagrad`.
         _weight: the table, in the place of a new one.
         _freeze: whether the table is not learned.
     """
@@ -175,7 +175,7 @@ class EmbeddingBag(_EmbeddingBase):
         max_norm: rows that are used and longer than this are scaled down in place first.
         norm_type: the power p of the norm.
         scale_grad_by_freq: whether gradients are divided by how often a row occurs in the batch.
-        sparse: accepted; the gradient has the same values as a dense tensor.
+        sparse: whether the gradient of the table is a COO tensor.
         _weight: the table, in the place of a new one.
     """
 

@@ -1,0 +1,134 @@
+"""What must hold of the indices of sparse tensors, checked where a program asks for it."""
+
+from __future__ import annotations
+
+import contextlib
+
+from . import _C
+
+COMPRESSED = {
+    _C.sparse_csr: ("crow_indices", "col_indices", True, False),
+    _C.sparse_csc: ("ccol_indices", "row_indices", False, False),
+    _C.sparse_bsr: ("crow_indices", "col_indices", True, True),
+    _C.sparse_bsc: ("ccol_indices", "row_indices", False, True),
+}
+
+
+class check_sparse_tensor_invariants:
+    """Whether constructors of sparse tensors check indices where a call does not say: off by default.
+
+    As a context manager or decorator it sets that for a block or a function.
+
+    Args:
+        enable: whether they check inside.
+
+    Example::
+
+        >>> with facula.sparse.check_sparse_tensor_invariants():
+        ...     x = facula.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (3,))
+        >>> x._nnz()
+        2
+    """
+
+    _enabled = False
+
+    @staticmethod
+    def is_enabled():
+        """Whether constructors check."""
+        return check_sparse_tensor_invariants._enabled
+
+    @staticmethod
+    def enable():
+        """From now on constructors check."""
+        check_sparse_tensor_invariants._enabled = True
+
+    @staticmethod
+    def disable():
+        """From now on constructors do not check."""
+        check_sparse_tensor_invariants._enabled = False
+
+    def __init__(self, enable=True):
+        self._wanted, self._before = bool(enable), None
+
+    def __enter__(self):
+        if self._before is not None:
+            raise RuntimeError("check_sparse_tensor_invariants: this context manager is entered already, got a second enter")
+        self._before = self.is_enabled()
+        check_sparse_tensor_invariants._enabled = self._wanted
+
+    def __exit__(self, *exception):
+        check_sparse_tensor_invariants._enabled, self._before = self._before, None
+
+    def __call__(self, function):
+        import functools
+
+        @functools.wraps(function)
+        def checked(*args, **kwargs):
+            with type(self)(self._wanted):
+                return function(*args, **kwargs)
+
+        return checked
+
+
+def wanted(check_invariants):
+    """What a call says, or else the setting."""
+    return check_sparse_tensor_invariants.is_enabled() if check_invariants is None else bool(check_invariants)
+
+
+def _refuse(op, text, got):
+    raise RuntimeError(f"{op}: {text}, got {got}")
+
+
+def check_coo(op, indices, size, coalesced):
+    """Every index within the size; coalesced ones in order, none twice."""
+    if indices.is_meta or indices.numel() == 0:
+        return
+    for dim, (low, high) in enumerate(zip(indices.amin(1).tolist(), indices.amax(1).tolist())):
+        if low < 0:
+            _refuse(op, f"found negative index {low} for dim {dim}", f"size {tuple(size)}")
+        if high >= size[dim]:
+            text = f"size is inconsistent with indices: for dim {dim}, size is {size[dim]} but found index {high}"
+            _refuse(op, text, f"size {tuple(size)}")
+    if coalesced and indices.size(1) > 1:
+        place = _C.zeros(indices.size(1), dtype=_C.int64)
+        for dim in range(indices.size(0)):
+            place = place * size[dim] + indices[dim]
+        if not bool((place[1:] > place[:-1]).all()):
+            _refuse(op, "indices are not coalesced: positions must be in order and come once", f"{indices.size(1)} entries")
+
+
+def check_compressed(op, compressed, plain, size, layout, block):
+    """What PyTorch calls the invariants of the compressed layouts, in its words."""
+    if compressed.is_meta:
+        return
+    bounds, indices, by_row, _ = COMPRESSED[layout]
+    batch = compressed.dim() - 1
+    rows, columns = size[batch] // block[0], size[batch + 1] // block[1]
+    across, along = (rows, columns) if by_row else (columns, rows)
+    counted, other = ("nrows", "ncols") if by_row else ("ncols", "nrows")
+    nnz = plain.size(-1)
+    steps = compressed[..., 1:] - compressed[..., :-1]
+    if compressed.size(-1) and bool((compressed[..., 0] != 0).any()):
+        _refuse(op, f"`{bounds}[..., 0] == 0` is not satisfied.", f"size {tuple(size)}")
+    if compressed.size(-1) and bool((compressed[..., -1] != nnz).any()):
+        _refuse(op, f"`{bounds}[..., -1] == nnz` is not satisfied.", f"{nnz} entries")
+    if bool(((steps < 0) | (steps > along)).any()):
+        text = f"`0 <= {bounds}[..., 1:] - {bounds}[..., :-1] <= {other}` is not satisfied."
+        _refuse(op, text, f"size {tuple(size)}")
+    if bool(((plain < 0) | (plain >= along)).any()):
+        _refuse(op, f"`0 <= {indices} < {other}` is not satisfied.", f"size {tuple(size)}")
+    row = _C.repeat_interleave(steps.reshape(-1).to(_C.int64))
+    place = row * max(along, 1) + plain.reshape(-1)
+    if place.numel() > 1 and not bool((place[1:] > place[:-1]).all()):
+        text = (
+            f"`{indices}[..., {bounds}[..., i - 1]:{bounds}[..., i]] for all i = 1, ..., {counted} "
+            "are sorted and distinct along the last dimension values` is not satisfied."
+        )
+        _refuse(op, text, f"{across} {counted}")
+
+
+@contextlib.contextmanager
+def unchecked():
+    """Within it, constructors do not check: for those who did."""
+    with check_sparse_tensor_invariants(False):
+        yield

@@ -1,0 +1,267 @@
+"""Constructors of sparse tensors, and products under the names that PyTorch gives them besides."""
+
+from __future__ import annotations
+
+import facula
+from facula import _C
+
+from .._sparse_checks import COMPRESSED, check_compressed, check_coo, wanted
+
+_NAMES = {
+    _C.sparse_csr: "sparse_csr_tensor", _C.sparse_csc: "sparse_csc_tensor",
+    _C.sparse_bsr: "sparse_bsr_tensor", _C.sparse_bsc: "sparse_bsc_tensor",
+}  # fmt: skip
+
+
+def _part(op, name, data, dtype=None, device=None):
+    """Indices or values as a tensor, with their history."""
+    made = data if isinstance(data, _C.Tensor) else _C.tensor(data, dtype=dtype, device=device)
+    if device is not None and made.device != _C.device(device):
+        made = made.to(device)
+    if dtype is not None and made.dtype is not dtype:
+        made = made.to(dtype)
+    if made.layout is not _C.strided:
+        raise RuntimeError(f"{op}: {name} must be strided, got layout {made.layout}")
+    return made
+
+
+def _index(op, name, data, device, dtype=_C.int64):
+    made = data if isinstance(data, _C.Tensor) else _C.tensor(data, device=device)
+    if made.dtype is _C.bool or made.is_complex():
+        raise RuntimeError(f"{op}: {name} must be of an integer dtype, got {made.dtype}")
+    return _part(op, name, made, dtype, device)
+
+
+def _size(op, size):
+    try:
+        size = tuple(size)
+        if all(isinstance(s, int) for s in size):
+            return size
+        return tuple(s.__index__() for s in size)
+    except (TypeError, AttributeError):
+        raise TypeError(f"{op}: size must be a tuple of ints, got {size!r}") from None
+
+
+def _finish(tensor, requires_grad, pin_memory):
+    if pin_memory and tensor.device.type == "cuda":
+        raise RuntimeError(f"sparse tensor: only memory of the CPU can be pinned, got {tensor.device}")
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _inferred_size(op, indices, values):
+    if indices.dim() != 2:
+        raise RuntimeError(f"{op}: indices must be sparse_dim x nnz, got indices of shape {tuple(indices.shape)}")
+    if indices.size(1) == 0:
+        return (0,) * indices.size(0) + tuple(values.shape[1:])
+    if bool((indices < 0).any()):
+        dim = int((indices < 0).any(1).to(_C.int64).argmax())
+        raise RuntimeError(f"{op}: found negative index {int(indices[dim].min())} for dim {dim}")
+    return tuple((indices.amax(1) + 1).tolist()) + tuple(values.shape[1:])
+
+
+def _no_entries(op, size, dtype, device, requires_grad):
+    made = _C._ops._sparse_zeros(_size(op, size), dtype, device, _C.sparse_coo)
+    return _finish(made, requires_grad, False)
+
+
+def sparse_coo_tensor(
+    indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
+    check_invariants=None, is_coalesced=None,
+):  # fmt: skip
+    """A sparse tensor in the layout COO: values, and an index for each in every sparse dimension.
+
+    Called with a size only, a tensor without entries.
+
+    Args:
+        indices: (sparse dimensions, entries), a tensor or nested lists.
+        values: (entries, dense sizes ...).
+        size: the shape; without it the smallest that has room for the indices.
+        dtype, device: of the values; those of `values` by default.
+        pin_memory: accepted.
+        requires_grad: whether the tensor is a leaf that wants a gradient.
+        check_invariants: whether indices are checked against the size; by default what
+            ``sparse.check_sparse_tensor_invariants`` says.
+        is_coalesced: whether every position comes once, in order.
+
+    Raises:
+        RuntimeError: parts whose shapes do not fit, or indices outside of the size, where they are checked.
+
+    Example::
+
+        >>> facula.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
+        tensor([[0., 0., 3.],
+                [4., 0., 0.]])
+    """
+    op = "sparse_coo_tensor"
+    if values is None:
+        return _no_entries(op, indices if size is None else size, dtype, device, requires_grad)
+    values = _part(op, "values", values, dtype, device)
+    indices = _index(op, "indices", indices, values.device)
+    if values.dim() == 0:
+        values = values.expand(indices.size(1) if indices.dim() == 2 else 1)
+    size = _inferred_size(op, indices, values) if size is None else _size(op, size)
+    if requires_grad and values.requires_grad:
+        values = values.detach()
+    made = _C._sparse_coo_tensor_unsafe(indices, values, size, is_coalesced)
+    if wanted(check_invariants):
+        check_coo(op, indices, size, bool(is_coalesced))
+    return _finish(made, requires_grad, pin_memory)
+
+
+def _inferred_compressed_size(op, compressed, plain, values, layout):
+    _, _, by_row, blocked = COMPRESSED[layout]
+    batch = compressed.dim() - 1
+    if batch < 0 or values.dim() < batch + 1 + 2 * blocked or compressed.size(-1) == 0:
+        raise RuntimeError(f"{op}: indices and values whose sizes can be inferred are needed, got {tuple(values.shape)}")
+    block = tuple(values.shape[batch + 1 : batch + 3]) if blocked else (1, 1)
+    across = compressed.size(-1) - 1
+    along = int(plain.max()) + 1 if plain.numel() else 0
+    rows, columns = (across, along) if by_row else (along, across)
+    dense = tuple(values.shape[batch + 1 + 2 * blocked :])
+    return (*compressed.shape[:batch], rows * block[0], columns * block[1], *dense)
+
+
+def sparse_compressed_tensor(
+    compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+    requires_grad=False, check_invariants=None,
+):  # fmt: skip
+    """A sparse tensor in one of the layouts CSR, CSC, BSR and BSC.
+
+    Args:
+        compressed_indices: (batch ..., rows or columns of blocks + 1), where each begins among the values.
+        plain_indices: (batch ..., entries), the index in the other dimension.
+        values: (batch ..., entries, two block sizes for BSR and BSC, dense sizes ...).
+        size: the shape; inferred without it.
+        dtype, device: of the values; those of `values` by default.
+        layout: which one; must be given.
+        pin_memory: accepted.
+        requires_grad: whether the tensor is a leaf that wants a gradient.
+        check_invariants: whether indices are checked; by default what ``sparse.check_sparse_tensor_invariants`` says.
+
+    Raises:
+        RuntimeError: a layout of another kind, parts whose shapes do not fit, or wrong indices where they are checked.
+    """
+    op = _NAMES.get(layout, "sparse_compressed_tensor")
+    if layout not in COMPRESSED:
+        kind = "none" if layout is None else layout
+        raise RuntimeError(f"sparse_compressed_tensor expected sparse compressed tensor layout but got {kind}")
+    values = _part(op, "values", values, dtype, device)
+    narrow = all(isinstance(i, _C.Tensor) and i.dtype is _C.int32 for i in (compressed_indices, plain_indices))
+    kind = _C.int32 if narrow else _C.int64
+    bounds, other, _, blocked = COMPRESSED[layout]
+    compressed = _index(op, bounds, compressed_indices, values.device, kind)
+    plain = _index(op, other, plain_indices, values.device, kind)
+    size = _inferred_compressed_size(op, compressed, plain, values, layout) if size is None else _size(op, size)
+    if requires_grad and values.requires_grad:
+        values = values.detach()
+    made = _C._ops._sparse_compressed_tensor_unsafe(compressed, plain, values, size, layout=layout)
+    if wanted(check_invariants):
+        at = compressed.dim()
+        block = tuple(values.shape[at : at + 2]) if blocked else (1, 1)
+        check_compressed(op, compressed, plain, size, layout, block)
+    return _finish(made, requires_grad, pin_memory)
+
+
+def sparse_csr_tensor(crow_indices, col_indices, values, size=None, **keywords):
+    """As `sparse_compressed_tensor`, of the layout CSR: rows are compressed.
+
+    Args:
+        crow_indices, col_indices, values, size: the parts, and the shape.
+        keywords: what `sparse_compressed_tensor` takes by keyword.
+
+    Example::
+
+        >>> facula.sparse_csr_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2)).to_dense()
+        tensor([[0., 5.],
+                [6., 0.]])
+    """
+    return _of_layout(facula.sparse_csr, crow_indices, col_indices, values, size, keywords)
+
+
+def sparse_csc_tensor(ccol_indices, row_indices, values, size=None, **keywords):
+    """As `sparse_compressed_tensor`, of the layout CSC: columns are compressed."""
+    return _of_layout(facula.sparse_csc, ccol_indices, row_indices, values, size, keywords)
+
+
+def sparse_bsr_tensor(crow_indices, col_indices, values, size=None, **keywords):
+    """As `sparse_compressed_tensor`, of the layout BSR: rows of blocks are compressed."""
+    return _of_layout(facula.sparse_bsr, crow_indices, col_indices, values, size, keywords)
+
+
+def sparse_bsc_tensor(ccol_indices, row_indices, values, size=None, **keywords):
+    """As `sparse_compressed_tensor`, of the layout BSC: columns of blocks are compressed."""
+    return _of_layout(facula.sparse_bsc, ccol_indices, row_indices, values, size, keywords)
+
+
+def _of_layout(layout, compressed, plain, values, size, keywords):
+    given = keywords.pop("layout", None)
+    if given not in (None, layout):
+        raise RuntimeError(f"{_NAMES[layout]}: expected layout {layout}, got {given}")
+    return sparse_compressed_tensor(compressed, plain, values, size, layout=layout, **keywords)
+
+
+def _validate_sparse_coo_tensor_args(indices, values, size, is_coalesced=None, check_pinning=True):
+    """Raises RuntimeError where the parts do not make a COO tensor."""
+    sparse_coo_tensor(indices, values, size, check_invariants=True, is_coalesced=is_coalesced)
+
+
+def _validate_sparse_compressed_tensor_args(compressed_indices, plain_indices, values, size, layout, check_pinning=True):
+    """Raises RuntimeError where the parts do not make a tensor of the layout."""
+    sparse_compressed_tensor(compressed_indices, plain_indices, values, size, layout=layout, check_invariants=True)
+
+
+def spmm(input, mat2):
+    """The product of a sparse and a strided matrix: `mm`."""
+    return _C.mm(input, mat2)
+
+
+dsmm = spmm
+
+
+def hsmm(input, mat2):
+    """The product of a sparse and a strided matrix, as a sparse one."""
+    return hspmm(input, mat2)
+
+
+def hspmm(mat1, mat2):
+    """The product of a sparse and a strided matrix, as a COO tensor with one sparse dimension: its rows.
+
+    Args:
+        mat1: the sparse matrix.
+        mat2: the strided matrix.
+    """
+    if not mat1.is_sparse or mat2.layout is not _C.strided:
+        raise RuntimeError(f"hspmm: a COO and a strided matrix are expected, got {mat1.layout} and {mat2.layout}")
+    rows = mat1.coalesce().indices()[0].unique()
+    product = _C.mm(mat1, mat2)
+    return sparse_coo_tensor(rows.unsqueeze(0), product.index_select(0, rows), product.shape, is_coalesced=True)
+
+
+def smm(input, mat):
+    """The product of a sparse and a strided matrix, as a COO tensor.
+
+    Args:
+        input: the sparse matrix.
+        mat: the strided matrix.
+    """
+    return _C.mm(input, mat).to_sparse()
+
+
+def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """As `sparse.addmm`: ``beta * input + alpha * (mat1 @ mat2)``."""
+    return _C.sparse.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """``beta * input + alpha * (mat1 @ mat2)`` as a COO tensor.
+
+    Args:
+        input: a COO matrix.
+        mat1: a sparse matrix.
+        mat2: a strided matrix.
+        beta, alpha: the factors.
+    """
+    return input * beta + _C.mm(mat1, mat2).to_sparse() * alpha
+
+
+_C._install_methods({"smm": smm, "sspaddmm": sspaddmm})

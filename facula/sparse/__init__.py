@@ -1,0 +1,193 @@
+"""Functions of sparse tensors, and the old names of their classes."""
+
+from __future__ import annotations
+
+import facula
+from facula import _C
+
+from .._sparse_checks import check_sparse_tensor_invariants
+from ._solve import spsolve
+from .types import (
+    BFloat16Tensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)  # fmt: skip
+
+addmm = _C.sparse.addmm
+
+__all__ = [
+    "addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "spsolve", "sum",
+    "BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor",
+    "ShortTensor",
+]  # fmt: skip
+
+_REDUCED = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin"}
+
+
+def mm(mat1, mat2, reduce=None):
+    """The product of two matrices of which at least one is sparse.
+
+    Args:
+        mat1, mat2: the matrices.
+        reduce: with "sum", "mean", "amax" or "amin" (mat1 of the layout CSR, mat2 strided) what is made of the products
+            that belong to one element.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit; ValueError: another word.
+    """
+    if reduce in (None, "sum"):
+        return _C.mm(mat1, mat2)
+    if reduce not in _REDUCED:
+        raise ValueError(f"sparse.mm: reduce is one of {', '.join(_REDUCED)}, got {reduce!r}")
+    if mat1.layout is not facula.sparse_csr or mat2.layout is not facula.strided:
+        raise RuntimeError(f"sparse.mm: with reduce a CSR and a strided matrix are expected, got {mat1.layout}, {mat2.layout}")
+    if mat1.dim() != 2 or mat2.dim() != 2 or mat1.size(1) != mat2.size(0):
+        raise RuntimeError(f"sparse.mm: matrices that fit are expected, got {tuple(mat1.shape)} and {tuple(mat2.shape)}")
+    bounds = mat1.crow_indices()
+    row = facula.repeat_interleave((bounds[1:] - bounds[:-1]).to(facula.int64))
+    products = mat1.values().unsqueeze(1) * mat2.index_select(0, mat1.col_indices().to(facula.int64))
+    places = row.unsqueeze(1).expand_as(products)
+    start = products.new_zeros(mat1.size(0), mat2.size(1))
+    return start.scatter_reduce(0, places, products, reduce, include_self=False)
+
+
+def sum(input, dim=None, dtype=None):
+    """Sums of a COO tensor: over all elements, or over dimensions. Gradients flow to the places that it has.
+
+    Args:
+        input: a sparse tensor.
+        dim: an int or a tuple of ints.
+        dtype: of the result.
+
+    Returns:
+        A strided tensor where no sparse dimension is left, else a sparse one.
+    """
+    if dim is None or dim == ():
+        values = (input.coalesce() if input.is_sparse else input).values()
+        return values.sum() if dtype is None else values.sum(dtype=dtype)
+    return _C._ops._sparse_sum_dim(input, dim, False, dtype=dtype)
+
+
+def _groups(tensor, dim):
+    """For every entry the number of its line along `dim`, and how many lines have entries."""
+    place = facula.zeros(tensor._nnz(), dtype=facula.int64)
+    indices = tensor._indices()
+    for d in range(tensor.sparse_dim()):
+        if d != dim:
+            place = place * tensor.size(d) + indices[d]
+    lines, inverse = place.unique(return_inverse=True)
+    return inverse, lines.numel()
+
+
+def _soft_max(name, input, dim, dtype, logarithm):
+    if not input.is_sparse:
+        raise RuntimeError(f"sparse.{name}: a COO tensor is expected, got layout {input.layout}")
+    if not -input.dim() <= dim < max(input.dim(), 1):
+        raise IndexError(f"sparse.{name}: dim must be within {input.dim()} dimensions, got {dim}")
+    given = input.coalesce()
+    given = given if dtype is None else given.to(dtype)
+    if not given.is_floating_point():
+        raise RuntimeError(f"sparse.{name}: a floating-point tensor is expected, got {given.dtype}")
+    dim, values = dim % input.dim(), given.values()
+    if dim >= given.sparse_dim():
+        along = dim - given.sparse_dim() + 1
+        made = values.log_softmax(along) if logarithm else values.softmax(along)
+        return _C._ops._with_values(given.detach(), made)
+    line, count = _groups(given, dim)
+    places = line.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
+    lowest = values.new_full((count, *values.shape[1:]), -facula.inf)
+    largest = lowest.scatter_reduce(0, places, values.detach(), "amax")
+    shifted = values - largest.index_select(0, line)
+    total = values.new_zeros(largest.shape).index_add(0, line, shifted.exp())
+    if logarithm:
+        made = shifted - total.log().index_select(0, line)
+    else:
+        made = shifted.exp() / total.index_select(0, line)
+    return _C._ops._with_values(given.detach(), made)
+
+
+def softmax(input, dim, *, dtype=None):
+    """Soft-max along a dimension of a COO tensor; what is not there counts as minus infinity.
+
+    Args:
+        input: a COO tensor.
+        dim: the dimension, sparse or dense.
+        dtype: what is computed in.
+    """
+    return _soft_max("softmax", input, dim, dtype, False)
+
+
+def log_softmax(input, dim, *, dtype=None):
+    """The logarithm of `softmax`, of the places that `input` has.
+
+    Args:
+        input: a COO tensor.
+        dim: the dimension, sparse or dense.
+        dtype: what is computed in.
+    """
+    return _soft_max("log_softmax", input, dim, dtype, True)
+
+
+def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
+    """``beta * input + alpha * (mat1 @ mat2)`` at the places of a CSR matrix.
+
+    Args:
+        input: the CSR matrix, perhaps a batch of them.
+        mat1, mat2: strided matrices.
+        beta, alpha: the factors.
+        out: a CSR tensor that takes the result.
+    """
+    if input.layout is not facula.sparse_csr:
+        raise RuntimeError(f"sampled_addmm: Expected self to have layout torch.sparse_csr, got {input.layout}")
+    if mat1.layout is not facula.strided or mat2.layout is not facula.strided:
+        raise RuntimeError(f"sampled_addmm: mat1 and mat2 must be strided, got {mat1.layout} and {mat2.layout}")
+    if mat1.dim() != input.dim() or mat2.dim() != input.dim() or mat1.size(-1) != mat2.size(-2):
+        raise RuntimeError(f"sampled_addmm: matrices that fit are expected, got {tuple(mat1.shape)} and {tuple(mat2.shape)}")
+    if (*mat1.shape[:-1], mat2.size(-1)) != tuple(input.shape):
+        raise RuntimeError(f"sampled_addmm: self must have the shape of the product, got {tuple(input.shape)}")
+    pattern = input.detach()
+    product = (mat1 @ mat2).sparse_mask(pattern)
+    made = _C._ops._with_values(pattern, input.values() * beta + product.values() * alpha)
+    return made if out is None else out.copy_(made)
+
+
+def spdiags(diagonals, offsets, shape, layout=None):
+    """A sparse matrix with the rows of `diagonals` on its diagonals.
+
+    Args:
+        diagonals: (count, length), or one of them.
+        offsets: int64, which diagonal each row is put on; none twice.
+        shape: two sizes.
+        layout: COO (the default), CSR or CSC.
+
+    Example::
+
+        >>> facula.sparse.spdiags(facula.tensor([[1.0, 2.0]]), facula.tensor([1]), (2, 2)).to_dense()
+        tensor([[0., 2.],
+                [0., 0.]])
+    """
+    rows = diagonals if diagonals.dim() == 2 else diagonals.unsqueeze(0)
+    places = offsets if offsets.dim() == 1 else offsets.reshape(-1)
+    if rows.dim() != 2 or places.dim() != 1 or places.numel() != rows.size(0):
+        count = f"({rows.size(0)}) does not match the number of offsets ({places.numel()})"
+        raise RuntimeError(f"spdiags(): Number of diagonals {count}")
+    if places.dtype is not facula.int64:
+        raise RuntimeError(f"spdiags(): Offset Tensor must have dtype Long but got {places.dtype}")
+    if len(shape) != 2:
+        raise RuntimeError(f"spdiags(): Output shape must be 2d, got {tuple(shape)}")
+    if places.unique().numel() != places.numel():
+        raise RuntimeError(f"spdiags(): Offset tensor contains duplicate values, got {places.tolist()}")
+    if layout not in (None, facula.sparse_coo, facula.sparse_csr, facula.sparse_csc):
+        raise RuntimeError(f"spdiags(): Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {layout}")
+    column = facula.arange(rows.size(1)).expand(rows.shape)
+    row = column - places.unsqueeze(1)
+    inside = (row >= 0) & (row < shape[0]) & (column < shape[1])
+    indices = facula.stack([row[inside], column[inside]])
+    made = facula.sparse_coo_tensor(indices, rows[inside], tuple(shape))
+    return made if layout in (None, facula.sparse_coo) else made.to_sparse(layout=layout)

@@ -1,0 +1,39 @@
+"""Old names of classes: ``sparse.FloatTensor(indices, values, size)``."""
+
+from __future__ import annotations
+
+import facula
+
+
+class _SparseType(type):
+    """Makes tensors, and says of them that they are its instances."""
+
+    def __call__(cls, *args):
+        if len(args) == 1 and isinstance(args[0], facula.Tensor):
+            raise TypeError(f"{cls.__name__}: indices and values, or sizes, are expected, got one Tensor")
+        if not args:
+            return facula.sparse_coo_tensor((0,), dtype=cls.dtype)
+        if isinstance(args[0], facula.Tensor):
+            return facula.sparse_coo_tensor(*args, dtype=cls.dtype)
+        size = args[0] if isinstance(args[0], (tuple, list)) else args
+        return facula.sparse_coo_tensor(tuple(size), dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, facula.Tensor) and instance.is_sparse and instance.dtype is cls.dtype
+
+
+def _make(name, dtype):
+    body = {"__doc__": f"Makes and stands for COO tensors of {dtype}.", "dtype": dtype, "is_sparse": True}
+    body |= {"layout": facula.sparse_coo, "__module__": "torch.sparse"}
+    return _SparseType(name, (), body)
+
+
+BFloat16Tensor = _make("BFloat16Tensor", facula.bfloat16)
+ByteTensor = _make("ByteTensor", facula.uint8)
+CharTensor = _make("CharTensor", facula.int8)
+DoubleTensor = _make("DoubleTensor", facula.float64)
+FloatTensor = _make("FloatTensor", facula.float32)
+HalfTensor = _make("HalfTensor", facula.float16)
+IntTensor = _make("IntTensor", facula.int32)
+LongTensor = _make("LongTensor", facula.int64)
+ShortTensor = _make("ShortTensor", facula.int16)

@@ -1,0 +1,82 @@
+#include "core/sparse.h"
+
+#include "core/kernel.h"
+
+namespace facula {
+namespace {
+
+void release_parts(Storage* storage) { delete static_cast<SparseParts*>(storage->context); }
+
+Storage* storage_of_parts(SparseParts parts) {
+  const Device device = parts.values.device();
+  auto owned = std::make_unique<SparseParts>(std::move(parts));
+  Storage* storage = borrow_storage(nullptr, 0, device, release_parts, owned.get());
+  owned.release();
+  return storage;
+}
+
+void set_sparse_sizes(TensorImpl* impl, IntList sizes) { set_sizes(impl, sizes, Dims(sizes.size(), 0)); }
+
+/// Takes over the reference to `storage`.
+Tensor tensor_of_parts(Storage* storage, DType dtype, IntList sizes, uint32_t flags) {
+  TensorImpl* impl = new_impl();
+  impl->storage = storage;
+  impl->data = nullptr;
+  impl->dtype = dtype;
+  impl->flags = kSparse | flags;
+  impl->ndim = 0;
+  Tensor made = Tensor::adopt(impl);
+  set_sparse_sizes(impl, sizes);
+  return made;
+}
+
+}  // namespace
+
+const SparseParts& sparse_parts(const Tensor& t) { return mutable_sparse_parts(t); }
+SparseParts& mutable_sparse_parts(const Tensor& t) { return *static_cast<SparseParts*>(t.storage()->context); }
+
+Tensor make_sparse(SparseParts parts, IntList sizes) {
+  count_elements(sizes, "sparse tensor");
+  const DType dtype = parts.values.dtype();
+  return tensor_of_parts(storage_of_parts(std::move(parts)), dtype, sizes, inference_flag());
+}
+
+Tensor share_sparse(const Tensor& self) {
+  retain(self.storage());
+  return tensor_of_parts(self.storage(), self.dtype(), self.sizes(), self.flags() & kInference);
+}
+
+Tensor copy_of_parts(const Tensor& self) {
+  return tensor_of_parts(storage_of_parts(sparse_parts(self)), self.dtype(), self.sizes(), inference_flag());
+}
+
+void take_parts(const Tensor& self, const Tensor& from) {
+  if (self.sizes() == from.sizes()) {
+    mutable_sparse_parts(self) = SparseParts(sparse_parts(from));
+    return;
+  }
+  Storage* fresh = storage_of_parts(sparse_parts(from));
+  fresh->version.store(self.storage()->current_version(), std::memory_order_relaxed);
+  TensorImpl* impl = self.impl();
+  release(std::exchange(impl->storage, fresh));
+  set_sparse_sizes(impl, from.sizes());
+}
+
+void copy_parts(const Tensor& out, const Tensor& in) {
+  FACULA_CHECK(layout_of(out) == layout_of(in), ErrorKind::Runtime,
+               "copy_: between tensors of different layouts is not implemented, got ", layout_of(in), " for ",
+               layout_of(out), " (to_dense() or to_sparse() first)");
+  if (out.dtype() == in.dtype()) return take_parts(out, in);
+  SparseParts parts = sparse_parts(in);
+  Tensor cast = empty(parts.values.sizes(), out.dtype(), out.device());
+  copy_elements(cast, parts.values);
+  parts.values = std::move(cast);
+  take_parts(out, make_sparse(std::move(parts), in.sizes()));
+}
+
+void report_no_elements(const Tensor& t) {
+  throw_error(ErrorKind::Runtime, "a sparse tensor has no elements in memory, nor a storage, strides or an address ",
+              "(to_dense() gives a tensor that has), got layout ", layout_of(t), " and shape ", t.sizes());
+}
+
+}  // namespace facula

@@ -1,0 +1,52 @@
+// What factories make of layout=.
+#include "core/sparse.h"
+#include "functions_create.h"
+#include "functions_sparse.h"
+#include "python/bindings.h"
+
+namespace facula::python {
+namespace {
+
+Layout wanted_layout(PyObject* layout, const Tensor* like) {
+  if (given(layout)) return to_layout(layout);
+  return like ? layout_of(*like) : Layout::Strided;
+}
+
+/// The two block sizes of a blocked layout, ones of the others.
+Dims block_sizes(const Tensor& t) {
+  const SparseParts& p = sparse_parts(t);
+  if (!is_blocked(p.layout)) return {1, 1};
+  return {p.values.size(p.plain.dim()), p.values.size(p.plain.dim() + 1)};
+}
+
+}  // namespace
+
+bool wants_other_layout(PyObject* layout, const Tensor* like, bool sized) {
+  const Layout wanted = wanted_layout(layout, like);
+  if (!like) return wanted != Layout::Strided;
+  return sized ? wanted != Layout::Strided || is_sparse(*like) : wanted != layout_of(*like);
+}
+
+Tensor sparse_zeros(const Tensor* like, bool sized, IntList size, std::optional<DType> dtype,
+                    std::optional<Device> device, PyObject* layout) {
+  if (like && !dtype) dtype = like->dtype();
+  if (like && !device) device = like->device();
+  const Layout wanted = wanted_layout(layout, like);
+  if (like && !sized && is_sparse(*like) && wanted != Layout::Strided) {
+    std::optional<IntList> block;
+    const Dims sizes = block_sizes(*like);
+    if (is_blocked(wanted)) block = sizes;
+    return to_sparse(zeros_like(*like, std::nullopt, dtype, device), wanted, block, std::nullopt);
+  }
+  return _sparse_zeros(sized ? size : like->sizes(), dtype, device, wanted);
+}
+
+void refuse_layout(const char* op, PyObject* layout, const Tensor* like) {
+  if (!given(layout)) return;
+  const Layout wanted = to_layout(layout);
+  const bool kept = like && is_sparse(*like) && layout_of(*like) == wanted;
+  FACULA_CHECK(kept || wanted == Layout::Strided, ErrorKind::Runtime, op,
+               "(...) is not implemented for sparse layout, got ", wanted);
+}
+
+}  // namespace facula::python

@@ -1,0 +1,243 @@
+#include "sparse/support.h"
+
+#include "functions.h"
+#include "sparse/lines.h"
+
+namespace facula::sparse {
+
+IntList leading_sizes(const Tensor& self) {
+  return self.sizes().slice(0, static_cast<size_t>(self.dim() - dense_dim_of(self)));
+}
+
+int64_t count_of(IntList sizes) { return count_elements(sizes, "sparse tensor"); }
+
+Dims block_of(const Tensor& self) {
+  const SparseParts& p = sparse_parts(self);
+  if (!is_blocked(p.layout)) return {1, 1};
+  const int64_t at = p.plain.dim();
+  return {p.values.size(at), p.values.size(at + 1)};
+}
+
+const SparseParts& coo_parts(const char* op, const Tensor& self) {
+  FACULA_CHECK(is_coo(self), ErrorKind::Runtime, op, ": a tensor of layout torch.sparse_coo is expected, got ",
+               layout_of(self));
+  return sparse_parts(self);
+}
+
+Tensor make_coo(Tensor indices, Tensor values, IntList sizes, bool coalesced) {
+  SparseParts parts;
+  parts.sparse_dim = indices.size(0);
+  parts.dense_dim = static_cast<int64_t>(sizes.size()) - parts.sparse_dim;
+  parts.coalesced = coalesced || indices.size(1) < 2;
+  parts.indices = std::move(indices);
+  parts.values = std::move(values);
+  return make_sparse(std::move(parts), sizes);
+}
+
+Tensor with_values(const Tensor& self, const Tensor& values) {
+  SparseParts parts = sparse_parts(self);
+  FACULA_CHECK(values.sizes() == parts.values.sizes(), ErrorKind::Runtime, "sparse tensor: values of shape ",
+               parts.values.sizes(), " are expected, got ", values.sizes());
+  parts.values = values;
+  return make_sparse(std::move(parts), self.sizes());
+}
+
+Tensor flatten_indices(const Tensor& indices, IntList sizes) {
+  if (sizes.empty()) return zeros({indices.size(1)}, DType::Int64, indices.device());
+  Tensor places = select(indices, 0, 0);
+  for (size_t d = 1; d < sizes.size(); ++d)
+    places = add(mul(places, sizes[d]), select(indices, 0, static_cast<int64_t>(d)));
+  return places;
+}
+
+Tensor unflatten_places(const Tensor& places, IntList sizes) {
+  if (sizes.empty()) return zeros({0, places.size(0)}, DType::Int64, places.device());
+  std::vector<Tensor> rows(sizes.size());
+  Tensor rest = places;
+  for (size_t d = sizes.size(); d-- > 1;) {
+    const int64_t size = std::max<int64_t>(sizes[d], 1);
+    rows[d] = remainder(rest, size);
+    rest = div(rest, size, "floor");
+  }
+  rows[0] = rest;
+  return stack(rows, 0);
+}
+
+namespace {
+
+/// How many entries every row has that is compressed.
+Tensor run_lengths(const Tensor& bounds) {
+  const int64_t n = bounds.size(-1) - 1;
+  return sub(narrow(bounds, -1, 1, n), narrow(bounds, -1, 0, n));
+}
+
+Tensor compressed_places(const Tensor& self) {
+  const SparseParts& p = sparse_parts(self);
+  const IntList sizes = leading_sizes(self);
+  const int64_t rows = sizes[sizes.size() - 2], columns = sizes[sizes.size() - 1];
+  const int64_t entries = p.plain.size(-1);
+  const Dims block = block_of(self);
+  const Tensor plain = flatten(to_dtype(p.plain, DType::Int64)), across = expanded_bounds(p);
+  const bool by_row = compresses_rows(p.layout);
+  Tensor row = by_row ? across : plain, column = by_row ? plain : across;
+  if (is_blocked(p.layout)) {
+    const Tensor in_row = view(arange(Scalar(block[0]), DType::Int64, self.device()), {1, block[0], 1});
+    const Tensor in_column = view(arange(Scalar(block[1]), DType::Int64, self.device()), {1, 1, block[1]});
+    row = add(mul(view(row, {-1, 1, 1}), block[0]), in_row);
+    column = add(mul(view(column, {-1, 1, 1}), block[1]), in_column);
+  }
+  Tensor places = add(mul(row, columns), column);
+  const int64_t batches = plain.numel() && entries ? plain.numel() / entries : 1;
+  if (batches > 1) {
+    const Tensor batch = repeat_interleave(arange(Scalar(batches), DType::Int64, self.device()), entries);
+    Dims shape{-1};
+    if (places.dim() == 3) shape = {-1, 1, 1};
+    places = add(places, mul(view(batch, shape), rows * columns));
+  }
+  return flatten(places);
+}
+
+/// The values with one row for each place.
+Tensor rows_of_values(const Tensor& self, int64_t count) {
+  Dims shape{count};
+  const IntList sizes = self.sizes();
+  for (int64_t d = self.dim() - dense_dim_of(self); d < self.dim(); ++d) shape.push_back(sizes[d]);
+  return reshape(sparse_parts(self).values, shape);
+}
+
+}  // namespace
+
+Tensor expanded_bounds(const SparseParts& parts) {
+  const Tensor bounds = to_dtype(parts.indices, DType::Int64);
+  const int64_t n = bounds.size(-1) - 1, batches = count_of(bounds.sizes().slice(0, bounds.sizes().size() - 1));
+  const Tensor rows = repeat_interleave(flatten(run_lengths(bounds)), std::nullopt);
+  FACULA_CHECK(rows.numel() == parts.plain.numel(), ErrorKind::Runtime,
+               "sparse tensor: compressed indices that count as many entries as there are plain indices, got ",
+               rows.numel(), " and ", parts.plain.numel());
+  return n > 0 && batches > 1 ? remainder(rows, n) : rows;
+}
+
+Entries entries_of(const Tensor& self) {
+  const SparseParts& p = sparse_parts(self);
+  Tensor places =
+      p.layout == Layout::SparseCoo ? flatten_indices(p.indices, leading_sizes(self)) : compressed_places(self);
+  const int64_t count = places.size(0);
+  return {std::move(places), rows_of_values(self, count)};
+}
+
+Entries nonzero_entries(const Tensor& self, int64_t dense_dim) {
+  const size_t leading = static_cast<size_t>(self.dim() - dense_dim);
+  const IntList sizes = self.sizes();
+  Dims rows{count_of(sizes.slice(0, leading))};
+  for (size_t d = leading; d < sizes.size(); ++d) rows.push_back(sizes[d]);
+  const Tensor values = reshape(resolve_conj(self), rows);
+  Tensor there = ne(values, 0);
+  if (dense_dim > 0) there = any(reshape(there, {rows[0], values.numel() / std::max<int64_t>(rows[0], 1)}), 1, false);
+  const Tensor places = select(nonzero(there), 1, 0);
+  return {places, index_select(values, 0, places)};
+}
+
+Tensor added_at(int64_t count, const Tensor& places, const Tensor& values) {
+  Dims shape(values.sizes());
+  shape[0] = count;
+  if (values.dtype() != DType::Bool)
+    return index_add(zeros(shape, values.dtype(), values.device()), 0, places, values, Scalar(1));
+  return ne(added_at(count, places, to_dtype(values, DType::Int32)), 0);
+}
+
+Entries merged(const Entries& entries) {
+  if (entries.places.is_meta()) return entries;
+  auto [ordered, order] = sort(entries.places, 0, false);
+  auto [unique, inverse, counts] = _unique_consecutive(ordered, true, false);
+  const Tensor values = index_select(entries.values, 0, order);
+  if (unique.size(0) == values.size(0)) return {unique, values};
+  return {unique, added_at(unique.size(0), inverse, values)};
+}
+
+Tensor coo_of_entries(const Entries& entries, IntList sizes, int64_t dense_dim, bool coalesced) {
+  const IntList leading = sizes.slice(0, sizes.size() - static_cast<size_t>(dense_dim));
+  return make_coo(unflatten_places(entries.places, leading), entries.values, sizes, coalesced);
+}
+
+Tensor coalesced_of(const Tensor& self) {
+  const SparseParts& p = sparse_parts(self);
+  if (p.layout != Layout::SparseCoo || p.coalesced) return self;
+  if (p.indices.size(1) < 2 || self.is_meta()) return make_coo(p.indices, p.values, self.sizes(), true);
+  return coo_of_entries(merged(entries_of(self)), self.sizes(), p.dense_dim, true);
+}
+
+Tensor coo_of(const Tensor& self) {
+  if (is_coo(self)) return self;
+  const Layout layout = layout_of(self);
+  if (layout == Layout::SparseCsc && is_counted(self, Layout::SparseCsr))
+    return coo_of(counted(self, Layout::SparseCsr));
+  Entries entries = entries_of(self);
+  if (layout != Layout::SparseCsr) entries = merged(entries);
+  return coo_of_entries(entries, self.sizes(), dense_dim_of(self), true);
+}
+
+Tensor dense_of(const Tensor& self) {
+  if (!is_sparse(self)) return self;
+  if (self.is_meta()) return empty(self.sizes(), self.dtype(), self.device());
+  const Entries entries = entries_of(self);
+  return view(added_at(count_of(leading_sizes(self)), entries.places, entries.values), self.sizes());
+}
+
+Tensor compressed_of_entries(const Entries& entries, IntList sizes, int64_t dense_dim, Layout layout, IntList block) {
+  const size_t leading = sizes.size() - static_cast<size_t>(dense_dim);
+  FACULA_CHECK(leading >= 2, ErrorKind::Runtime, "to_sparse: compressed layouts have two sparse dimensions, got shape ",
+               sizes, " with ", dense_dim, " dense ones");
+  const int64_t rows = sizes[leading - 2], columns = sizes[leading - 1], bh = block[0], bw = block[1];
+  FACULA_CHECK(bh > 0 && bw > 0 && rows % bh == 0 && columns % bw == 0, ErrorKind::Runtime,
+               "to_sparse: blocksize must be above 0 and divide the sizes ", sizes, ", got ", block);
+  const IntList batch = sizes.slice(0, leading - 2);
+  const int64_t batches = count_of(batch), across = rows / bh, along = columns / bw;
+  const bool by_row = compresses_rows(layout);
+  const int64_t n = by_row ? across : along, m = by_row ? along : across;
+  const Tensor index = unflatten_places(entries.places, {batches, rows, columns});
+  const Tensor b = select(index, 0, 0), r = select(index, 0, 1), c = select(index, 0, 2);
+  const Tensor r_block = div(r, bh, "floor"), c_block = div(c, bw, "floor");
+  const Tensor key = add(mul(add(mul(b, n), by_row ? r_block : c_block), m), by_row ? c_block : r_block);
+  auto [ordered, order] = sort(key, 0, false);
+  auto [unique, inverse, counts] = _unique_consecutive(ordered, true, false);
+  const int64_t total = unique.size(0);
+  const Tensor inside = add(mul(remainder(r, bh), bw), remainder(c, bw));
+  const Tensor target = add(mul(inverse, bh * bw), index_select(inside, 0, order));
+  const Tensor values = added_at(total * bh * bw, target, index_select(entries.values, 0, order));
+  const Tensor runs = bincount(div(unique, std::max<int64_t>(m, 1), "floor"), Tensor(), batches * n);
+  const int64_t each = batches ? total / batches : 0;
+  const Tensor lengths = view(runs, {batches, n});
+  FACULA_CHECK(batches < 2 || all(eq(sum(lengths, Dims{1}, false, std::nullopt), each)).item().to_bool(),
+               ErrorKind::Runtime, "to_sparse: Expect the same number of specified elements per batch, got shape ",
+               sizes);
+  SparseParts parts;
+  parts.layout = layout;
+  parts.sparse_dim = 2;
+  parts.dense_dim = dense_dim;
+  Dims bounds_shape(batch), plain_shape(batch), values_shape(batch);
+  bounds_shape.push_back(n + 1);
+  plain_shape.push_back(each);
+  values_shape.push_back(each);
+  if (is_blocked(layout)) {
+    values_shape.push_back(bh);
+    values_shape.push_back(bw);
+  }
+  for (size_t d = leading; d < sizes.size(); ++d) values_shape.push_back(sizes[d]);
+  const Tensor first = zeros({batches, 1}, DType::Int64, unique.device());
+  const Tensor pair[] = {first, cumsum(lengths, 1, DType::Int64)};
+  parts.indices = reshape(cat(TensorList(pair, 2), 1), bounds_shape);
+  parts.plain = reshape(remainder(unique, std::max<int64_t>(m, 1)), plain_shape);
+  parts.values = reshape(values, values_shape);
+  return make_sparse(std::move(parts), sizes);
+}
+
+Tensor in_layout_of(const Tensor& self, Layout layout, IntList block) {
+  if (layout == Layout::Strided) return dense_of(self);
+  if (layout == Layout::SparseCoo) return coo_of(self);
+  const Dims wanted = is_blocked(layout) ? Dims(block) : Dims{1, 1};
+  if (layout_of(self) == layout && IntList(wanted) == IntList(block_of(self))) return self;
+  if (is_counted(self, layout)) return counted(self, layout);
+  return compressed_of_entries(entries_of(self), self.sizes(), dense_dim_of(self), layout, wanted);
+}
+
+}  // namespace facula::sparse
