@@ -75,6 +75,14 @@ _LAZY = {
         _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad
         """,
     "func": "vmap",
+    "functions.quantize": """
+        dequantize int_repr per_channel_affine per_channel_affine_float_qparams per_channel_symmetric per_tensor_affine
+        per_tensor_symmetric q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme
+        quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic
+        _int_mm _scaled_mm _weight_int8pack_mm
+        _empty_affine_quantized _make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor
+        """,
+    "functions.fused_moving_avg_obs_fake_quant": "fused_moving_avg_obs_fake_quant",
     "futures": "Future",
     "jit": "fork wait",
     "amp.autocast_mode": "autocast",
@@ -89,7 +97,8 @@ _LAZY = {
     "serialization": "load save",
     "storage": """
         TypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
-        DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage
+        DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage QInt32Storage QInt8Storage
+        QUInt2x4Storage QUInt4x2Storage QUInt8Storage
         """,
     "_ops": "ops classes",
     "compiler": "compile",

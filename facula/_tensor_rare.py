@@ -71,7 +71,7 @@ def to_device(self, device, /, *, stream=None):
 
 
 def dequantize(self):
-    """The tensor in float32: nothing is quantised here."""
+    """The values in float32, of a quantised tensor and of any other."""
     return self.float()
 
 
@@ -119,6 +119,17 @@ def _not_here(name):
     return method
 
 
+def _quantized_only(name):
+    """A method of quantised tensors, on one that is not."""
+
+    def method(self):
+        raise NotImplementedError(f"{name}: expected a quantised tensor, got {self.dtype}")
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = f"Of a quantised tensor: `facula.{name}`. Errors: NotImplementedError for any other."
+    return method
+
+
 def record_stream(self, stream):
     """The tensor's memory is used again only when the stream has done what is queued there when the tensor dies."""
     _C._cuda_record_stream(self, stream.device_index, stream.cuda_stream)
@@ -126,9 +137,10 @@ def record_stream(self, stream):
 
 # compat/not_here.py has the reasons; importing Facula does not read it
 _NOT_HERE = """
-    eig index int_repr ipu lstsq mtia q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
-    q_zero_point qscheme reinforce slice_inverse solve symeig to_mkldnn xpu
+    eig index ipu lstsq mtia reinforce slice_inverse solve symeig to_mkldnn xpu
     """
+
+_QUANTIZED = "int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme"
 
 _C._install_methods(
     {
@@ -142,6 +154,7 @@ _C._install_methods(
         "grad_dtype": property(_grad_dtype),
         "volatile": property(_volatile),
         "name": property(_name),
+        **{name: _quantized_only(name) for name in _QUANTIZED.split()},
         **{name: _not_here(name) for name in _NOT_HERE.split()},
     }
 )  # fmt: skip

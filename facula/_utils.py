@@ -189,6 +189,8 @@ def reduce_tensor(tensor, needs_untyped=None):
         return reduce_parameter(tensor)
     if tensor.is_nested:
         return tensor.__reduce_ex__(2)
+    if tensor.is_quantized:
+        return _reduce_quantized(tensor)
     function, args = _reduce_plain(tensor, needs_untyped or _has_no_storage_class)
     state = _get_obj_state(tensor)
     if type(tensor) is facula.Tensor and not state:
@@ -205,6 +207,15 @@ def reduce_parameter(parameter):
     state = _get_obj_state(parameter)
     args = (parameter.detach(), parameter.requires_grad, OrderedDict())
     return (_rebuild_parameter_with_state, (*args, state)) if state else (_rebuild_parameter, args)
+
+
+def _reduce_quantized(tensor):
+    from facula._quantized.tensor import levels_of
+
+    levels = levels_of(tensor)
+    storage = TypedStorage(wrap_storage=levels.untyped_storage(), dtype=tensor.dtype)
+    geometry = (levels.storage_offset(), tuple(levels.size()), tuple(levels.stride()))
+    return _rebuild_qtensor, (storage, *geometry, tensor._scheme.pickled(), False, OrderedDict())
 
 
 def _reduce_plain(tensor, needs_untyped):
@@ -274,6 +285,19 @@ def _get_device_index(device, optional=False, allow_cpu=False):
     if optional:
         return facula.accelerator.current_device_index() if facula.accelerator.is_available() else None
     raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+
+
+def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks):
+    """A quantised tensor; `quantizer_params` is its scheme, its scales and zero points, and the axis of channels."""
+    from facula._quantized.schemes import LIMITS, scheme_from_file
+    from facula._quantized.tensor import wrap
+
+    dtype = getattr(storage, "dtype", None)
+    if dtype not in LIMITS:
+        raise RuntimeError(f"load: a quantised tensor has a storage of {shown(dtype)}")
+    _refuse_hooks(backward_hooks, "tensor")
+    levels = _checked(_untyped(storage), dtype._levels, storage_offset, size, stride)
+    return wrap(levels, scheme_from_file(dtype, levels, quantizer_params))
 
 
 class KeyErrorMessage(str):

@@ -163,7 +163,8 @@ class TypedStorage(metaclass=_Legacy):
     # -- contents ---------------------------------------------------------------------------------
 
     def _tensor(self):
-        return _core.tensor_from_storage(self._untyped_storage, self.dtype, 0, (self.size(),), (1,))
+        dtype = getattr(self.dtype, "_levels", self.dtype)  # of a quantised one: its integers
+        return _core.tensor_from_storage(self._untyped_storage, dtype, 0, (self.size(),), (1,))
 
     def __getitem__(self, index):
         picked = self._tensor()[index]

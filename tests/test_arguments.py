@@ -38,7 +38,33 @@ EXCEPTIONS = {
         "onnx/_export.py": "export(autograd_inlining do_constant_folding optimize)",
         "onnx/_registered.py": "unregister_custom_op_symbolic(opset_version)",
     },
+    "an argument of PyTorch's layers that quantised ones have no use for": {
+        "ao/nn/quantized/dynamic/modules/rnn.py": "pack_weight_bias(dtype)",
+        "ao/nn/quantized/functional.py": "hardsigmoid(inplace)",
+        "ao/nn/quantized/modules/__init__.py": """
+            Quantize.from_float(use_precomputed_fake_quant) DeQuantize.from_float(mod use_precomputed_fake_quant)
+            """,
+        "ao/nn/quantized/modules/activation.py": """
+            ReLU6.from_float(use_precomputed_fake_quant) Hardswish.__init__(device dtype)
+            Hardswish.from_float(use_precomputed_fake_quant) ELU.from_float(use_precomputed_fake_quant)
+            LeakyReLU.__init__(device dtype) LeakyReLU.from_float(use_precomputed_fake_quant)
+            Sigmoid.from_float(use_precomputed_fake_quant) Softmax.from_float(use_precomputed_fake_quant)
+            PReLU.from_float(use_precomputed_fake_quant) Dropout.from_float(use_precomputed_fake_quant)
+            Dropout.from_reference(scale zero_point) LayerNorm.__init__(device dtype)
+            LayerNorm.from_float(use_precomputed_fake_quant) GroupNorm.__init__(device dtype)
+            GroupNorm.from_float(use_precomputed_fake_quant)
+            """,
+        "ao/nn/quantized/modules/embedding_ops.py": """
+            Embedding.__init__(max_norm norm_type padding_idx scale_grad_by_freq sparse)
+            Embedding.from_float(use_precomputed_fake_quant)
+            EmbeddingBag.__init__(max_norm norm_type scale_grad_by_freq sparse)
+            EmbeddingBag.forward(compressed_indices_mapping) EmbeddingBag.from_float(use_precomputed_fake_quant)
+            """,
+        "ao/nn/quantized/modules/functional_modules.py": "QFunctional.from_float(use_precomputed_fake_quant)",
+    },
     "a function that is called with arguments its kind may need": {
+        "ao/nn/intrinsic/qat/modules/linear_fused.py": "LinearBn1d.from_float(use_precomputed_fake_quant)",
+        "ao/nn/qat/modules/linear.py": "Linear.from_float(use_precomputed_fake_quant)",
         "_serialization/numpy_data.py": "build_dtype(nesting)",
         "cuda/graphs.py": "CUDAGraph.register_generator_state(generator)",
         "cuda/memory.py": "MemPool.snapshot(include_traces)",
@@ -87,7 +113,6 @@ EXCEPTIONS = {
     },
     "there is one implementation, and one layout": {
         "_tensor.py": "new_tensor(layout)",
-        "_tensor_rare.py": "to_dense(masked_grad)",
         "nn/utils/clip_grad.py": "get_total_norm(foreach) clip_grads_with_norm_(foreach) clip_grad_value_(foreach)",
     },
     "there is one CPU, without streams, and backends have nothing to choose": {

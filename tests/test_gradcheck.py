@@ -64,8 +64,11 @@ OUTPUTS = {
 }
 # Derivatives of draws by rejection, which are those of the distribution and not of the algorithm (test_distributions.py);
 # their own, which are errors; and a factorisation whose factors have none (see
-# test_a_missing_derivative_is_an_error_of_backward).
-NEVER = {"_standard_gamma", "_sample_dirichlet", "_standard_gamma_grad", "_dirichlet_grad", "linalg_ldl_factor"}
+# test_a_missing_derivative_is_an_error_of_backward). Rounding whose gradient is that of no rounding (test_quantize.py).
+NEVER = {
+    "_standard_gamma", "_sample_dirichlet", "_standard_gamma_grad", "_dirichlet_grad", "linalg_ldl_factor", "_fake_quantize",
+    "fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine_tensor_qparams", "fake_quantize_per_channel_affine",
+}  # fmt: skip
 # Draws: the gradient of their parameters is zero, as PyTorch's.
 DRAWN = {"normal_Tensor_Tensor", "normal_Tensor_float", "normal_float_Tensor", "binomial", "bernoulli", "bernoulli_p", "poisson"}
 # Derivatives that stop at the first order, as PyTorch's do: the second pass raises NotImplementedError.

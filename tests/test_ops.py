@@ -30,12 +30,12 @@ def callable_ops(*kinds):
     return [op for op in all_ops() if (not kinds or op.kind in kinds) and has_samples(op)]
 
 
-# Second halves of derivatives, which run with the ops that they belong to; a move to a device and the tensor form of ctc_loss have
-# tests of their own.
+# Second halves of derivatives, which run with the ops that they belong to; a move to a device, the tensor form of ctc_loss and
+# products of float8 have tests of their own.
 WITHOUT_SAMPLES = """
     _angle_backward _channel_norm_backward _cross_entropy_backward _ctc_backward
     _gelu_tanh_double_backward _mish_double_backward _nll_backward _pow_backward _pow_backward_exponent _row_norm_backward
-    _scale_grad _sgn_backward _sinc_backward _to_device _xlog1py_backward _xlogy_backward ctc_loss_Tensor
+    _scale_grad _scaled_mm _sgn_backward _sinc_backward _to_device _xlog1py_backward _xlogy_backward ctc_loss_Tensor
 """.split()  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def test_every_public_name_works_or_is_listed():
 def test_the_page_is_current():
     page = supported.PAGE.read_text()
     assert page == supported.page(), "run `python -m codegen.supported`"
-    assert all(f"`{name}`" in page for name in ("quantize_per_tensor", "torch.eig", "to_mkldnn"))
+    assert all(f"`{name}`" in page for name in ("quantized_max_pool1d", "torch.eig", "to_mkldnn"))
 
 
 def test_no_name_is_listed_twice_and_every_reason_is_used():
@@ -75,7 +75,7 @@ def test_no_name_is_listed_twice_and_every_reason_is_used():
     [
         (lambda: facula.crow_indices_copy([[0]], [1.0]), "torch.crow_indices_copy is not supported", "got list, list"),
         (lambda: facula.ones(2).to_mkldnn(), "torch.Tensor.to_mkldnn is not", r"got Tensor of shape \[2\]"),
-        (lambda: facula.quantize_per_tensor(facula.ones(2), scale=0.5), "torch.quantize_per_tensor", r"\[2\], scale=0.5"),
+        (lambda: facula.quantized_max_pool1d(facula.ones(2), scale=0.5), "torch.quantized_max_pool1d", r"\[2\], scale=0.5"),
         (lambda: facula.ops.aten.no_such(1), "torch.ops.aten.no_such is not supported", "got 1"),
         (lambda: facula.nn.functional.scaled_mm("x" * 99), "torch.nn.functional.scaled_mm", r"got 'x+\.\.\.'"),
         (lambda: facula.distributed.shrink_group("b", to=1), "torch.distributed.shrink_group", "got 'b', to=1"),

@@ -25,6 +25,7 @@ _REBUILD = (
     "_rebuild_meta_tensor_no_storage",
     "_rebuild_sparse_tensor",
     "_rebuild_nested_tensor",
+    "_rebuild_qtensor",
     "_rebuild_device_tensor_from_numpy",
     "_rebuild_device_tensor_from_cpu_tensor",
 )
@@ -224,6 +225,8 @@ def _torch_values():
     if hasattr(facula.nn, "Buffer"):
         values["torch.nn.parameter", "Buffer"] = facula.nn.Buffer
     values["torch._tensor", "Tensor"] = facula.Tensor
+    for scheme in ("tensor_affine", "tensor_symmetric", "channel_affine", "channel_symmetric", "channel_affine_float_qparams"):
+        values["torch", f"per_{scheme}"] = getattr(facula, f"per_{scheme}")
     return values
 
 

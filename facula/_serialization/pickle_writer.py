@@ -91,6 +91,9 @@ class PickleWriter:
             self._save_by_reduce(obj)
 
     def _save_by_reduce(self, obj):
+        if type(obj).__name__ == "qscheme" and type(obj) is facula.qscheme:
+            self._global(obj, "torch", str(obj).rpartition(".")[2])
+            return
         if isinstance(obj, facula.layout):
             self._reduce(
                 obj,

@@ -1,4 +1,24 @@
-"""Quantised kernels, of which there are none."""
+"""Quantised kernels: one set, under the names of PyTorch's engines, which differ in how prepared networks are configured."""
 
-engine = "none"
-supported_engines = ["none"]
+import sys
+import types
+
+supported_engines = ["qnnpack", "onednn", "x86", "fbgemm"]
+
+
+class _Engines(types.ModuleType):
+    _engine = "x86"
+
+    @property
+    def engine(self):
+        """The name of the engine: "x86" unless the program sets another. The kernels are the same for all."""
+        return self._engine
+
+    @engine.setter
+    def engine(self, value):
+        if value not in supported_engines:
+            raise RuntimeError(f"engine: expected one of {', '.join(supported_engines)}, got {value!r}")
+        self._engine = value
+
+
+sys.modules[__name__].__class__ = _Engines

@@ -83,7 +83,16 @@ class _AliasLoader(importlib.abc.Loader):
             module.__spec__ = self._original_spec
         if self._own == "facula":
             module.__name__ = "torch"  # programs compare it
+        _keep_shadows(module, self._own)
         placeholders.complete_loaded()
+
+
+def _keep_shadows(package, own):
+    """Functions that have the name of the module that they come from stay: loading it again would put the module there."""
+    for name, module in list(sys.modules.items()):
+        parent, _, child = name.rpartition(".")
+        if parent == own and getattr(package, child, module) is not module:
+            sys.modules.setdefault("torch" + name.removeprefix("facula"), module)
 
 
 class _Distribution(importlib.metadata.Distribution):

@@ -8,7 +8,9 @@ names either works or is listed here, and that what is listed here does not work
 """
 
 REASONS = {
-    "quantised": ("quantised tensors are not supported", "half precision (autocast)"),
+    "quantised": ("this part of quantisation is not there", "ao.quantization, and dequantize() around what is missing"),
+    "graphs": ("models are quantised layer by layer, not as graphs", "ao.quantization.prepare, prepare_qat, quantize_dynamic"),
+    "pruning": ("this part of pruning is not there", "nn.utils.prune"),
     "sparse": ("this part of sparse tensors is not there yet", "the layouts COO and CSR"),
     "script": ("TorchScript programs are neither compiled nor run", "the Python program itself"),
     "capture": ("programs are not captured as graphs", "eager execution, which is what compile gives"),
@@ -51,71 +53,36 @@ REMOVED = {
 NAMES = {
     "quantised": {
         "torch": """
-            QInt32Storage QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage choose_qparams_optimized dequantize
-            empty_quantized fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
-            fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation
-            fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix
-            fused_moving_avg_obs_fake_quant int_repr per_channel_affine per_channel_affine_float_qparams
-            per_channel_symmetric per_tensor_affine per_tensor_symmetric q_per_channel_axis q_per_channel_scales
-            q_per_channel_zero_points q_scale q_zero_point qint32 qint8 qscheme quantize_per_channel quantize_per_tensor
-            quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm
-            quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell
-            quantized_rnn_tanh_cell quint2x4 quint4x2 quint8
-            """,
-        "torch.Tensor": """
-            int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme
+            choose_qparams_optimized empty_quantized fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation
+            fbgemm_linear_int8_weight fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight
+            fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix quantized_batch_norm quantized_gru quantized_gru_cell
+            quantized_lstm quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
+            quantized_rnn_relu_cell quantized_rnn_tanh_cell
             """,
         "torch.ao": "ns",
         "torch.ao.nn": "sparse",
-        "torch.ao.nn.intrinsic": """
-            BNReLU2d BNReLU3d ConvAdd2d ConvAddReLU2d ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d
-            ConvReLU1d ConvReLU2d ConvReLU3d LinearBn1d LinearLeakyReLU LinearReLU LinearTanh
-            """,
-        "torch.ao.nn.qat": "Conv1d Conv2d Conv3d Embedding EmbeddingBag Linear",
         "torch.ao.nn.quantizable": "LSTM LSTMCell MultiheadAttention",
-        "torch.ao.nn.quantized": """
-            BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d DeQuantize Dropout
-            ELU Embedding EmbeddingBag FXFloatFunctional FloatFunctional GroupNorm Hardswish InstanceNorm1d InstanceNorm2d
-            InstanceNorm3d LSTM LayerNorm LeakyReLU Linear MultiheadAttention PReLU QFunctional Quantize ReLU6 Sigmoid
-            Softmax
-            """,
-        "torch.ao.pruning": """
-            BaseScheduler BaseSparsifier CubicSL FakeSparsity LambdaSL NearlyDiagonalSparsifier WeightNormSparsifier
-            fqn_to_module get_arg_info_from_tensor_fqn get_dynamic_sparse_quantized_mapping
-            get_static_sparse_quantized_mapping module_to_fqn
-            """,
+        "torch.ao.nn.quantized": "LSTM MultiheadAttention",
         "torch.ao.quantization": """
-            AffineQuantizedObserverBase DeQuantStub FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize
-            FixedQParamsObserver FusedMovingAvgObsFakeQuantize Granularity HistogramObserver MappingType MinMaxObserver
-            MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver NoopObserver ObserverBase
-            ObserverOrFakeQuantize PerAxis PerBlock PerChannelMinMaxObserver PerGroup PerRow PerTensor PerToken
-            PlaceholderObserver QConfig QConfigAny QConfigDynamic QConfigMapping QuantStub QuantType QuantWrapper
-            RecordingObserver ReuseInputObserver TorchAODType UniformQuantizationObserverBase ZeroPointDomain
-            add_quant_dequant convert convert_dynamic_jit convert_jit default_affine_fixed_qparams_fake_quant
-            default_affine_fixed_qparams_observer default_debug_observer default_dynamic_fake_quant
-            default_dynamic_quant_observer default_embedding_fake_quant default_embedding_fake_quant_4bit default_eval_fn
-            default_fake_quant default_fixed_qparams_range_0to1_fake_quant default_fixed_qparams_range_0to1_observer
-            default_fixed_qparams_range_neg1to1_fake_quant default_fixed_qparams_range_neg1to1_observer
-            default_float_qparams_observer default_float_qparams_observer_4bit default_fused_act_fake_quant
-            default_fused_per_channel_wt_fake_quant default_fused_wt_fake_quant default_histogram_fake_quant
-            default_histogram_observer default_observer default_per_channel_weight_fake_quant
-            default_per_channel_weight_observer default_placeholder_observer default_reuse_input_observer
-            default_symmetric_fixed_qparams_fake_quant default_symmetric_fixed_qparams_observer default_weight_fake_quant
-            default_weight_observer disable_fake_quant disable_observer enable_fake_quant enable_observer fuse_conv_bn
-            fuse_conv_bn_jit fuse_conv_bn_relu fuse_convtranspose_bn fuse_linear_bn fuse_modules_qat
-            fused_per_channel_wt_fake_quant_range_neg_127_to_127 fused_wt_fake_quant_range_neg_127_to_127 get_block_size
-            get_default_compare_output_module_list get_default_custom_config_dict get_default_dynamic_quant_module_mappings
             get_default_dynamic_sparse_quant_module_mappings get_default_float_to_quantized_operator_mappings
-            get_default_qat_module_mappings get_default_qat_qconfig get_default_qat_qconfig_dict
-            get_default_qat_qconfig_mapping get_default_qconfig get_default_qconfig_dict get_default_qconfig_mapping
-            get_default_qconfig_propagation_list get_default_static_quant_module_mappings
             get_default_static_quant_reference_module_mappings get_default_static_sparse_quant_module_mappings
-            get_dynamic_quant_module_class get_embedding_qat_module_mappings get_embedding_static_quant_module_mappings
-            get_fuser_method get_fuser_method_new get_observer_state_dict get_quantized_operator
-            get_static_quant_module_class load_observer_state_dict no_observer_set
-            per_channel_weight_observer_range_neg_127_to_127 prepare prepare_dynamic_jit prepare_jit prepare_qat
-            propagate_qconfig_ qconfig_equals quantize_dynamic quantize_dynamic_jit quantize_qat script_qconfig
-            script_qconfig_dict swap_module weight_observer_range_neg_127_to_127
+            get_quantized_operator
+            """,
+        "torch.ao.quantization.quantization_mappings": """
+            DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS
+            DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS
+            get_default_dynamic_sparse_quant_module_mappings get_default_float_to_quantized_operator_mappings
+            get_default_static_quant_reference_module_mappings get_default_static_sparse_quant_module_mappings
+            get_quantized_operator
+            """,
+        "torch.nn.quantizable": "LSTM LSTMCell MultiheadAttention",
+        "torch.nn.quantized": "LSTM MultiheadAttention",
+        "torch.quantization": "get_quantized_operator",
+    },
+    "graphs": {
+        "torch.ao.quantization": """
+            convert_dynamic_jit convert_jit fuse_conv_bn_jit prepare_dynamic_jit prepare_jit quantize_dynamic_jit quantize_jit
+            script_qconfig script_qconfig_dict
             """,
         "torch.ao.quantization.backend_config": """
             BackendConfig BackendPatternConfig DTypeConfig DTypeWithConstraints ObservationType
@@ -123,62 +90,8 @@ NAMES = {
             get_onednn_backend_config get_qnnpack_backend_config get_tensorrt_backend_config
             get_tensorrt_backend_config_dict
             """,
-        "torch.ao.quantization.fake_quantize": """
-            FakeQuantize FakeQuantizeBase FixedQParamsFakeQuantize FusedMovingAvgObsFakeQuantize
-            default_affine_fixed_qparams_fake_quant default_dynamic_fake_quant default_embedding_fake_quant
-            default_embedding_fake_quant_4bit default_fake_quant default_fixed_qparams_range_0to1_fake_quant
-            default_fixed_qparams_range_neg1to1_fake_quant default_fused_act_fake_quant
-            default_fused_per_channel_wt_fake_quant default_fused_wt_fake_quant default_histogram_fake_quant
-            default_per_channel_weight_fake_quant default_symmetric_fixed_qparams_fake_quant default_weight_fake_quant
-            disable_fake_quant disable_observer enable_fake_quant enable_observer
-            fused_per_channel_wt_fake_quant_range_neg_127_to_127 fused_wt_fake_quant_range_neg_127_to_127
-            """,
-        "torch.ao.quantization.fuse_modules": "fuse_known_modules fuse_modules fuse_modules_qat",
-        "torch.ao.quantization.fuser_method_mappings": """
-            fuse_conv_bn fuse_conv_bn_relu fuse_convtranspose_bn fuse_linear_bn get_fuser_method get_fuser_method_new
-            """,
         "torch.ao.quantization.fx": "convert fuse prepare",
-        "torch.ao.quantization.observer": """
-            AffineQuantizedObserverBase FixedQParamsObserver Granularity HistogramObserver MappingType MinMaxObserver
-            MovingAverageMinMaxObserver MovingAveragePerChannelMinMaxObserver NoopObserver ObserverBase PerAxis PerBlock
-            PerChannelMinMaxObserver PerGroup PerRow PerTensor PerToken PlaceholderObserver RecordingObserver
-            ReuseInputObserver TorchAODType UniformQuantizationObserverBase ZeroPointDomain
-            default_affine_fixed_qparams_observer default_debug_observer default_dynamic_quant_observer
-            default_fixed_qparams_range_0to1_observer default_fixed_qparams_range_neg1to1_observer
-            default_float_qparams_observer default_float_qparams_observer_4bit default_histogram_observer default_observer
-            default_per_channel_weight_observer default_placeholder_observer default_reuse_input_observer
-            default_symmetric_fixed_qparams_observer default_weight_observer get_block_size get_observer_state_dict
-            load_observer_state_dict per_channel_weight_observer_range_neg_127_to_127 weight_observer_range_neg_127_to_127
-            """,
-        "torch.ao.quantization.qconfig": """
-            QConfig QConfigAny QConfigDynamic default_activation_only_qconfig default_debug_qconfig
-            default_dynamic_qat_qconfig default_dynamic_qconfig default_embedding_qat_qconfig
-            default_embedding_qat_qconfig_4bit default_per_channel_qconfig default_per_channel_symmetric_qnnpack_qat_qconfig
-            default_per_channel_symmetric_qnnpack_qconfig default_qat_qconfig default_qat_qconfig_v2 default_qconfig
-            default_quint8_weight_qconfig default_reuse_input_qconfig default_symmetric_qnnpack_qat_qconfig
-            default_symmetric_qnnpack_qconfig default_weight_only_qconfig float16_dynamic_qconfig float16_static_qconfig
-            float_qparams_weight_only_qconfig float_qparams_weight_only_qconfig_4bit get_default_qat_qconfig
-            get_default_qat_qconfig_dict get_default_qconfig get_default_qconfig_dict per_channel_dynamic_qconfig
-            qconfig_equals
-            """,
-        "torch.ao.quantization.qconfig_mapping": "QConfigMapping get_default_qat_qconfig_mapping get_default_qconfig_mapping",
-        "torch.ao.quantization.quant_type": "QuantType",
-        "torch.ao.quantization.quantization_mappings": """
-            DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS DEFAULT_DYNAMIC_SPARSE_QUANT_MODULE_MAPPINGS
-            DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS DEFAULT_MODULE_TO_ACT_POST_PROCESS DEFAULT_QAT_MODULE_MAPPINGS
-            DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
-            DEFAULT_STATIC_SPARSE_QUANT_MODULE_MAPPINGS get_default_compare_output_module_list
-            get_default_dynamic_quant_module_mappings get_default_dynamic_sparse_quant_module_mappings
-            get_default_float_to_quantized_operator_mappings get_default_qat_module_mappings
-            get_default_qconfig_propagation_list get_default_static_quant_module_mappings
-            get_default_static_quant_reference_module_mappings get_default_static_sparse_quant_module_mappings
-            get_dynamic_quant_module_class get_embedding_qat_module_mappings get_embedding_static_quant_module_mappings
-            get_quantized_operator get_static_quant_module_class no_observer_set
-            """,
-        "torch.ao.quantization.quantize": """
-            add_quant_dequant convert get_default_custom_config_dict prepare prepare_qat propagate_qconfig_ quantize
-            quantize_dynamic quantize_qat swap_module
-            """,
+        "torch.ao.quantization.fx._decomposed": "",
         "torch.ao.quantization.quantize_fx": """
             attach_preserved_attrs_to_model convert_fx convert_to_reference_fx fuse_fx prepare_fx prepare_qat_fx
             """,
@@ -186,40 +99,20 @@ NAMES = {
             convert_dynamic_jit convert_jit fuse_conv_bn_jit prepare_dynamic_jit prepare_jit quantize_dynamic_jit
             quantize_jit script_qconfig script_qconfig_dict
             """,
-        "torch.ao.quantization.stubs": "DeQuantStub QuantStub QuantWrapper",
-        "torch.ao.quantization.utils": """
-            DEPRECATION_WARNING MatchAllNode NodePattern Pattern activation_dtype activation_is_dynamically_quantized
-            activation_is_int32_quantized activation_is_int8_quantized activation_is_statically_quantized
-            calculate_qmin_qmax check_min_max_valid check_node determine_qparams get_combined_dict get_fqn_to_example_inputs
-            get_qconfig_dtypes get_qparam_dict get_quant_type get_swapped_custom_module_class getattr_from_fqn
-            has_no_children_ignoring_parametrizations is_per_channel is_per_tensor op_is_int8_dynamically_quantized
-            to_underlying_dtype validate_qmin_qmax weight_dtype weight_is_quantized weight_is_statically_quantized
+        "torch.ao.quantization.utils": "check_node",
+        "torch.quantization": "quantize_dynamic_jit quantize_jit",
+        "torch.quantization.quantize_fx": "convert_fx fuse_fx prepare_fx prepare_qat_fx",
+        "torch.quantization.quantize_jit": """
+            convert_dynamic_jit convert_jit prepare_dynamic_jit prepare_jit quantize_dynamic_jit quantize_jit script_qconfig
+            script_qconfig_dict
             """,
-        "torch.nn.intrinsic": """
-            BNReLU2d BNReLU3d ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d ConvReLU1d ConvReLU2d
-            ConvReLU3d LinearBn1d LinearReLU
+    },
+    "pruning": {
+        "torch.ao.pruning": """
+            BaseScheduler BaseSparsifier CubicSL FakeSparsity LambdaSL NearlyDiagonalSparsifier WeightNormSparsifier
+            fqn_to_module get_arg_info_from_tensor_fqn get_dynamic_sparse_quantized_mapping
+            get_static_sparse_quantized_mapping module_to_fqn
             """,
-        "torch.nn.qat": "Conv1d Conv2d Conv3d Embedding EmbeddingBag Linear",
-        "torch.nn.quantized": """
-            BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d DeQuantize Dropout
-            ELU Embedding EmbeddingBag FXFloatFunctional FloatFunctional GroupNorm Hardswish InstanceNorm1d InstanceNorm2d
-            InstanceNorm3d LSTM LayerNorm LeakyReLU Linear MultiheadAttention PReLU QFunctional Quantize ReLU6 Sigmoid
-            Softmax
-            """,
-        "torch.quantization": """
-            DeQuantStub HistogramObserver MinMaxObserver ObserverBase PerChannelMinMaxObserver QConfig QuantStub QuantType
-            QuantWrapper add_quant_dequant convert default_dynamic_qconfig default_eval_fn default_fake_quant
-            default_fixed_qparams_range_0to1_fake_quant default_fixed_qparams_range_neg1to1_fake_quant
-            default_histogram_fake_quant default_observer default_per_channel_weight_fake_quant
-            default_per_channel_weight_observer default_placeholder_observer default_qat_qconfig default_qconfig
-            default_weight_fake_quant default_weight_observer float16_dynamic_qconfig float_qparams_weight_only_qconfig
-            fuse_modules get_default_compare_output_module_list get_default_dynamic_quant_module_mappings
-            get_default_qat_module_mappings get_default_qconfig_propagation_list get_default_static_quant_module_mappings
-            get_fuser_method get_quantized_operator get_static_quant_module_class observer prepare prepare_qat
-            propagate_qconfig_ quantize quantize_dynamic quantize_dynamic_jit quantize_jit quantize_qat swap_module
-            """,
-        "torch.quantization.qconfig": "default_dynamic_qconfig per_channel_dynamic_qconfig",
-        "torch.ao.quantization.fx._decomposed": "",
     },
     "sparse": {
         "torch": """

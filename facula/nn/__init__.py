@@ -1,11 +1,19 @@
 """Neural networks: modules, their parameters, functions, initialisers and utilities."""
 
+import importlib
+
 from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403
 from .parallel import DataParallel
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 from . import grad  # isort: skip
+
+
+def __getattr__(name):
+    if name in ("intrinsic", "qat", "quantized"):  # old names of what stands in ao.nn
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def factory_kwargs(kwargs):

@@ -72,6 +72,42 @@ PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr
                                {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype of this precision."},
                                {}};
 
+// Dtypes of quantised tensors: names for integers that are levels. No op takes them; facula.ao knows what they mean.
+
+struct QuantizedDType {
+  PyValue<DType> levels;
+  const char* name;
+};
+PyTypeObject QuantizedDTypeType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+constexpr std::pair<const char*, DType> kQuantizedDTypes[] = {{"qint8", DType::Int8},
+                                                              {"quint8", DType::UInt8},
+                                                              {"qint32", DType::Int32},
+                                                              {"quint4x2", DType::UInt8},
+                                                              {"quint2x4", DType::UInt8}};
+
+const char* quantized_name(PyObject* self) { return reinterpret_cast<QuantizedDType*>(self)->name; }
+PyObject* quantized_dtype_repr(PyObject* self) { return PyUnicode_FromFormat("torch.%s", quantized_name(self)); }
+PyObject* quantized_dtype_reduce(PyObject* self, PyObject*) {
+  return pickled("constant", Py_BuildValue("(s)", quantized_name(self)));
+}
+PyObject* quantized_dtype_refuse(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    throw_error(ErrorKind::Runtime, "dtype: a quantised one has no sign, real or complex form, got torch.",
+                quantized_name(self));
+  });
+}
+PyObject* quantized_dtype_signed(PyObject* self, void*) { return quantized_dtype_refuse(self, nullptr); }
+PyObject* quantized_dtype_levels(PyObject* self, void*) { return wrap_dtype(value_of<DType>(self)); }
+
+PyGetSetDef quantized_dtype_properties[] = {
+    {"is_signed", quantized_dtype_signed, nullptr, "Not known of quantised dtypes: a RuntimeError.", nullptr},
+    {"_levels", quantized_dtype_levels, nullptr, "The integers that stand for values.", nullptr},
+    {}};
+PyMethodDef quantized_dtype_methods[] = {{"__reduce__", quantized_dtype_reduce, METH_NOARGS, nullptr},
+                                         {"to_real", quantized_dtype_refuse, METH_NOARGS, "A RuntimeError."},
+                                         {"to_complex", quantized_dtype_refuse, METH_NOARGS, "A RuntimeError."},
+                                         {}};
+
 // device
 
 PyObject* device_repr(PyObject* self) {
@@ -283,7 +319,7 @@ PyObject* wrap(const Scalar& scalar) {
 }
 
 bool is_dtype(PyObject* o) {
-  return PyObject_TypeCheck(o, &DTypeType) || reinterpret_cast<PyTypeObject*>(o) == &PyFloat_Type ||
+  return Py_IS_TYPE(o, &DTypeType) || reinterpret_cast<PyTypeObject*>(o) == &PyFloat_Type ||
          reinterpret_cast<PyTypeObject*>(o) == &PyLong_Type || reinterpret_cast<PyTypeObject*>(o) == &PyBool_Type ||
          reinterpret_cast<PyTypeObject*>(o) == &PyComplex_Type;
 }
@@ -292,7 +328,9 @@ bool is_device(PyObject* o) {
 }
 
 DType to_dtype_value(PyObject* o) {
-  if (PyObject_TypeCheck(o, &DTypeType)) return value_of<DType>(o);
+  if (Py_IS_TYPE(o, &DTypeType)) return value_of<DType>(o);
+  FACULA_CHECK(!Py_IS_TYPE(o, &QuantizedDTypeType), ErrorKind::Runtime,
+               "dtype: quantised tensors are made by quantize_per_tensor and the like, got torch.", quantized_name(o));
   auto* type = reinterpret_cast<PyTypeObject*>(o);
   if (type == &PyFloat_Type) return DType::Float64;
   if (type == &PyLong_Type) return DType::Int64;
@@ -400,6 +438,23 @@ bool to_bool(PyObject* o) {
   return truth == 1;
 }
 
+static void init_quantized_dtypes(PyObject* module) {
+  QuantizedDTypeType.tp_name = "torch.dtype";
+  QuantizedDTypeType.tp_base = &DTypeType;
+  QuantizedDTypeType.tp_basicsize = sizeof(QuantizedDType);
+  QuantizedDTypeType.tp_flags = Py_TPFLAGS_DEFAULT;
+  QuantizedDTypeType.tp_repr = quantized_dtype_repr;
+  QuantizedDTypeType.tp_methods = quantized_dtype_methods;
+  QuantizedDTypeType.tp_getset = quantized_dtype_properties;
+  QuantizedDTypeType.tp_doc = "The type of a quantised tensor's elements.";
+  ready(QuantizedDTypeType, module, "_quantized_dtype");
+  for (auto [name, levels] : kQuantizedDTypes) {
+    PyObject* dtype = immortal(make_value(&QuantizedDTypeType, levels));
+    reinterpret_cast<QuantizedDType*>(dtype)->name = name;
+    PyModule_AddObject(module, name, dtype);
+  }
+}
+
 void init_types(PyObject* module) {
   auto simple = [](PyTypeObject& type, const char* name, size_t size, reprfunc repr, PyMethodDef* methods,
                    PyGetSetDef* properties, const char* doc) {
@@ -414,6 +469,7 @@ void init_types(PyObject* module) {
   simple(DTypeType, "torch.dtype", sizeof(PyValue<DType>), dtype_repr, dtype_methods, dtype_properties,
          "The type of a tensor's elements.");
   ready(DTypeType, module, "dtype");
+  init_quantized_dtypes(module);
   simple(DeviceType_, "torch.device", sizeof(PyValue<Device>), device_repr, device_methods, device_properties,
          "device(type, index=None): where a tensor's elements are.");
   DeviceType_.tp_str = device_str;

@@ -1,0 +1,107 @@
+"""Products of quantised tensors: sums of levels, to which the output's scale and zero point are put.
+
+`linear` sums levels of eight bits exactly, in int32. `conv` sums the same levels as float32 numbers, which hold them and, up to
+500 of their products, the sums exactly; beyond that the sums are rounded to 24 digits, far below one step of the output.
+"""
+
+from __future__ import annotations
+
+import facula
+from facula import _C
+from facula.nn import functional as F
+
+from .schemes import PerTensor, limits
+from .tensor import QuantizedTensor, levels_of, wrap
+
+
+def _checked(name, input, weight):
+    if not isinstance(input, QuantizedTensor) or not isinstance(input._scheme, PerTensor):
+        kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
+        raise RuntimeError(f"{name}: expected an input quantised per tensor, got {kind}")
+    if not isinstance(weight, QuantizedTensor) or weight.dtype is not _C.qint8:
+        kind = weight.dtype if isinstance(weight, facula.Tensor) else type(weight).__name__
+        raise RuntimeError(f"{name}: expected a weight of qint8, got {kind}")
+    return input._scheme
+
+
+def weight_scales(weight):
+    """The scales of a weight and its levels of zero, one or one for each row, float32."""
+    scheme = weight._scheme
+    if isinstance(scheme, PerTensor):
+        return _C.tensor([scheme.scale], dtype=_C.float32), _C.tensor([scheme.zero_point], dtype=_C.int64)
+    if scheme.axis != 0:
+        raise RuntimeError(f"weight: expected scales along dimension 0, got axis {scheme.axis}")
+    return scheme.scales.float(), scheme.zero_points.long()
+
+
+def _finished(sums, scales, bias, scheme, relu, at):
+    """Sums in units of `scales` to levels of the output; `at` is the dimension of channels."""
+
+    def along(x):
+        return x.view([-1 if i == at else 1 for i in range(sums.dim())]) if x.numel() > 1 else x.view(())
+
+    sums = sums.float()
+    if bias is not None:
+        sums = sums + along(bias.detach().float() / scales)
+    low, high = limits("quantized", scheme.dtype)
+    level = (sums * along(scales * (1.0 / scheme.scale))).round_().add_(scheme.zero_point)
+    return wrap(level.clamp_(scheme.zero_point if relu else low, high).to(scheme.dtype._levels), scheme)
+
+
+def linear(input, weight, bias, scale, zero_point, relu=False):
+    """A quantised input (..., k) times the transpose of a weight (n, k) of qint8, plus a bias of float32, quantised again.
+
+    Args:
+        scale, zero_point: of the result, whose dtype is that of the input.
+        relu: whether negative values become zero.
+
+    Errors: RuntimeError for other dtypes or shapes.
+    """
+    given = _checked("quantized.linear", input, weight)
+    if input.dtype is _C.qint32:
+        raise RuntimeError(f"quantized.linear: expected an input of quint8 or qint8, got {input.dtype}")
+    x, w = levels_of(input), levels_of(weight)
+    scales, zeros = weight_scales(weight)
+    sums = _C._int8_linear(x, w)
+    if given.zero_point:
+        sums = sums - given.zero_point * w.sum(1, dtype=_C.int32)
+    if zeros.any():
+        rest = x.sum(-1, keepdim=True, dtype=_C.int32) - given.zero_point * x.size(-1)
+        sums = sums - rest * zeros.int()
+    scheme = PerTensor(input.dtype, float(scale), int(zero_point))
+    return _finished(sums, scales * given.scale, bias, scheme, relu, sums.dim() - 1)
+
+
+def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_point, relu=False, padding_mode="zeros",
+         transposed=False, output_padding=0):  # fmt: skip
+    """A convolution of a quantised input (N, C, ...) with a weight of qint8, plus a bias of float32, quantised again.
+
+    Args:
+        stride, padding, dilation, groups, padding_mode, output_padding: as in nn.functional.conv1d to conv_transpose3d.
+        scale, zero_point: of the result, whose dtype is that of the input.
+        relu: whether negative values become zero.
+
+    Errors: RuntimeError for other dtypes or shapes.
+    """
+    dims = weight.dim() - 2
+    name = f"quantized.conv{'_transpose' if transposed else ''}{dims}d"
+    given = _checked(name, input, weight)
+    if input.dim() != weight.dim():
+        raise RuntimeError(f"{name}: expected an input of {weight.dim()} dimensions, got shape {list(input.shape)}")
+    x = levels_of(input).float() - given.zero_point  # zero is 0, as padding fills
+    if transposed:
+        if not isinstance(weight._scheme, PerTensor):
+            raise RuntimeError(f"{name}: expected a weight quantised per tensor, got {weight.qscheme()}")
+        scales = _C.tensor([weight._scheme.scale], dtype=_C.float32)
+        w = levels_of(weight).float() - weight._scheme.zero_point
+        function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
+        sums = function(x, w, None, stride, padding, output_padding, groups, dilation)
+    else:
+        scales, zeros = weight_scales(weight)
+        w = levels_of(weight).float() - zeros.view(-1, *[1] * (weight.dim() - 1))
+        if padding_mode != "zeros":
+            sides = [side for p in reversed(padding) for side in (p, p)]
+            x, padding = F.pad(x, sides, mode=padding_mode), 0
+        sums = (F.conv1d, F.conv2d, F.conv3d)[dims - 1](x, w, None, stride, padding, dilation, groups)
+    scheme = PerTensor(input.dtype, float(scale), int(zero_point))
+    return _finished(sums, scales * given.scale, bias, scheme, relu, 1)

@@ -1,0 +1,167 @@
+"""How integers stand for values: one scale and zero point for a tensor, or one for every index along a dimension."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import facula
+from facula import _C
+
+
+class qscheme:  # noqa: N801  (PyTorch's name)
+    """The way in which a quantised tensor's levels are laid out; its instances are constants such as per_tensor_affine."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name):
+        object.__setattr__(self, "_name", name)
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"qscheme: constants do not change, got {name}={value!r}")
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+    def __reduce__(self):
+        return named, (self._name,)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+qscheme.__module__ = "torch"
+
+
+def named(name):
+    """A constant by its name, for pickles."""
+    return getattr(facula, name)
+
+
+per_tensor_affine = qscheme("per_tensor_affine")
+per_channel_affine = qscheme("per_channel_affine")
+per_tensor_symmetric = qscheme("per_tensor_symmetric")
+per_channel_symmetric = qscheme("per_channel_symmetric")
+per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
+
+#: the dtypes whose levels can be told apart in memory here, with the least and the greatest level
+LIMITS = {_C.quint8: (0, 255), _C.qint8: (-128, 127), _C.qint32: (-(2**31), 2**31 - 1)}
+
+
+def limits(name, dtype):
+    """The least and the greatest level of a quantised dtype."""
+    if dtype in LIMITS:
+        return LIMITS[dtype]
+    if isinstance(dtype, _C._quantized_dtype):
+        raise NotImplementedError(f"{name}: elements of less than a byte are not supported, got {dtype}")
+    raise RuntimeError(f"{name}: expected one of torch.quint8, torch.qint8 and torch.qint32, got {dtype}")
+
+
+def _levels(values, scale, zero_point, dtype):
+    """The levels of floating-point values; scale and zero_point are tensors that broadcast with them."""
+    low, high = LIMITS[dtype]
+    if dtype is _C.qint32:  # more levels than float32 has digits for
+        level = (values * scale.to(values.dtype).reciprocal()).round_().double().add_(zero_point)
+        return level.clamp_(low, high).to(_C.int32)
+    if zero_point.is_floating_point():
+        return (values * scale.reciprocal() + zero_point).round_().clamp_(low, high).to(dtype._levels)
+    return _C._quantize(values, scale, zero_point.to(values.dtype), low, high).to(dtype._levels)
+
+
+@dataclasses.dataclass(frozen=True)
+class PerTensor:
+    """One scale and zero point."""
+
+    dtype: object
+    scale: float
+    zero_point: int
+
+    qscheme = per_tensor_affine
+
+    def levels(self, values):
+        """The integers that stand for floating-point values."""
+        scale = _C.tensor(self.scale, dtype=_C.float32, device=values.device)
+        return _levels(values, scale, _C.tensor(self.zero_point, dtype=_C.int64, device=values.device), self.dtype)
+
+    def values(self, levels):
+        """What integers stand for, in float32."""
+        if self.dtype is _C.qint32:
+            return (levels.double() - self.zero_point).mul_(self.scale).float()
+        return (levels.float() - self.zero_point).mul_(self.scale)
+
+    def suffixes(self):
+        """What printing adds."""
+        return [f"scale={self.scale}", f"zero_point={self.zero_point}"]
+
+    def pickled(self):
+        """What a checkpoint holds."""
+        return (self.qscheme, self.scale, self.zero_point)
+
+    def is_like(self, other):
+        return self == other
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PerChannel:
+    """A scale and a zero point for every index along `axis`, as tensors."""
+
+    dtype: object
+    scales: facula.Tensor
+    zero_points: facula.Tensor
+    axis: int
+    qscheme: qscheme = per_channel_affine
+
+    def _along(self, parameter, dims):
+        return parameter.view([-1 if i == self.axis else 1 for i in range(dims)])
+
+    def levels(self, values):
+        """The integers that stand for floating-point values."""
+        scales, zeros = (self._along(x, values.dim()) for x in (self.scales.float(), self.zero_points))
+        return _levels(values, scales, zeros, self.dtype)
+
+    def values(self, levels):
+        """What integers stand for, in float32."""
+        scales, zeros = (self._along(x, levels.dim()) for x in (self.scales.float(), self.zero_points))
+        return (levels.float() - zeros).mul_(scales)
+
+    def suffixes(self):
+        """What printing adds."""
+        return [f"scale={self.scales}", f"zero_point={self.zero_points}", f"axis={self.axis}"]
+
+    def pickled(self):
+        """What a checkpoint holds."""
+        return (self.qscheme, self.scales, self.zero_points, self.axis)
+
+    def is_like(self, other):
+        return (
+            isinstance(other, PerChannel)
+            and (self.dtype, self.axis, self.qscheme) == (other.dtype, other.axis, other.qscheme)
+            and facula.equal(self.scales, other.scales)
+            and facula.equal(self.zero_points, other.zero_points)
+        )
+
+    def moved(self, axis):
+        """The same for a tensor whose channels lie along another dimension."""
+        return dataclasses.replace(self, axis=axis)
+
+    def at(self, index):
+        """That of one channel."""
+        return PerTensor(self.dtype, float(self.scales[index]), int(self.zero_points[index]))
+
+
+def scheme_from_file(dtype, levels, given):
+    """The scheme that a checkpoint names: (scheme, scale, zero point) or (scheme, scales, zero points, axis)."""
+    low, high = LIMITS[dtype]
+    kinds = (per_channel_affine, per_channel_affine_float_qparams, per_channel_symmetric)
+    if type(given) is tuple and len(given) == 3 and given[0] in (per_tensor_affine, per_tensor_symmetric):
+        _, scale, zero = given
+        if isinstance(scale, float) and type(zero) is int and low <= zero <= high:
+            return PerTensor(dtype, scale, zero)
+    elif type(given) is tuple and len(given) == 4 and given[0] in kinds:
+        kind, scales, zeros, axis = given
+        tensors = all(isinstance(x, facula.Tensor) and x.dim() == 1 and not x.is_quantized for x in (scales, zeros))
+        if type(axis) is int and 0 <= axis < levels.dim() and tensors and len(scales) == len(zeros) == levels.size(axis):
+            return PerChannel(dtype, scales, zeros, axis, kind)
+    raise RuntimeError(f"load: a quantised tensor has parameters that do not fit it, of type {type(given).__name__}")

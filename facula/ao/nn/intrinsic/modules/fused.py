@@ -1,0 +1,150 @@
+"""Containers of layers that `convert` makes one layer of."""
+
+from __future__ import annotations
+
+from facula import nn
+from facula.nn.utils.parametrize import type_before_parametrizations
+
+__all__ = [
+    "BNReLU2d", "BNReLU3d", "ConvAdd2d", "ConvAddReLU2d", "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d",
+    "ConvBnReLU3d", "ConvReLU1d", "ConvReLU2d", "ConvReLU3d", "LinearBn1d", "LinearLeakyReLU", "LinearReLU", "LinearTanh",
+]  # fmt: skip
+
+
+class _FusedModule(nn.Sequential):
+    """What all containers of fused layers are."""
+
+    _KINDS: tuple = ()
+
+    def _checked(self, *modules):
+        found = [type_before_parametrizations(module) for module in modules]
+        for kind, wanted in zip(found, self._KINDS):
+            if kind is not wanted:
+                raise AssertionError(
+                    f"{type(self).__name__}: Incorrect types for input modules, expected "
+                    f"{[kind.__name__ for kind in self._KINDS]}, got {[kind.__name__ for kind in found]}"
+                )
+        return modules
+
+
+class _ConvReLU(_FusedModule):
+    def __init__(self, conv, relu) -> None:
+        super().__init__(*self._checked(conv, relu))
+
+
+class _ConvBn(_FusedModule):
+    def __init__(self, conv, bn) -> None:
+        super().__init__(*self._checked(conv, bn))
+
+
+class _ConvBnReLU(_FusedModule):
+    def __init__(self, conv, bn, relu) -> None:
+        super().__init__(*self._checked(conv, bn, relu))
+
+
+class _BNReLU(_FusedModule):
+    def __init__(self, batch_norm, relu) -> None:
+        super().__init__(*self._checked(batch_norm, relu))
+
+
+_DOC = """{what}.
+
+    Args:
+        {arguments}: {kinds}.
+
+    Errors: AssertionError for other layers.
+    """
+_WORDS = {_ConvReLU: "conv relu", _ConvBn: "conv bn", _ConvBnReLU: "conv bn relu", _BNReLU: "batch_norm relu"}
+_LONG = {
+    "conv": "a convolution", "bn": "a batch normalisation", "relu": "a ReLU", "batch_norm": "a batch normalisation",
+}  # fmt: skip
+
+
+def _doc(what, arguments, kinds):
+    names = [f"nn.{kind.__name__}" for kind in kinds]
+    return _DOC.format(what=what, arguments=arguments, kinds=f"{', '.join(names[:-1])} and {names[-1]}")
+
+
+def _sizes(name, base, *kinds):
+    """The classes of one, two and three dimensions, those of the layers that there are."""
+    arguments = _WORDS[base].split()
+    long = [_LONG[argument] for argument in arguments]
+    what = f"{', '.join(long[:-1])} and {long[-1]}"
+    for n in (1, 2, 3):
+        layers = tuple(getattr(nn, kind.format(n)) for kind in kinds)
+        doc = _doc(what[0].upper() + what[1:], ", ".join(arguments), layers)
+        yield type(base)(f"{name}{n}d", (base,), {"_KINDS": layers, "__doc__": doc, "__module__": __name__})
+
+
+ConvReLU1d, ConvReLU2d, ConvReLU3d = _sizes("ConvReLU", _ConvReLU, "Conv{}d", "ReLU")
+ConvBn1d, ConvBn2d, ConvBn3d = _sizes("ConvBn", _ConvBn, "Conv{}d", "BatchNorm{}d")
+ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = _sizes("ConvBnReLU", _ConvBnReLU, "Conv{}d", "BatchNorm{}d", "ReLU")
+_, BNReLU2d, BNReLU3d = _sizes("BNReLU", _BNReLU, "BatchNorm{}d", "ReLU")
+
+
+class LinearReLU(_FusedModule):
+    _KINDS = (nn.Linear, nn.ReLU)
+    __doc__ = _doc("A linear layer and a ReLU", "linear, relu", _KINDS)
+
+    def __init__(self, linear, relu) -> None:
+        super().__init__(*self._checked(linear, relu))
+
+
+class LinearBn1d(_FusedModule):
+    _KINDS = (nn.Linear, nn.BatchNorm1d)
+    __doc__ = _doc("A linear layer and a batch normalisation", "linear, bn", _KINDS)
+
+    def __init__(self, linear, bn) -> None:
+        super().__init__(*self._checked(linear, bn))
+
+
+class LinearLeakyReLU(_FusedModule):
+    _KINDS = (nn.Linear, nn.LeakyReLU)
+    __doc__ = _doc("A linear layer and a leaky ReLU", "linear, leaky_relu", _KINDS)
+
+    def __init__(self, linear, leaky_relu) -> None:
+        super().__init__(*self._checked(linear, leaky_relu))
+
+
+class LinearTanh(_FusedModule):
+    _KINDS = (nn.Linear, nn.Tanh)
+    __doc__ = _doc("A linear layer and a hyperbolic tangent", "linear, tanh", _KINDS)
+
+    def __init__(self, linear, tanh) -> None:
+        super().__init__(*self._checked(linear, tanh))
+
+
+class ConvAdd2d(_FusedModule):
+    """A convolution whose result is added to another tensor.
+
+    Args:
+        conv: nn.Conv2d.
+        add: a function of two tensors.
+    """
+
+    def __init__(self, conv, add) -> None:
+        super().__init__(conv)
+        self.add = add
+
+    def forward(self, x1, x2):
+        """add(conv(x1), x2)"""
+        return self.add(self[0](x1), x2)
+
+
+class ConvAddReLU2d(_FusedModule):
+    """A convolution whose result is added to another tensor, and a ReLU.
+
+    Args:
+        conv: nn.Conv2d.
+        add: a function of two tensors.
+        relu: nn.ReLU.
+    """
+
+    def __init__(self, conv, add, relu) -> None:
+        super().__init__(conv)
+        self.add = add
+        self.relu = relu
+
+    def forward(self, x1, x2):
+        """relu(add(conv(x1), x2))"""
+        return self.relu(self.add(self[0](x1), x2))

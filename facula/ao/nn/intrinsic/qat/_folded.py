@@ -1,0 +1,97 @@
+"""A layer and its batch normalisation, of which the weight is rounded as it will be when both are one.
+
+What is rounded is weight * g / s, where g is the normalisation's weight and s its running standard deviation; the result is
+divided by g / s again, so that the normalisation sees, and counts into its statistics, what the layer alone would give.
+"""
+
+from __future__ import annotations
+
+import math
+
+import facula
+from facula import nn
+from facula.nn import init
+
+
+class Folded(nn.Module):
+    """What layers share that have `weight`, `bias`, `bn` and `weight_fake_quant`."""
+
+    def _with_bn(self, bn, rounding, qconfig, freeze_bn):
+        self.qconfig = qconfig
+        self.freeze_bn = freeze_bn if self.training else True
+        self.bn = bn
+        self.weight_fake_quant = rounding
+        self.reset_bn_parameters()
+        if self.training:
+            if freeze_bn:
+                self.freeze_bn_stats()
+            else:
+                self.update_bn_stats()
+        else:
+            self.freeze_bn_stats()
+
+    def reset_running_stats(self) -> None:
+        """Forgets the batch normalisation's statistics."""
+        self.bn.reset_running_stats()
+
+    def reset_bn_parameters(self) -> None:
+        """Draws the batch normalisation's weight and the layer's bias anew, and forgets the statistics."""
+        self.bn.reset_running_stats()
+        init.uniform_(self.bn.weight)
+        init.zeros_(self.bn.bias)
+        if self.bias is not None:
+            bound = 1 / math.sqrt(init._calculate_fan_in_and_fan_out(self.weight)[0])
+            init.uniform_(self.bias, -bound, bound)
+
+    def update_bn_stats(self):
+        """Lets the batch normalisation count into its statistics; returns the layer."""
+        self.freeze_bn = False
+        self.bn.training = True
+        return self
+
+    def freeze_bn_stats(self):
+        """Has the batch normalisation use its statistics as they are; returns the layer."""
+        self.freeze_bn = True
+        self.bn.training = False
+        return self
+
+    def _product(self, input, weight, bias):
+        raise NotImplementedError(f"{type(self).__name__}: a layer says what it does with its weight, got {input.shape}")
+
+    def _folded(self, input):
+        factor = self.bn.weight / facula.sqrt(self.bn.running_var + self.bn.eps)
+        rows = [-1, *[1] * (self.weight.dim() - 1)]
+        channels = [1, -1, *[1] * (self.weight.dim() - 2)]
+        weight = self.weight_fake_quant(self.weight * factor.reshape(rows))
+        result = self._product(input, weight, None) / factor.reshape(channels)
+        if self.bias is not None:
+            result = result + self.bias.reshape(channels)
+        return self.bn(result)
+
+    def train(self, mode=True):
+        """As nn.Module's, but a frozen batch normalisation stays in evaluation mode."""
+        self.training = mode
+        if not self.freeze_bn:
+            for child in self.children():
+                child.train(mode)
+        return self
+
+    def _take(self, layer, bn):
+        """Takes over the parameters and statistics of layers of floating point; returns the layer."""
+        self.weight, self.bias = layer.weight, layer.bias
+        self.bn.weight, self.bn.bias = bn.weight, bn.bias
+        self.bn.running_mean, self.bn.running_var = bn.running_mean, bn.running_var
+        self.bn.num_batches_tracked = bn.num_batches_tracked
+        return self
+
+
+def update_bn_stats(mod) -> None:
+    """Lets the batch normalisation of a fused layer count into its statistics: `model.apply(update_bn_stats)`."""
+    if isinstance(mod, Folded):
+        mod.update_bn_stats()
+
+
+def freeze_bn_stats(mod) -> None:
+    """Has the batch normalisation of a fused layer use its statistics as they are: `model.apply(freeze_bn_stats)`."""
+    if isinstance(mod, Folded):
+        mod.freeze_bn_stats()

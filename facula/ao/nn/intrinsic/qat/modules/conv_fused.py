@@ -1,0 +1,140 @@
+"""Convolutions with what follows them, which round their weights while they train."""
+
+from __future__ import annotations
+
+from facula import nn
+from facula.ao.nn import intrinsic as nni
+from facula.ao.nn import qat as nnqat
+from facula.ao.nn.intrinsic.modules.fused import _FusedModule
+from facula.ao.nn.intrinsic.qat._folded import Folded, freeze_bn_stats, update_bn_stats
+from facula.ao.nn.qat._base import as_parameter, conv_arguments, qconfig_of, weight_rounding
+from facula.nn import functional as F
+from facula.nn.utils import fuse_conv_bn_weights
+
+__all__ = [
+    "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d", "ConvBnReLU3d", "ConvReLU1d", "ConvReLU2d",
+    "ConvReLU3d", "freeze_bn_stats", "update_bn_stats",
+]  # fmt: skip
+
+#: names of entries in files of the first version
+_FIRST_NAMES = {
+    "gamma": "bn.weight", "beta": "bn.bias", "running_mean": "bn.running_mean", "running_var": "bn.running_var",
+    "num_batches_tracked": "bn.num_batches_tracked",
+}  # fmt: skip
+
+
+class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
+    """What they share; a class names the layers that it is made of."""
+
+    _version = 2
+    _FLOAT_MODULE: type
+    _FLOAT_CONV_MODULE: type
+    _FLOAT_BN_MODULE: type
+    _FLOAT_RELU_MODULE: type | None = None
+    _FUSED_FLOAT_MODULE: type
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=None,
+                 padding_mode="zeros", eps=1e-05, momentum=0.1, freeze_bn=False, qconfig=None) -> None:  # fmt: skip
+        rounding = weight_rounding(type(self).__name__, qconfig)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bool(bias), padding_mode
+        )
+        self._with_bn(self._FLOAT_BN_MODULE(out_channels, eps, momentum, True, True), rounding, qconfig, freeze_bn)
+
+    def _product(self, input, weight, bias):
+        return self._conv_forward(input, weight, bias)
+
+    def forward(self, input):
+        """The convolution with the rounded weight, normalised."""
+        result = self._folded(input)
+        return result if self._FLOAT_RELU_MODULE is None else F.relu(result)
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *rest):
+        if local_metadata.get("version") in (None, 1):
+            for old, new in _FIRST_NAMES.items():
+                if prefix + old in state_dict:
+                    state_dict[prefix + new] = state_dict.pop(prefix + old)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The layer made of a container with a qconfig, whose parameters and statistics it takes over.
+
+        Args:
+            mod: the container.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+        """
+        qconfig = qconfig_of(cls, mod)
+        conv, bn = mod[0], mod[1]
+        made = cls(**conv_arguments(conv), eps=bn.eps, momentum=bn.momentum, freeze_bn=False, qconfig=qconfig)
+        return made._take(conv, bn)
+
+    def to_float(self):
+        """The convolution with the normalisation in its weight, with its ReLU where it has one."""
+        bn = self.bn
+        conv = self._FLOAT_CONV_MODULE(**{**conv_arguments(self), "bias": True})
+        conv.weight, conv.bias = fuse_conv_bn_weights(
+            as_parameter(self.weight), as_parameter(self.bias), bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+        )
+        made = conv if self._FLOAT_RELU_MODULE is None else self._FUSED_FLOAT_MODULE(conv, self._FLOAT_RELU_MODULE())
+        return made.train(self.training)
+
+
+_BN_DOC = """A convolution and a batch normalisation{more}, whose weight is rounded as `convert` will round that of both in one.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv{n}d.
+        eps, momentum: as for nn.BatchNorm{n}d.
+        freeze_bn: whether the normalisation uses its statistics as they are.
+        qconfig: its `weight` says how.
+
+    Errors: AssertionError without a qconfig.
+    """
+_RELU_DOC = """A convolution and a ReLU, whose weight is rounded as `convert` will round it.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv{n}d.
+        qconfig: its `weight` says how.
+
+    Errors: AssertionError without a qconfig.
+    """
+
+
+def _conv_bn(n):
+    """ConvBn1d to 3d."""
+    conv, bn = getattr(nn, f"Conv{n}d"), getattr(nn, f"BatchNorm{n}d")
+    body = {
+        "__doc__": _BN_DOC.format(n=n, more=""), "__module__": __name__, "_FLOAT_MODULE": getattr(nni, f"ConvBn{n}d"),
+        "_FLOAT_CONV_MODULE": conv, "_FLOAT_BN_MODULE": bn,
+    }  # fmt: skip
+    return type(f"ConvBn{n}d", (_ConvBnNd, conv), body)
+
+
+def _conv_bn_relu(n, base):
+    """ConvBnReLU1d to 3d."""
+    body = {
+        "__doc__": _BN_DOC.format(n=n, more=" and a ReLU"), "__module__": __name__,
+        "_FLOAT_MODULE": getattr(nni, f"ConvBnReLU{n}d"), "_FLOAT_RELU_MODULE": nn.ReLU,
+        "_FUSED_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
+    }  # fmt: skip
+    return type(f"ConvBnReLU{n}d", (base,), body)
+
+
+def _conv_relu(n):
+    """ConvReLU1d to 3d."""
+
+    def forward(self, input):
+        """The convolution with the rounded weight, and zero for what is negative."""
+        return F.relu(self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias))
+
+    body = {
+        "__doc__": _RELU_DOC.format(n=n), "__module__": __name__, "_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
+        "_FLOAT_CONV_MODULE": getattr(nn, f"Conv{n}d"), "_FLOAT_BN_MODULE": None, "_FLOAT_RELU_MODULE": nn.ReLU,
+        "forward": forward,
+    }  # fmt: skip
+    return type(f"ConvReLU{n}d", (getattr(nnqat, f"Conv{n}d"), _FusedModule), body)
+
+
+ConvBn1d, ConvBn2d, ConvBn3d = map(_conv_bn, (1, 2, 3))
+ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = map(_conv_bn_relu, (1, 2, 3), (ConvBn1d, ConvBn2d, ConvBn3d))
+ConvReLU1d, ConvReLU2d, ConvReLU3d = map(_conv_relu, (1, 2, 3))

@@ -1,0 +1,66 @@
+"""A linear layer and a batch normalisation, which round the weight while they train."""
+
+from __future__ import annotations
+
+from facula import nn
+from facula.ao.nn import intrinsic as nni
+from facula.ao.nn.intrinsic.modules.fused import _FusedModule
+from facula.ao.nn.intrinsic.qat._folded import Folded
+from facula.ao.nn.qat._base import as_parameter, qconfig_of, weight_rounding
+from facula.nn import functional as F
+from facula.nn.utils import fuse_linear_bn_weights
+
+__all__ = ["LinearBn1d"]
+
+
+class LinearBn1d(Folded, nn.Linear, _FusedModule):
+    """A linear layer and a batch normalisation, whose weight is rounded as `convert` will round that of both in one.
+
+    Args:
+        in_features, out_features, bias: as for nn.Linear.
+        eps, momentum: as for nn.BatchNorm1d.
+        freeze_bn: whether the normalisation uses its statistics as they are.
+        qconfig: its `weight` says how.
+
+    Errors: AssertionError without a qconfig.
+    """
+
+    _FLOAT_MODULE = nni.LinearBn1d
+
+    def __init__(
+        self, in_features, out_features, bias=True, eps=1e-05, momentum=0.1, freeze_bn=False, qconfig=None
+    ) -> None:
+        rounding = weight_rounding("LinearBn1d", qconfig)
+        super().__init__(in_features, out_features, bias)
+        self._with_bn(nn.BatchNorm1d(out_features, eps, momentum, True, True), rounding, qconfig, freeze_bn)
+
+    def _product(self, input, weight, bias):
+        return F.linear(input, weight, bias)
+
+    def forward(self, input):
+        """The product with the rounded weight, normalised."""
+        return self._folded(input)
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The layer made of a container with a qconfig, whose parameters and statistics it takes over.
+
+        Args:
+            mod: the container.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+        """
+        qconfig = qconfig_of(cls, mod)
+        linear, bn = mod[0], mod[1]
+        made = cls(
+            linear.in_features, linear.out_features, linear.bias is not None, bn.eps, bn.momentum, False, qconfig
+        )
+        return made._take(linear, bn)
+
+    def to_float(self):
+        """The linear layer with the normalisation in its weight."""
+        bn = self.bn
+        linear = nn.Linear(self.in_features, self.out_features)
+        linear.weight, linear.bias = fuse_linear_bn_weights(
+            as_parameter(self.weight), as_parameter(self.bias), bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+        )
+        return linear.train(self.training)

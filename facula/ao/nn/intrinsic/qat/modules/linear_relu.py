@@ -1,0 +1,35 @@
+"""A linear layer and a ReLU, which round the weight while they train."""
+
+from __future__ import annotations
+
+from facula import nn
+from facula.ao.nn import intrinsic as nni
+from facula.ao.nn import qat as nnqat
+from facula.ao.nn.intrinsic.modules.fused import _FusedModule
+from facula.nn import functional as F
+
+__all__ = ["LinearReLU"]
+
+
+class LinearReLU(nnqat.Linear, _FusedModule):
+    """A linear layer and a ReLU, whose weight is rounded as `convert` will round it.
+
+    Args:
+        in_features, out_features, bias: as for nn.Linear.
+        qconfig: its `weight` says how.
+
+    Errors: AssertionError without a qconfig.
+    """
+
+    _FLOAT_MODULE = nni.LinearReLU
+
+    def __init__(self, in_features, out_features, bias=True, qconfig=None) -> None:
+        super().__init__(in_features, out_features, bias, qconfig)
+
+    def forward(self, input):
+        """relu(input @ rounded weight.T + bias)"""
+        return F.relu(super().forward(input))
+
+    def to_float(self):
+        """The container of the layer without rounding and a ReLU."""
+        return nni.LinearReLU(super().to_float(), nn.ReLU()).train(self.training)

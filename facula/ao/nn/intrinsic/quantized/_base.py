@@ -1,0 +1,37 @@
+"""What quantised fused layers share."""
+
+from __future__ import annotations
+
+import contextlib
+
+
+@contextlib.contextmanager
+def observed_layer(mod):
+    """The first layer of a container, with the container's observer of outputs; other modules are their own."""
+    if hasattr(mod, "weight_fake_quant"):  # it trained with rounding, as one layer
+        yield mod
+        return
+    layer = mod[0]
+    layer.activation_post_process = getattr(mod, "activation_post_process", None)
+    try:
+        yield layer
+    finally:
+        del layer.activation_post_process
+
+
+class Fused:
+    """A quantised layer that is made of a container."""
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The quantised form of a container that has been observed (`prepare`), or of a fused layer trained so
+        (`prepare_qat`).
+
+        Args:
+            mod: the container or fused layer.
+            use_precomputed_fake_quant: as for the layer alone.
+
+        Errors: AssertionError for a module without observers.
+        """
+        with observed_layer(mod) as layer:
+            return super().from_float(layer, use_precomputed_fake_quant)

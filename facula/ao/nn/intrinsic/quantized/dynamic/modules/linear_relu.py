@@ -1,0 +1,36 @@
+"""A linear layer with a weight of qint8 and a ReLU on float inputs."""
+
+from __future__ import annotations
+
+import facula
+import facula.ao.nn.quantized.dynamic as nnqd
+from facula.ao.nn import intrinsic as nni
+
+__all__ = ["LinearReLU"]
+
+
+class LinearReLU(nnqd.Linear):
+    """A linear layer with a quantised weight and a ReLU on float inputs.
+
+    Args:
+        in_features, out_features, bias, dtype: as for `nn.quantized.dynamic.Linear`.
+    """
+
+    _FLOAT_MODULE = nni.LinearReLU
+    _RELU = True
+
+    def __init__(self, in_features, out_features, bias=True, dtype=facula.qint8) -> None:
+        super().__init__(in_features, out_features, bias, dtype)
+
+    def _get_name(self):
+        return "DynamicQuantizedLinearReLU"
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The layer with its weight quantised as the qconfig of the container's first layer says.
+
+        Args:
+            mod: the container.
+            use_precomputed_fake_quant: as for the layer alone.
+        """
+        return super().from_float(mod[0] if isinstance(mod, nni.LinearReLU) else mod, use_precomputed_fake_quant)

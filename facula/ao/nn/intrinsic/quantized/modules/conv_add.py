@@ -1,0 +1,53 @@
+"""Convolutions whose results are added to another quantised tensor."""
+
+from __future__ import annotations
+
+import facula
+import facula.ao.nn.quantized as nnq
+from facula.ao.nn import intrinsic as nni
+from facula.ao.nn.intrinsic.quantized._base import Fused
+from facula.nn import functional as F
+
+__all__ = ["ConvAdd2d", "ConvAddReLU2d"]
+
+
+class _ConvAdd(Fused, nnq.Conv2d):
+    """Only the sum is rounded."""
+
+    def forward(self, input, extra_input):
+        """The quantised sum of the convolution of a quantised input and another quantised tensor."""
+        x, padding = input.dequantize(), self.padding
+        if self.padding_mode != "zeros":
+            x, padding = F.pad(x, [side for p in reversed(padding) for side in (p, p)], mode=self.padding_mode), 0
+        sums = F.conv2d(x, self.weight().dequantize(), self.bias(), self.stride, padding, self.dilation, self.groups)
+        sums += extra_input.dequantize()
+        return facula.quantize_per_tensor(sums.relu_() if self._RELU else sums, self.scale, self.zero_point, input.dtype)
+
+
+class ConvAdd2d(_ConvAdd):
+    """A convolution and an addition on quantised inputs.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            `nn.quantized.Conv2d`.
+    """
+
+    _FLOAT_MODULE = nni.ConvAdd2d
+
+    def _get_name(self):
+        return "QuantizedConvAdd2d"
+
+
+class ConvAddReLU2d(_ConvAdd):
+    """A convolution, an addition and a ReLU on quantised inputs.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            `nn.quantized.Conv2d`.
+    """
+
+    _FLOAT_MODULE = nni.ConvAddReLU2d
+    _RELU = True
+
+    def _get_name(self):
+        return "QuantizedConvAddReLU2d"

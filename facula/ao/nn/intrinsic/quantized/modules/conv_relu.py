@@ -1,0 +1,27 @@
+"""Convolutions with a ReLU on quantised tensors."""
+
+from __future__ import annotations
+
+import facula.ao.nn.quantized as nnq
+from facula.ao.nn import intrinsic as nni
+from facula.ao.nn.intrinsic.quantized._base import Fused
+
+__all__ = ["ConvReLU1d", "ConvReLU2d", "ConvReLU3d"]
+
+_DOC = """A convolution and a ReLU on quantised inputs.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            `nn.quantized.Conv{n}d`.
+    """
+
+
+def _conv_relu(n):
+    body = {
+        "__doc__": _DOC.format(n=n), "__module__": __name__, "_RELU": True, "_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
+        "_get_name": lambda self: f"QuantizedConvReLU{n}d",
+    }  # fmt: skip
+    return type(f"ConvReLU{n}d", (Fused, getattr(nnq, f"Conv{n}d")), body)
+
+
+ConvReLU1d, ConvReLU2d, ConvReLU3d = map(_conv_relu, (1, 2, 3))

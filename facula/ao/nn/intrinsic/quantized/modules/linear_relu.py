@@ -1,0 +1,92 @@
+"""Linear layers with what follows them on quantised tensors."""
+
+from __future__ import annotations
+
+import facula
+import facula.ao.nn.quantized as nnq
+from facula.ao.nn import intrinsic as nni
+from facula.ao.nn.intrinsic.quantized._base import Fused
+from facula.nn import functional as F
+
+__all__ = ["LinearLeakyReLU", "LinearReLU", "LinearTanh"]
+
+
+class LinearReLU(Fused, nnq.Linear):
+    """A linear layer and a ReLU on quantised inputs.
+
+    Args:
+        in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
+    """
+
+    _FLOAT_MODULE = nni.LinearReLU
+    _RELU = True
+
+    def __init__(self, in_features, out_features, bias=True, dtype=facula.qint8) -> None:
+        super().__init__(in_features, out_features, bias, dtype)
+
+    def _get_name(self):
+        return "QuantizedLinearReLU"
+
+
+class _LinearThen(Fused, nnq.Linear):
+    """A linear layer and a function; only the function's results are rounded."""
+
+    def _then(self, x):
+        raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {list(x.shape)}")
+
+    def forward(self, x):
+        """The quantised outputs of quantised inputs."""
+        floats = self._then(F.linear(x.dequantize(), self.weight().dequantize(), self.bias()))
+        return facula.quantize_per_tensor(floats, self.scale, self.zero_point, x.dtype)
+
+
+class LinearLeakyReLU(_LinearThen):
+    """A linear layer and a leaky ReLU on quantised inputs.
+
+    Args:
+        in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
+        negative_slope: as for nn.LeakyReLU.
+    """
+
+    _FLOAT_MODULE = nni.LinearLeakyReLU
+
+    def __init__(self, in_features, out_features, negative_slope=0.01, bias=True, dtype=facula.qint8) -> None:
+        super().__init__(in_features, out_features, bias, dtype)
+        self.negative_slope = negative_slope
+
+    def _then(self, x):
+        return F.leaky_relu(x, self.negative_slope)
+
+    def _get_name(self):
+        return "QuantizedLinearLeakyReLU"
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The quantised form of a container that has been observed.
+
+        Args:
+            mod: the container.
+            use_precomputed_fake_quant: as for the layer alone.
+        """
+        made = super().from_float(mod, use_precomputed_fake_quant)
+        made.negative_slope = mod[1].negative_slope
+        return made
+
+
+class LinearTanh(_LinearThen):
+    """A linear layer and a hyperbolic tangent on quantised inputs.
+
+    Args:
+        in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
+    """
+
+    _FLOAT_MODULE = nni.LinearTanh
+
+    def __init__(self, in_features, out_features, bias=True, dtype=facula.qint8) -> None:
+        super().__init__(in_features, out_features, bias, dtype)
+
+    def _then(self, x):
+        return F.tanh(x)
+
+    def _get_name(self):
+        return "QuantizedLinearTanh"

@@ -1,0 +1,7 @@
+"""Layers that round their weights while they train."""
+
+from . import dynamic, modules
+from .modules import *  # noqa: F403
+from .modules import __all__ as _names
+
+__all__ = [*_names, "dynamic", "modules"]

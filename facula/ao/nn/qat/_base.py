@@ -1,0 +1,37 @@
+"""What layers share that round their weights while they train."""
+
+from __future__ import annotations
+
+from facula import nn
+
+
+def qconfig_of(kind, mod, layer=None):
+    """The qconfig of a module that becomes a `kind`; AssertionError without one, or for a module of another class."""
+    found = nn.utils.parametrize.type_before_parametrizations(mod)
+    if found is not kind._FLOAT_MODULE:
+        raise AssertionError(
+            f"qat.{kind.__name__}.from_float only works for {kind._FLOAT_MODULE.__name__}, got {found.__name__}"
+        )
+    qconfig = getattr(mod if layer is None else layer, "qconfig", None)
+    if not qconfig:
+        raise AssertionError(f"qat.{kind.__name__}.from_float: Input float module must have a valid qconfig, got {qconfig}")
+    return qconfig
+
+
+def weight_rounding(name, qconfig, device=None):
+    """What rounds the weight; AssertionError without a qconfig."""
+    if not qconfig:
+        raise AssertionError(f"qat.{name}: qconfig must be provided for QAT module, got {qconfig}")
+    made = qconfig.weight()
+    return made if device is None else made.to(device)
+
+
+def conv_arguments(conv):
+    """The arguments with which a convolution of the same shape is made, by name."""
+    names = "in_channels out_channels kernel_size stride padding dilation groups padding_mode".split()
+    return {name: getattr(conv, name) for name in names} | {"bias": conv.bias is not None}
+
+
+def as_parameter(tensor):
+    """A parameter with the tensor's memory; None for None."""
+    return None if tensor is None else nn.Parameter(tensor.detach())

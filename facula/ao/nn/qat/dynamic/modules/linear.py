@@ -1,0 +1,25 @@
+"""A linear layer that trains for `nn.quantized.dynamic.Linear`."""
+
+from __future__ import annotations
+
+from facula.ao.nn.qat.modules import linear
+
+__all__ = ["Linear"]
+
+
+class Linear(linear.Linear):
+    """`nn.qat.Linear` for a qconfig whose activations get their scales with each input.
+
+    Args:
+        in_features, out_features, bias, device, dtype: as for nn.Linear.
+        qconfig: such as `default_dynamic_qat_qconfig`.
+
+    Errors: ValueError for a qconfig whose activations' scales depend on earlier inputs.
+    """
+
+    def __init__(self, in_features, out_features, bias=True, qconfig=None, device=None, dtype=None) -> None:
+        from facula.ao.quantization.qconfig import _activation_is_memoryless
+
+        super().__init__(in_features, out_features, bias, qconfig, device, dtype)
+        if not _activation_is_memoryless(qconfig):
+            raise ValueError(f"qat.dynamic.Linear: Dynamic QAT requires a memoryless observer, got {qconfig.activation}")

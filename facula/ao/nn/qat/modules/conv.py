@@ -1,0 +1,75 @@
+"""Convolutions that round their weights while they train."""
+
+from __future__ import annotations
+
+from facula import nn
+from facula.ao.nn.intrinsic import _FusedModule
+from facula.ao.nn.qat._base import as_parameter, conv_arguments, qconfig_of, weight_rounding
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d"]
+
+
+class _ConvNd(nn.modules.conv._ConvNd):
+    """What they share; a class names its convolution of floating point after this one."""
+
+    _FLOAT_MODULE: type
+    _FLOAT_CONV_MODULE: type
+
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+                 padding_mode="zeros", qconfig=None, device=None, dtype=None) -> None:  # fmt: skip
+        rounding = weight_rounding(type(self).__name__, qconfig, device)
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
+        self.qconfig = qconfig
+        self.weight_fake_quant = rounding
+
+    def forward(self, input):
+        """The convolution with the rounded weight."""
+        return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The layer made of one of floating point with a qconfig, whose parameters it takes over.
+
+        Args:
+            mod: the layer, or the container of it and a ReLU.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+        """
+        conv = mod[0] if isinstance(mod, _FusedModule) else mod
+        made = cls(**conv_arguments(conv), qconfig=qconfig_of(cls, mod, conv))
+        made.weight, made.bias = conv.weight, conv.bias
+        return made
+
+    def to_float(self):
+        """The layer without rounding, with its ReLU where it has one."""
+        conv = self._FLOAT_CONV_MODULE(**conv_arguments(self))
+        conv.weight, conv.bias = as_parameter(self.weight), as_parameter(self.bias)
+        made = self._FLOAT_MODULE(conv, nn.ReLU()) if isinstance(self, _FusedModule) else conv
+        return made.train(self.training)
+
+
+_DOC = """nn.{name} whose weight is rounded as `convert` will round it.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
+            nn.{name}.
+        qconfig: its `weight` says how.
+
+    Errors: AssertionError without a qconfig.
+    """
+
+
+class Conv1d(_ConvNd, nn.Conv1d):
+    __doc__ = _DOC.format(name="Conv1d")
+    _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv1d
+
+
+class Conv2d(_ConvNd, nn.Conv2d):
+    __doc__ = _DOC.format(name="Conv2d")
+    _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv2d
+
+
+class Conv3d(_ConvNd, nn.Conv3d):
+    __doc__ = _DOC.format(name="Conv3d")
+    _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv3d

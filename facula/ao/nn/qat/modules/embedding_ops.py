@@ -1,0 +1,107 @@
+"""Embeddings that round their weights while they train."""
+
+from __future__ import annotations
+
+import facula
+from facula import nn
+from facula.ao.nn.qat._base import as_parameter, qconfig_of, weight_rounding
+from facula.nn import functional as F
+
+__all__ = ["Embedding", "EmbeddingBag"]
+
+_SHARED = "num_embeddings embedding_dim max_norm norm_type scale_grad_by_freq sparse padding_idx".split()
+
+
+class _Embeddings(nn.Module):
+    """What both share."""
+
+    _FLOAT_MODULE: type
+    _NAMES: list[str]
+
+    def _round_with(self, qconfig, device):
+        rounding = weight_rounding(type(self).__name__, qconfig, device)
+        if rounding.qscheme is not facula.per_channel_affine_float_qparams:
+            raise AssertionError(
+                f"qat.{type(self).__name__}: Embedding weights requires a qscheme of "
+                f"torch.per_channel_affine_float_qparams, got {rounding.qscheme}"
+            )
+        self.qconfig = qconfig
+        self.weight_fake_quant = rounding
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The layer made of one of floating point with a qconfig, whose weight it takes over.
+
+        Args:
+            mod: the layer.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+        """
+        qconfig = qconfig_of(cls, mod)
+        return cls(**{name: getattr(mod, name) for name in cls._NAMES}, qconfig=qconfig, _weight=mod.weight)
+
+    def to_float(self):
+        """The layer without rounding."""
+        made = self._FLOAT_MODULE(**{name: getattr(self, name) for name in self._NAMES}, _weight=as_parameter(self.weight))
+        return made.train(self.training)
+
+
+class Embedding(_Embeddings, nn.Embedding):
+    """nn.Embedding whose weight is rounded as `convert` will round it.
+
+    Args:
+        num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device, dtype:
+            as for nn.Embedding.
+        qconfig: its `weight` says how, a scale and a zero point of floating point for each row.
+
+    Errors: AssertionError without a qconfig, or for one of another scheme.
+    """
+
+    _FLOAT_MODULE = nn.Embedding
+    _NAMES = _SHARED
+
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
+                 scale_grad_by_freq=False, sparse=False, _weight=None, device=None, dtype=None,
+                 qconfig=None) -> None:  # fmt: skip
+        super().__init__(
+            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
+            device=device, dtype=dtype,
+        )  # fmt: skip
+        self._round_with(qconfig, device)
+
+    def forward(self, input):
+        """Rows of the rounded weight."""
+        return F.embedding(
+            input, self.weight_fake_quant(self.weight), self.padding_idx, self.max_norm, self.norm_type,
+            self.scale_grad_by_freq, self.sparse,
+        )  # fmt: skip
+
+
+class EmbeddingBag(_Embeddings, nn.EmbeddingBag):
+    """nn.EmbeddingBag whose weight is rounded as `convert` will round it.
+
+    Args:
+        num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, _weight, include_last_offset,
+            padding_idx, device, dtype: as for nn.EmbeddingBag.
+        qconfig: its `weight` says how, a scale and a zero point of floating point for each row.
+
+    Errors: AssertionError without a qconfig, or for one of another scheme.
+    """
+
+    _FLOAT_MODULE = nn.EmbeddingBag
+    _NAMES = [*_SHARED, "mode", "include_last_offset"]
+
+    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
+                 sparse=False, _weight=None, include_last_offset=False, padding_idx=None, qconfig=None, device=None,
+                 dtype=None) -> None:  # fmt: skip
+        super().__init__(
+            num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, _weight,
+            include_last_offset, padding_idx, device, dtype,
+        )  # fmt: skip
+        self._round_with(qconfig, device)
+
+    def forward(self, input, offsets=None, per_sample_weights=None):
+        """Sums, means or maxima of rows of the rounded weight."""
+        return F.embedding_bag(
+            input, self.weight_fake_quant(self.weight), offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+            self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx,
+        )  # fmt: skip

@@ -1,0 +1,64 @@
+"""A linear layer that rounds its weight while it trains."""
+
+from __future__ import annotations
+
+from facula import nn
+from facula.ao.nn.qat._base import as_parameter, qconfig_of, weight_rounding
+from facula.nn import functional as F
+from facula.nn.utils.parametrize import is_parametrized, transfer_parametrizations_and_params
+
+__all__ = ["Linear"]
+
+
+class Linear(nn.Linear):
+    """nn.Linear whose weight is rounded as `convert` will round it.
+
+    Args:
+        in_features, out_features, bias, device, dtype: as for nn.Linear.
+        qconfig: its `weight` says how.
+
+    Errors: AssertionError without a qconfig.
+
+    Example::
+
+        >>> from torch.ao.quantization import default_qat_qconfig
+        >>> layer = torch.ao.nn.qat.Linear(4, 2, qconfig=default_qat_qconfig)
+        >>> layer(torch.ones(3, 4)).shape
+        torch.Size([3, 2])
+    """
+
+    _FLOAT_MODULE = nn.Linear
+
+    def __init__(self, in_features, out_features, bias=True, qconfig=None, device=None, dtype=None) -> None:
+        rounding = weight_rounding(type(self).__name__, qconfig, device)
+        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        self.qconfig = qconfig
+        self.weight_fake_quant = rounding
+
+    def forward(self, input):
+        """input @ rounded weight.T + bias"""
+        return F.linear(input, self.weight_fake_quant(self.weight), self.bias)
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The layer made of one of floating point with a qconfig, whose parameters it takes over.
+
+        Args:
+            mod: the layer, or the container of it and a ReLU.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+        """
+        linear = mod[0] if isinstance(mod, nn.Sequential) else mod
+        qconfig = qconfig_of(cls, mod, linear)
+        made = cls(linear.in_features, linear.out_features, bias=linear.bias is not None, qconfig=qconfig)
+        for name in ("weight", "bias"):
+            if is_parametrized(linear, name):
+                transfer_parametrizations_and_params(linear, made, name)
+            else:
+                setattr(made, name, getattr(linear, name))
+        return made
+
+    def to_float(self):
+        """The layer without rounding."""
+        linear = nn.Linear(self.in_features, self.out_features, self.bias is not None)
+        linear.weight, linear.bias = as_parameter(self.weight), as_parameter(self.bias)
+        return linear.train(self.training)

@@ -1,0 +1,79 @@
+"""A linear layer with a weight of qint8 on float inputs."""
+
+from __future__ import annotations
+
+import facula
+from facula import _C
+from facula._quantized.products import weight_scales
+from facula._quantized.tensor import levels_of
+from facula.ao.nn.quantized.modules import linear as quantized
+from facula.ao.nn.quantized.modules.utils import observed_weight, quantize_weight
+from facula.nn import functional as F
+
+__all__ = ["Linear"]
+
+
+def product(x, weight, bias):
+    """x (..., k) times the transpose of a weight (n, k), of qint8 or float16, plus a bias of float32; x is float32.
+
+    Inputs are put on 128 levels, so that sums of pairs of products fit into 16 bits on every processor, as PyTorch's are.
+    """
+    if weight.dtype is facula.float16:
+        return F.linear(x, weight.float(), bias)
+    scales, zeros = weight_scales(weight)
+    if x.dtype is not facula.float32:
+        raise RuntimeError(f"quantized.linear_dynamic: expected an input of float32, got {x.dtype}")
+    if zeros.any():  # levels of the weight that are no longer of eight bits
+        levels = facula.quantize_per_tensor_dynamic(x, facula.quint8, True)
+        return F.linear(levels.dequantize(), weight.dequantize(), bias)
+    return _C._dynamic_int8_linear(x, levels_of(weight), scales, bias, True)
+
+
+class Linear(quantized.Linear):
+    """A linear layer with a weight of qint8 on float inputs: y = x W^T + b, where x is rounded to levels at every call.
+
+    Args:
+        in_features, out_features: sizes of the last dimension of inputs and outputs.
+        bias_: whether a bias, of float32, is added.
+        dtype: of the weight, qint8 or float16.
+
+    Shapes: (*, in_features) to (*, out_features), float32. It is not differentiable. Attributes: `weight()` and `bias()`.
+
+    Example::
+
+        >>> torch.ao.nn.quantized.dynamic.Linear(20, 30)(torch.ones(2, 20)).shape
+        torch.Size([2, 30])
+    """
+
+    _version = 4
+
+    def forward(self, x):
+        """The float outputs of float inputs."""
+        with facula.no_grad():
+            result = product(x, *self._weight_bias())
+            return result.relu_() if self._RELU else result
+
+    def _get_name(self):
+        return "DynamicQuantizedLinear"
+
+    def extra_repr(self):
+        """What printing shows."""
+        text = f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._packed_params.dtype}"
+        return f"{text}, qscheme={self.weight().qscheme()}" if self._packed_params.dtype is facula.qint8 else text
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The layer with its weight quantised as the module's qconfig says.
+
+        Errors: RuntimeError for weights that are neither to be qint8 nor float16.
+        """
+        from facula.ao.quantization.qconfig import default_dynamic_qconfig
+
+        observer = observed_weight(mod, default_dynamic_qconfig.weight, use_precomputed_fake_quant)
+        dtype = observer.dtype
+        if dtype not in (facula.qint8, facula.float16):
+            raise RuntimeError(f"{cls.__name__}.from_float: only qint8 and float16 are supported for the weight, got {dtype}")
+        made = cls(mod.in_features, mod.out_features, dtype=dtype)
+        weight = mod.weight.detach().float()
+        made.set_weight_bias(quantize_weight(weight, observer) if dtype is facula.qint8 else weight, mod.bias)
+        return made

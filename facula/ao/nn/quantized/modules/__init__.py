@@ -1,0 +1,95 @@
+"""Modules on quantised tensors."""
+
+from __future__ import annotations
+
+import facula
+from facula import nn
+
+from .activation import (
+    ELU,
+    BatchNorm2d,
+    BatchNorm3d,
+    Dropout,
+    GroupNorm,
+    Hardswish,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    LeakyReLU,
+    PReLU,
+    ReLU6,
+    Sigmoid,
+    Softmax,
+)
+from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .embedding_ops import Embedding, EmbeddingBag
+from .functional_modules import FloatFunctional, FXFloatFunctional, QFunctional
+from .linear import Linear
+
+MaxPool2d = nn.MaxPool2d
+
+__all__ = [
+    "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+    "DeQuantize", "Dropout", "ELU", "Embedding", "EmbeddingBag", "FXFloatFunctional", "FloatFunctional", "GroupNorm",
+    "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LeakyReLU", "Linear", "MaxPool2d", "PReLU",
+    "QFunctional", "Quantize", "ReLU6", "Sigmoid", "Softmax",
+]  # fmt: skip
+
+
+class Quantize(nn.Module):
+    """Puts float inputs on levels.
+
+    Args:
+        scale, zero_point: numbers, as for `quantize_per_tensor`.
+        dtype: quint8, qint8 or qint32.
+        factory_kwargs: device of the buffers.
+
+    Example::
+
+        >>> torch.ao.nn.quantized.Quantize(0.5, 1, torch.quint8)(torch.tensor([1.0])).int_repr()
+        tensor([3], dtype=torch.uint8)
+    """
+
+    def __init__(self, scale, zero_point, dtype, factory_kwargs=None):
+        super().__init__()
+        device = (factory_kwargs or {}).get("device")
+        self.register_buffer("scale", facula.tensor([float(scale)], device=device))
+        self.register_buffer("zero_point", facula.tensor([int(zero_point)], dtype=facula.long, device=device))
+        self.dtype = dtype
+
+    def forward(self, X):
+        """The quantised input."""
+        return facula.quantize_per_tensor(X, float(self.scale), int(self.zero_point), self.dtype)
+
+    @staticmethod
+    def from_float(mod, use_precomputed_fake_quant=False):
+        """What an observed `QuantStub` becomes. Errors: AssertionError for a module without an observer."""
+        if not hasattr(mod, "activation_post_process"):
+            raise AssertionError(f"Quantize.from_float: expected an observed module, got {type(mod).__name__}")
+        scale, zero_point = mod.activation_post_process.calculate_qparams()
+        return Quantize(scale.float().item(), zero_point.long().item(), mod.activation_post_process.dtype)
+
+    def extra_repr(self):
+        """What printing shows."""
+        return f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}"
+
+
+class DeQuantize(nn.Module):
+    """The values of quantised inputs, float32.
+
+    Example::
+
+        >>> x = torch.quantize_per_tensor(torch.tensor([1.0]), 0.5, 1, torch.quint8)
+        >>> torch.ao.nn.quantized.DeQuantize()(x)
+        tensor([1.])
+    """
+
+    def forward(self, Xq):
+        """The values."""
+        return Xq.dequantize()
+
+    @staticmethod
+    def from_float(mod, use_precomputed_fake_quant=False):
+        """What a `DeQuantStub` becomes."""
+        return DeQuantize()

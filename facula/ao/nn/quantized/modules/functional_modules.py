@@ -1,0 +1,192 @@
+"""Arithmetic of tensors as modules, so that observers can stand behind it: a sum of quantised tensors has levels of its own."""
+
+from __future__ import annotations
+
+import facula
+from facula import nn
+
+from .utils import OutputLevels
+
+__all__ = ["FXFloatFunctional", "FloatFunctional", "QFunctional"]
+
+
+def _add_relu(x, y):
+    return facula.relu(facula.add(x, y))
+
+
+class FloatFunctional(nn.Module):
+    """Arithmetic in float, observed; what `convert` makes `QFunctional` of.
+
+    Example::
+
+        >>> torch.ao.nn.quantized.FloatFunctional().add(torch.ones(2), torch.ones(2))
+        tensor([2., 2.])
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.activation_post_process = nn.Identity()
+
+    def forward(self, x):
+        """There is none: call the functions. Errors: RuntimeError."""
+        raise RuntimeError(
+            f"{type(self).__name__}: FloatFunctional is not intended to use the 'forward', call its functions, "
+            f"got {type(x).__name__}"
+        )
+
+    def add(self, x, y):
+        """x + y."""
+        return self.activation_post_process(facula.add(x, y))
+
+    def add_scalar(self, x, y):
+        """x + y for a number y, which is not observed."""
+        return facula.add(x, y)
+
+    def mul(self, x, y):
+        """x * y."""
+        return self.activation_post_process(facula.mul(x, y))
+
+    def mul_scalar(self, x, y):
+        """x * y for a number y, which is not observed."""
+        return facula.mul(x, y)
+
+    def cat(self, x, dim=0):
+        """The tensors joined along a dimension."""
+        return self.activation_post_process(facula.cat(x, dim=dim))
+
+    def add_relu(self, x, y):
+        """max(x + y, 0)."""
+        return self.activation_post_process(_add_relu(x, y))
+
+    def matmul(self, x, y):
+        """The matrix product."""
+        return self.activation_post_process(facula.matmul(x, y))
+
+
+class FXFloatFunctional(FloatFunctional):
+    """`FloatFunctional` without observers, for networks that are traced."""
+
+    def __init__(self):
+        super().__init__()
+        del self.activation_post_process
+
+    def __getattr__(self, name):
+        if name == "activation_post_process":
+            return lambda x: x
+        return super().__getattr__(name)
+
+
+class QFunctional(OutputLevels, nn.Module):
+    """Arithmetic of quantised tensors. Attributes: `scale` and `zero_point` of the results.
+
+    Example::
+
+        >>> x = torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.quint8)
+        >>> torch.ao.nn.quantized.QFunctional().add(x, x).dequantize()
+        tensor([2., 2.])
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.zero_point = 1.0, 0
+        self.activation_post_process = nn.Identity()
+
+    def _get_name(self):
+        return "QFunctional"
+
+    def extra_repr(self):
+        """What printing shows."""
+        return f"scale={self.scale}, zero_point={self.zero_point}"
+
+    def forward(self, x):
+        """There is none: call the functions. Errors: RuntimeError."""
+        raise RuntimeError(
+            f"QFunctional: Functional is not intended to use the 'forward', call its functions, got {type(x).__name__}"
+        )
+
+    def _made(self, function, *values):
+        for x in values:
+            if not isinstance(x, facula.Tensor) or not x.is_quantized:
+                kind = x.dtype if isinstance(x, facula.Tensor) else type(x).__name__
+                raise RuntimeError(f"QFunctional: expected quantised tensors, got {kind}")
+        result = function(*(x.dequantize() for x in values))
+        return self.activation_post_process(
+            facula.quantize_per_tensor(result, self.scale, self.zero_point, values[0].dtype)
+        )
+
+    def add(self, x, y):
+        """x + y, on the levels of this module."""
+        return self._made(facula.add, x, y)
+
+    def add_scalar(self, x, y):
+        """x + y for a number y: the levels of x, moved."""
+        return _shifted(x, float(y))
+
+    def mul(self, x, y):
+        """x * y, on the levels of this module."""
+        return self._made(facula.mul, x, y)
+
+    def mul_scalar(self, x, y):
+        """x * y for a number y: the levels of x, another scale."""
+        return _scaled(x, float(y))
+
+    def cat(self, x, dim=0):
+        """The tensors joined along a dimension, on the levels of this module."""
+        return self._made(lambda *parts: facula.cat(parts, dim=dim), *x)
+
+    def add_relu(self, x, y):
+        """max(x + y, 0), on the levels of this module."""
+        return self._made(_add_relu, x, y)
+
+    def matmul(self, x, y):
+        """The matrix product, on the levels of this module."""
+        return self._made(facula.matmul, x, y)
+
+    @classmethod
+    def from_float(cls, mod, use_precomputed_fake_quant=False):
+        """The quantised form of an observed `FloatFunctional`. Errors: AssertionError for other modules."""
+        if type(mod) is not FloatFunctional:
+            raise AssertionError(f"QFunctional.from_float: expected a FloatFunctional, got {type(mod).__name__}")
+        scale, zero_point = mod.activation_post_process.calculate_qparams()
+        made = cls()
+        made.scale, made.zero_point = float(scale), int(zero_point)
+        return made
+
+
+def _limits(x):
+    from facula._quantized.schemes import limits
+
+    return limits("QFunctional", x.dtype)
+
+
+def _shifted(x, number):
+    """x + number without a new scale: the level of zero moves as far as it can, and the scale takes the rest."""
+    low, high = _limits(x)
+    scale, zero = x.q_scale(), x.q_zero_point()
+    level = round(number / scale)
+    if low > zero - level:
+        new_scale = (high - zero + level) / (high - low) * scale
+        return facula.quantize_per_tensor(x.dequantize() + level * scale, new_scale, low, x.dtype)
+    if zero - level > high:
+        new_scale = (zero - level - low) / (high - low) * scale
+        return facula.quantize_per_tensor(x.dequantize() + level * scale, new_scale, high, x.dtype)
+    return _as(x, scale, zero - level)
+
+
+def _scaled(x, number):
+    low, high = _limits(x)
+    if number > 0:
+        return _as(x, x.q_scale() * number, x.q_zero_point())
+    if number == 0:
+        return _as(x, 1.0, 0, zeros=True)
+    turned = low + high - x.int_repr().to(facula.int32)
+    return _as(x, x.q_scale() * -number, low + high - x.q_zero_point(), turned)
+
+
+def _as(x, scale, zero_point, levels=None, zeros=False):
+    """The levels of x, or others, with another meaning."""
+    from facula._quantized.schemes import PerTensor
+    from facula._quantized.tensor import wrap
+
+    kept = x.int_repr() if levels is None else levels.to(x.dtype._levels)
+    return wrap(kept.zero_() if zeros else kept, PerTensor(x.dtype, scale, zero_point))

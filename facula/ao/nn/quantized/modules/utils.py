@@ -1,0 +1,78 @@
+"""What modules with quantised weights share."""
+
+from __future__ import annotations
+
+import facula
+from facula import nn
+
+__all__ = ["WeightedQuantizedModule"]
+
+
+class WeightedQuantizedModule(nn.Module):
+    """A module whose weight is quantised."""
+
+    @classmethod
+    def from_reference(cls, ref_module, output_scale, output_zero_point):
+        """Reference modules belong to quantisation of graphs, which is not here."""
+        raise NotImplementedError(
+            f"{cls.__name__}.from_reference: quantisation of graphs is not supported, got {type(ref_module).__name__}"
+        )
+
+
+class OutputLevels:
+    """The scale and zero point of a module's outputs, plain numbers that its state dict holds as tensors."""
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "scale"] = facula.tensor(self.scale)
+        destination[prefix + "zero_point"] = facula.tensor(self.zero_point)
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        for name, kind in (("scale", float), ("zero_point", int)):
+            if prefix + name in state_dict:
+                setattr(self, name, kind(state_dict.pop(prefix + name)))
+            elif strict:
+                missing_keys.append(prefix + name)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
+        )
+
+
+def quantize_weight(weight, observer):
+    """A float weight on the levels that an observer has found: qint8, quint8, or with float16 the weight rounded to it."""
+    scale, zero_point = observer.calculate_qparams()
+    dtype = observer.dtype
+    schemes = {facula.per_tensor_affine, facula.per_tensor_symmetric}
+    if observer.qscheme in schemes:
+        return facula.quantize_per_tensor(weight.float(), float(scale), int(zero_point), dtype)
+    floats = observer.qscheme is facula.per_channel_affine_float_qparams
+    zeros = zero_point.float() if floats else zero_point.long()
+    return facula.quantize_per_channel(weight.float(), scale.double(), zeros, observer.ch_axis, dtype)
+
+
+def observed_weight(module, default, precomputed=False):
+    """The observer of a module's weight, which has seen it.
+
+    Args:
+        module: has `weight`, and `qconfig` (or `weight_fake_quant`, when it was trained so).
+        default: the maker of an observer where there is no qconfig.
+        precomputed: whether a `weight_fake_quant` has seen enough.
+    """
+    observer = getattr(module, "weight_fake_quant", None)
+    if observer is None:
+        config = getattr(module, "qconfig", None)
+        observer = config.weight() if config is not None and config.weight is not None else default()
+        observer(module.weight)
+    elif not precomputed:
+        observer(module.weight)
+    return observer
+
+
+def output_levels(module, name):
+    """The scale and zero point that the observer behind a module has found."""
+    observer = getattr(module, "activation_post_process", None)
+    if observer is None:
+        given = type(module).__name__
+        raise AssertionError(f"{name}.from_float: expected a module with an observer of its outputs, got {given}")
+    scale, zero_point = observer.calculate_qparams()
+    return float(scale), int(zero_point)

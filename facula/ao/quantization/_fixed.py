@@ -1,0 +1,142 @@
+"""Observers that look at nothing, or only keep it: what they say is known when they are made."""
+
+from __future__ import annotations
+
+import warnings
+
+import facula
+
+from ._observer_base import EPS, ObserverBase, refuse_dynamic
+
+
+def _no_qparams(observer):
+    raise Exception(f"calculate_qparams should not be called for {type(observer).__name__}, got {observer}")
+
+
+class FixedQParamsObserver(ObserverBase):
+    """Says the scale and zero point that it was made with, for ops whose results have known bounds.
+
+    Args:
+        scale, zero_point: what to say.
+        dtype, qscheme, quant_min, quant_max, is_dynamic: as for `UniformQuantizationObserverBase`.
+        kwargs: for `ObserverBase`.
+    """
+
+    scale: facula.Tensor
+    zero_point: facula.Tensor
+
+    def __init__(self, scale, zero_point, dtype=facula.quint8, qscheme=facula.per_tensor_affine, quant_min=0, quant_max=255,
+                 is_dynamic=False, **kwargs) -> None:  # fmt: skip
+        refuse_dynamic(self, is_dynamic)
+        super().__init__(dtype=dtype, is_dynamic=is_dynamic, **kwargs)
+        self.quant_min = quant_min
+        self.quant_max = quant_max
+        self.register_buffer("scale", facula.tensor([scale], dtype=facula.float32))
+        self.register_buffer("zero_point", facula.tensor([zero_point], dtype=facula.int32))
+        self.qscheme = qscheme
+
+    def forward(self, X):
+        """Returns the tensor."""
+        return X
+
+    def calculate_qparams(self):
+        """(scale, zero point), tensors of one element."""
+        return self.scale, self.zero_point
+
+
+class PlaceholderObserver(ObserverBase):
+    """Looks at nothing, and only says which dtype is meant: where scales are found later, or there are none (float16).
+
+    Args:
+        dtype, qscheme, quant_min, quant_max, eps, is_dynamic: as for `UniformQuantizationObserverBase`.
+        custom_op_name: of an op that takes the place of quantisation.
+        compute_dtype: the same as is_dynamic, PyTorch's old name.
+    """
+
+    def __init__(self, dtype=facula.float32, custom_op_name="", compute_dtype=None, quant_min=None, quant_max=None,
+                 qscheme=None, eps=None, is_dynamic=False) -> None:  # fmt: skip
+        super().__init__(dtype=dtype, is_dynamic=is_dynamic)
+        self.qscheme = facula.per_tensor_affine if qscheme is None else qscheme
+        self.quant_min = quant_min
+        self.quant_max = quant_max
+        self.eps = EPS if eps is None else eps
+        self.custom_op = custom_op_name
+        if compute_dtype:
+            self.is_dynamic = True
+            warnings.warn(
+                "Please use `is_dynamic` instead of `compute_dtype`; `compute_dtype` will be deprecated", stacklevel=2
+            )
+
+    def forward(self, x):
+        """Returns the tensor."""
+        return x
+
+    def extra_repr(self) -> str:
+        """dtype and is_dynamic."""
+        return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
+
+    def calculate_qparams(self):
+        """There are none."""
+        _no_qparams(self)
+
+
+class NoopObserver(ObserverBase):
+    """Looks at nothing.
+
+    Args:
+        dtype: that of the tensor.
+        custom_op_name: of an op that takes the place of quantisation.
+    """
+
+    def __init__(self, dtype=facula.float16, custom_op_name="") -> None:
+        super().__init__(dtype=dtype, is_dynamic=False)
+        self.dtype = dtype
+        self.custom_op = custom_op_name
+
+    def forward(self, x):
+        """Returns the tensor."""
+        return x
+
+    def calculate_qparams(self):
+        """There are none."""
+        _no_qparams(self)
+
+
+class ReuseInputObserver(ObserverBase):
+    """Stands where the output has the input's levels, as after a change of shape."""
+
+    def __init__(self) -> None:
+        super().__init__(facula.quint8, is_dynamic=False)
+
+    def forward(self, x):
+        """Returns the tensor."""
+        return x
+
+    def calculate_qparams(self):
+        """There are none."""
+        _no_qparams(self)
+
+
+class RecordingObserver(ObserverBase):
+    """Keeps copies of all tensors seen, for a look at them.
+
+    Args:
+        dtype: that of the quantised tensor.
+    """
+
+    def __init__(self, dtype=facula.quint8) -> None:
+        super().__init__(dtype=dtype, is_dynamic=False)
+        self.tensor_val = []
+
+    def forward(self, x):
+        """Keeps a copy of the tensor and returns it."""
+        self.tensor_val.append(x.clone())
+        return x
+
+    def calculate_qparams(self):
+        """There are none."""
+        _no_qparams(self)
+
+    def get_tensor_value(self):
+        """The tensors seen."""
+        return self.tensor_val

@@ -1,0 +1,342 @@
+"""Modules that round tensors to levels while training, so that a network learns to live with the rounding.
+
+Gradients go through the rounding as if there were none, except where a value lies outside the levels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import facula
+from facula.nn import Module
+
+from ._arguments import with_args as _with_args
+from .observer import (
+    FixedQParamsObserver,
+    HistogramObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    default_fixed_qparams_range_0to1_observer,
+    default_fixed_qparams_range_neg1to1_observer,
+)
+from .utils import is_float_qparams as _is_float_qparams
+from .utils import is_per_channel as _is_per_channel
+from .utils import is_per_tensor as _is_per_tensor
+from .utils import is_symmetric as _is_symmetric_quant
+from .utils import to_underlying_dtype
+
+__all__ = [
+    "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FusedMovingAvgObsFakeQuantize",
+    "default_affine_fixed_qparams_fake_quant", "default_dynamic_fake_quant", "default_embedding_fake_quant",
+    "default_embedding_fake_quant_4bit", "default_fake_quant", "default_fixed_qparams_range_0to1_fake_quant",
+    "default_fixed_qparams_range_neg1to1_fake_quant", "default_fused_act_fake_quant", "default_fused_per_channel_wt_fake_quant",
+    "default_fused_wt_fake_quant", "default_histogram_fake_quant", "default_per_channel_weight_fake_quant",
+    "default_symmetric_fixed_qparams_fake_quant", "default_weight_fake_quant", "disable_fake_quant", "disable_observer",
+    "enable_fake_quant", "enable_observer", "fused_per_channel_wt_fake_quant_range_neg_127_to_127",
+    "fused_wt_fake_quant_range_neg_127_to_127",
+]  # fmt: skip
+
+
+class FakeQuantizeBase(ABC, Module):
+    """What rounds while training: two switches, one for watching and one for rounding, which are saved with the state."""
+
+    fake_quant_enabled: facula.Tensor
+    observer_enabled: facula.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        # tensors, so that copies in other processes and files have them
+        self.register_buffer("fake_quant_enabled", facula.tensor([1], dtype=facula.uint8))
+        self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.uint8))
+
+    @abstractmethod
+    def forward(self, x):
+        """Watches and rounds the tensor."""
+        raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
+
+    @abstractmethod
+    def calculate_qparams(self, **kwargs):
+        """(scale, zero point) for what was seen."""
+        raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
+
+    def enable_fake_quant(self, enabled: bool = True) -> None:
+        """Whether to round."""
+        self.fake_quant_enabled[0] = 1 if enabled else 0
+
+    def disable_fake_quant(self) -> None:
+        """Rounds no more."""
+        self.enable_fake_quant(False)
+
+    def enable_observer(self, enabled: bool = True) -> None:
+        """Whether to watch."""
+        self.observer_enabled[0] = 1 if enabled else 0
+
+    def disable_observer(self) -> None:
+        """Watches no more: the scale stays."""
+        self.enable_observer(False)
+
+    @classmethod
+    def with_args(cls, **kwargs):
+        """The class with arguments given, as a qconfig takes it."""
+        return _with_args(cls, **kwargs)
+
+
+def _checked_range(observer, quant_min, quant_max, keywords):
+    if quant_min > quant_max:
+        raise AssertionError(
+            f"FakeQuantize: quant_min must be less than or equal to quant_max, got {quant_min} and {quant_max}"
+        )
+    dtype = keywords.get("dtype", facula.quint8)
+    dtype = getattr(getattr(observer, "p", None), "keywords", {}).get("dtype", dtype)
+    info = facula.iinfo(to_underlying_dtype(dtype))
+    for name, value in (("quant_min", quant_min), ("quant_max", quant_max)):
+        if not info.min <= value <= info.max:
+            raise AssertionError(f"FakeQuantize: {name} out of bound of {dtype}, got {value}")
+
+
+class FakeQuantize(FakeQuantizeBase):
+    """Watches a tensor with an observer and rounds it to the levels that the observer says.
+
+    x is replaced by (clamp(round(x / scale) + zero_point, quant_min, quant_max) - zero_point) * scale.
+
+    Args:
+        observer: a class of observer, or what its `with_args` gives.
+        quant_min, quant_max: levels, by default those of the observer's dtype.
+        is_dynamic: whether the scale is that of the last input.
+        observer_kwargs: for the observer.
+
+    Errors: AssertionError for levels that the dtype has not.
+
+    Example::
+
+        >>> from torch.ao.quantization import FakeQuantize
+        >>> rounding = FakeQuantize(quant_min=0, quant_max=3)
+        >>> rounding(torch.tensor([0.0, 0.9, 2.2, 3.0]))
+        tensor([0., 1., 2., 3.])
+    """
+
+    scale: facula.Tensor
+    zero_point: facula.Tensor
+
+    def __init__(
+        self, observer=MovingAverageMinMaxObserver, quant_min=None, quant_max=None, is_dynamic=False, **observer_kwargs
+    ) -> None:
+        super().__init__()
+        if quant_min is not None and quant_max is not None:
+            _checked_range(observer, quant_min, quant_max, observer_kwargs)
+            observer_kwargs.update(quant_min=quant_min, quant_max=quant_max)
+        watching = observer(**observer_kwargs, is_dynamic=is_dynamic)
+        self.activation_post_process = watching
+        self.quant_min = watching.quant_min
+        self.quant_max = watching.quant_max
+        self.is_dynamic = watching.is_dynamic
+        whole = facula.float32 if _is_float_qparams(watching.qscheme) else facula.int32
+        self.register_buffer("scale", facula.tensor([1.0], dtype=facula.float32))
+        self.register_buffer("zero_point", facula.tensor([0], dtype=whole))
+        self.dtype = watching.dtype
+        self.qscheme = watching.qscheme
+        self.ch_axis = getattr(watching, "ch_axis", -1)
+        if not (_is_per_channel(self.qscheme) or _is_per_tensor(self.qscheme)):
+            raise AssertionError(
+                "FakeQuantize: Only per channel and per tensor quantization are supported in fake quantize, "
+                f"got qscheme: {self.qscheme}"
+            )
+        self.is_per_channel = _is_per_channel(self.qscheme)
+
+    def calculate_qparams(self):
+        """(scale, zero point) of the observer."""
+        return self.activation_post_process.calculate_qparams()
+
+    def _take(self, scale, zero_point):
+        if self.scale.shape != scale.shape:
+            self.scale.resize_(scale.shape)
+            self.zero_point.resize_(zero_point.shape)
+        self.scale.copy_(scale)
+        self.zero_point.copy_(zero_point)
+
+    def forward(self, X):
+        """Watches and rounds the tensor, where the switches say so."""
+        if self.observer_enabled[0] == 1:
+            self.activation_post_process(X.detach())
+            self._take(*self.calculate_qparams())
+        if self.fake_quant_enabled[0] != 1:
+            return X
+        low, high = self.activation_post_process.quant_min, self.activation_post_process.quant_max
+        if self.is_per_channel:
+            return facula.fake_quantize_per_channel_affine(X, self.scale, self.zero_point, self.ch_axis, low, high)
+        return facula.fake_quantize_per_tensor_affine(X, self.scale, self.zero_point, low, high)
+
+    def _described(self, *names):
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names)
+
+    def extra_repr(self) -> str:
+        """The switches, levels and scale."""
+        switches = self._described("fake_quant_enabled", "observer_enabled")
+        low, high = self.activation_post_process.quant_min, self.activation_post_process.quant_max
+        return (
+            f"{switches}, quant_min={low}, quant_max={high}, "
+            f"{self._described('dtype', 'qscheme', 'ch_axis', 'scale', 'zero_point')}"
+        )
+
+    def _load_from_state_dict(self, state_dict, prefix, *rest):
+        for name in ("scale", "zero_point"):  # one for each channel, maybe
+            if prefix + name in state_dict:
+                getattr(self, name).resize_(state_dict[prefix + name].shape)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class FixedQParamsFakeQuantize(FakeQuantize):
+    """Rounds to levels that are known: after a sigmoid, say.
+
+    Args:
+        observer: `FixedQParamsObserver.with_args(...)`.
+
+    Errors: AssertionError for another observer.
+    """
+
+    def __init__(self, observer) -> None:
+        super().__init__(observer=observer)
+        watching = self.activation_post_process
+        if type(watching) is not FixedQParamsObserver:
+            raise AssertionError(
+                f"{type(self).__name__}: {type(self).__name__}'s observer must be a FixedQParamsObserver, "
+                f"got {type(watching).__name__}"
+            )
+        self._observer_ctr = observer
+        self.scale = watching.scale
+        self.zero_point = watching.zero_point
+
+    def calculate_qparams(self):
+        """(scale, zero point), which are known."""
+        return self.scale, self.zero_point
+
+    def extra_repr(self) -> str:
+        """The switches, scale and levels."""
+        return self._described(
+            "fake_quant_enabled", "observer_enabled", "scale", "zero_point", "dtype", "quant_min", "quant_max", "qscheme"
+        )
+
+
+class FusedMovingAvgObsFakeQuantize(FakeQuantize):
+    """`FakeQuantize` with a moving average, in one op (`fused_moving_avg_obs_fake_quant`).
+
+    Args:
+        observer: MovingAverageMinMaxObserver or MovingAveragePerChannelMinMaxObserver.
+        quant_min, quant_max: levels.
+        observer_kwargs: for the observer.
+
+    Errors: AssertionError for another observer.
+    """
+
+    def __init__(
+        self, observer=MovingAverageMinMaxObserver, quant_min: int = 0, quant_max: int = 255, **observer_kwargs
+    ) -> None:
+        super().__init__(observer, quant_min, quant_max, **observer_kwargs)
+        watching = self.activation_post_process
+        if not isinstance(watching, (MovingAverageMinMaxObserver, MovingAveragePerChannelMinMaxObserver)):
+            raise AssertionError(
+                "FusedMovingAvgObsFakeQuantize: Fused observer+fake_quant module only works with MovingAverageMinMaxObserver, "
+                f"got {type(watching).__name__}"
+            )
+        self.register_buffer("fake_quant_enabled", facula.tensor([1], dtype=facula.int64))
+        self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.int64))
+        self.is_symmetric_quant = _is_symmetric_quant(watching.qscheme)
+
+    def calculate_qparams(self):
+        """(scale, zero point) of the averages."""
+        return self.activation_post_process.calculate_qparams()
+
+    def extra_repr(self) -> str:
+        """The switches, scale and levels."""
+        names = "fake_quant_enabled observer_enabled scale zero_point dtype quant_min quant_max qscheme".split()
+        return f"{self._described(*names)}, reduce_range={self.activation_post_process.reduce_range}"
+
+    def forward(self, X):
+        """Watches and rounds the tensor, where the switches say so."""
+        watching = self.activation_post_process
+        return facula.fused_moving_avg_obs_fake_quant(
+            X, self.observer_enabled, self.fake_quant_enabled, watching.min_val, watching.max_val, self.scale,
+            self.zero_point, watching.averaging_constant, watching.quant_min, watching.quant_max, self.ch_axis,
+            self.is_per_channel, self.is_symmetric_quant,
+        )  # fmt: skip
+
+
+# ---- the usual ones
+
+_AVERAGE, _AVERAGES = MovingAverageMinMaxObserver, MovingAveragePerChannelMinMaxObserver
+_INT8 = {"quant_min": -128, "quant_max": 127, "dtype": facula.qint8}
+_INT8_EVEN = {"quant_min": -127, "quant_max": 127, "dtype": facula.qint8}
+
+default_fake_quant = FakeQuantize.with_args(
+    observer=_AVERAGE, quant_min=0, quant_max=255, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=True
+)
+default_weight_fake_quant = FakeQuantize.with_args(
+    observer=_AVERAGE, **_INT8, qscheme=facula.per_tensor_symmetric, reduce_range=False
+)
+default_dynamic_fake_quant = FakeQuantize.with_args(
+    observer=_AVERAGE, quant_min=0, quant_max=255, is_dynamic=True, dtype=facula.quint8, averaging_constant=1
+)
+default_fixed_qparams_range_neg1to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+    observer=default_fixed_qparams_range_neg1to1_observer
+)
+default_fixed_qparams_range_0to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+    observer=default_fixed_qparams_range_0to1_observer
+)
+default_symmetric_fixed_qparams_fake_quant = default_fixed_qparams_range_neg1to1_fake_quant
+default_affine_fixed_qparams_fake_quant = default_fixed_qparams_range_0to1_fake_quant
+default_per_channel_weight_fake_quant = FakeQuantize.with_args(
+    observer=_AVERAGES, **_INT8, qscheme=facula.per_channel_symmetric, reduce_range=False, ch_axis=0
+)
+default_embedding_fake_quant = FakeQuantize.with_args(
+    observer=_AVERAGES, qscheme=facula.per_channel_affine_float_qparams, dtype=facula.quint8, quant_min=0, quant_max=255,
+    ch_axis=0, averaging_constant=1,
+)  # fmt: skip
+default_embedding_fake_quant_4bit = FakeQuantize.with_args(
+    observer=_AVERAGES, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0, dtype=facula.quint4x2, averaging_constant=1
+)
+default_histogram_fake_quant = FakeQuantize.with_args(
+    observer=HistogramObserver, quant_min=0, quant_max=255, dtype=facula.quint8, qscheme=facula.per_tensor_affine,
+    reduce_range=True,
+)  # fmt: skip
+default_fused_act_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+    observer=_AVERAGE, quant_min=0, quant_max=255, dtype=facula.quint8
+)
+default_fused_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+    observer=_AVERAGE, **_INT8, qscheme=facula.per_tensor_symmetric
+)
+default_fused_per_channel_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+    observer=_AVERAGES, **_INT8, qscheme=facula.per_channel_symmetric
+)
+fused_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuantize.with_args(
+    observer=_AVERAGE, **_INT8_EVEN, qscheme=facula.per_tensor_symmetric, eps=2**-12
+)
+fused_per_channel_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuantize.with_args(
+    observer=_AVERAGES, **_INT8_EVEN, qscheme=facula.per_channel_symmetric, eps=2**-12
+)
+
+
+# ---- for `model.apply`
+
+
+def disable_fake_quant(mod) -> None:
+    """Stops the rounding of a module: `model.apply(disable_fake_quant)`."""
+    if isinstance(mod, FakeQuantizeBase):
+        mod.disable_fake_quant()
+
+
+def enable_fake_quant(mod) -> None:
+    """Starts the rounding of a module: `model.apply(enable_fake_quant)`."""
+    if isinstance(mod, FakeQuantizeBase):
+        mod.enable_fake_quant()
+
+
+def disable_observer(mod) -> None:
+    """Stops the watching of a module: `model.apply(disable_observer)`."""
+    if isinstance(mod, FakeQuantizeBase):
+        mod.disable_observer()
+
+
+def enable_observer(mod) -> None:
+    """Starts the watching of a module: `model.apply(enable_observer)`."""
+    if isinstance(mod, FakeQuantizeBase):
+        mod.enable_observer()

@@ -1,0 +1,91 @@
+"""Puts neighbouring layers of a model into one."""
+
+from __future__ import annotations
+
+import copy
+
+from facula import nn
+from facula.nn.utils.parametrize import type_before_parametrizations
+
+from .fuser_method_mappings import fuse_conv_bn, fuse_conv_bn_relu, get_fuser_method  # noqa: F401
+
+__all__ = ["fuse_known_modules", "fuse_modules", "fuse_modules_qat"]
+
+
+def fuse_known_modules(mod_list, is_qat, additional_fuser_method_mapping=None) -> list:
+    """Layers that `get_fuser_method` knows, made one: the first of the list is it, the others are nn.Identity.
+
+    Args:
+        mod_list: layers that follow each other.
+        is_qat: whether they go on training.
+        additional_fuser_method_mapping: as for `get_fuser_method`.
+
+    Hooks before the first layer and after the last one stay. Errors: AssertionError for other layers.
+    """
+    kinds = tuple(type_before_parametrizations(module) for module in mod_list)
+    fuser = get_fuser_method(kinds, additional_fuser_method_mapping)
+    before, after = mod_list[0]._forward_pre_hooks, mod_list[-1]._forward_hooks
+    taken = list(before.values()), list(after.values())
+    before.clear()
+    after.clear()
+    fused = fuser(is_qat, *mod_list)
+    for hook in taken[0]:
+        fused.register_forward_pre_hook(hook)
+    for hook in taken[1]:
+        fused.register_forward_hook(hook)
+    made = [fused]
+    for _ in mod_list[1:]:
+        identity = nn.Identity()
+        identity.training = mod_list[0].training
+        made.append(identity)
+    return made
+
+
+def _fuse(model, names, is_qat, fuser_func, config):
+    """Puts what the fuser makes of the modules of these names in their places."""
+    additional = config.get("additional_fuser_method_mapping", {})
+    made = fuser_func([model.get_submodule(name) for name in names], is_qat, additional)
+    for name, module in zip(names, made):
+        parent, _, own = name.rpartition(".")
+        setattr(model.get_submodule(parent), own, module)
+
+
+def _fuse_modules(model, modules_to_fuse, is_qat, inplace=False, fuser_func=fuse_known_modules, fuse_custom_config_dict=None):
+    if not inplace:
+        model = copy.deepcopy(model)
+    lists = [modules_to_fuse] if all(isinstance(name, str) for name in modules_to_fuse) else modules_to_fuse
+    for names in lists:
+        _fuse(model, names, is_qat, fuser_func, fuse_custom_config_dict or {})
+    return model
+
+
+def fuse_modules(model, modules_to_fuse, inplace=False, fuser_func=fuse_known_modules, fuse_custom_config_dict=None):
+    """The model with layers fused that follow each other: convolution, batch normalisation, ReLU; linear, ReLU; and so on.
+
+    Args:
+        model: in evaluation mode, where batch normalisations are among the layers.
+        modules_to_fuse: a list of names of layers, or a list of such lists.
+        inplace: whether to change the model, rather than a copy.
+        fuser_func: what makes a list of modules of a list of modules, `fuse_known_modules`.
+        fuse_custom_config_dict: a dictionary with `additional_fuser_method_mapping`, as for `get_fuser_method`.
+
+    Errors: AssertionError for layers that cannot be one.
+
+    Example::
+
+        >>> from torch.ao.quantization import fuse_modules
+        >>> model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU()).eval()
+        >>> [type(layer).__name__ for layer in fuse_modules(model, ["0", "1", "2"])]
+        ['ConvReLU2d', 'Identity', 'Identity']
+    """
+    return _fuse_modules(model, modules_to_fuse, False, inplace, fuser_func, fuse_custom_config_dict)
+
+
+def fuse_modules_qat(model, modules_to_fuse, inplace=False, fuser_func=fuse_known_modules, fuse_custom_config_dict=None):
+    """As `fuse_modules`, of a model that goes on training: batch normalisations stay, within containers.
+
+    Args:
+        model, modules_to_fuse, inplace, fuser_func, fuse_custom_config_dict: as for `fuse_modules`, the model in training
+            mode.
+    """
+    return _fuse_modules(model, modules_to_fuse, True, inplace, fuser_func, fuse_custom_config_dict)

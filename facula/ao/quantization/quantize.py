@@ -1,0 +1,418 @@
+"""Quantisation of models, layer by layer: `prepare` puts observers in, `convert` puts quantised layers in the layers' places.
+
+Three ways: after training, with a few inputs for the observers (`prepare`, some inputs, `convert`); while training
+(`prepare_qat`, training, `convert`); and of weights only, while activations get their scales anew each time
+(`quantize_dynamic`).
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+
+import facula
+import facula.ao.nn.quantized as nnq
+from facula import nn
+from facula.ao.nn.intrinsic import _FusedModule
+from facula.nn.utils.parametrize import type_before_parametrizations
+
+from .observer import _is_activation_post_process as is_activation_post_process
+from .qconfig import (
+    _activation_is_memoryless,
+    _add_module_to_qconfig_obs_ctr,
+    _assert_valid_qconfig,
+    default_dynamic_qconfig,
+    float16_dynamic_qconfig,
+    float_qparams_weight_only_qconfig,
+    float_qparams_weight_only_qconfig_4bit,
+)
+from .quantization_mappings import (
+    _get_special_act_post_process,
+    _has_special_act_post_process,
+    get_default_dynamic_quant_module_mappings,
+    get_default_qat_module_mappings,
+    get_default_qconfig_propagation_list,
+    get_default_static_quant_module_mappings,
+    no_observer_set,
+)
+from .stubs import DeQuantStub, QuantWrapper
+from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations  # noqa: F401
+
+__all__ = [
+    "add_quant_dequant", "convert", "get_default_custom_config_dict", "prepare", "prepare_qat", "propagate_qconfig_",
+    "quantize", "quantize_dynamic", "quantize_qat", "swap_module",
+]  # fmt: skip
+
+
+def get_default_custom_config_dict() -> dict:
+    """Which classes of modules become others in `prepare`, and which then in `convert`: none, unless the caller says so.
+
+    (PyTorch replaces LSTM and MultiheadAttention by layers made of small ones, `nn.quantizable`, which are not here.)
+    """
+    return {"float_to_observed_custom_module_class": {}, "observed_to_quantized_custom_module_class": {}}
+
+
+def _has_qconfig(module):
+    return getattr(module, "qconfig", None) is not None
+
+
+# ---- qconfigs
+
+
+def _propagate(module, qconfig_dict, parent, prefix, custom):
+    qconfig = qconfig_dict.get(type_before_parametrizations(module), parent)
+    qconfig = qconfig_dict.get(prefix, qconfig)
+    qconfig = getattr(module, "qconfig", qconfig)
+    _assert_valid_qconfig(qconfig, module)
+    module.qconfig = placed = _add_module_to_qconfig_obs_ctr(qconfig, module)
+    for name, child in module.named_children():
+        if name in custom.get("non_traceable_module_name", ()) or type(child) in custom.get("non_traceable_module_class", ()):
+            continue
+        _propagate(child, qconfig_dict, placed, f"{prefix}.{name}" if prefix else name, custom)
+
+
+def propagate_qconfig_(module, qconfig_dict=None, prepare_custom_config_dict=None) -> None:
+    """Gives all modules within a module the attribute `qconfig`: their own, that of their name or class, or their parent's.
+
+    Args:
+        module: changed in place.
+        qconfig_dict: {class or name: qconfig}.
+        prepare_custom_config_dict: with `non_traceable_module_name` and `non_traceable_module_class`, lists of what to leave
+            alone.
+    """
+    _propagate(module, qconfig_dict or {}, None, "", prepare_custom_config_dict or {})
+
+
+# ---- observers
+
+
+def _observer_forward_hook(self, input, output):
+    """What passes the module's output to its observer."""
+    return self.activation_post_process(output)
+
+
+def _observer_forward_pre_hook(self, input):
+    """What passes the module's input to its observer."""
+    return self.activation_post_process(input[0])
+
+
+def _register_activation_post_process_hook(module, pre_hook=False) -> None:
+    if not hasattr(module, "activation_post_process"):
+        raise AssertionError(f"prepare: expected a module with an activation_post_process, got {type(module).__name__}")
+    if pre_hook:
+        module.register_forward_pre_hook(_observer_forward_pre_hook, prepend=True)
+    else:
+        module.register_forward_hook(_observer_forward_hook, prepend=True)
+
+
+def _one_device(module):
+    devices = {tensor.device for tensors in (module.parameters(), module.buffers()) for tensor in tensors}
+    if len(devices) > 1:
+        raise AssertionError(f"prepare: expected a model on one device, got {sorted(map(str, devices))}")
+    return devices.pop() if devices else None
+
+
+class _Inserter:
+    """Puts observers into a model."""
+
+    def __init__(self, device, leaves, others, classes) -> None:
+        self.device = device
+        self.leaves = leaves  # classes of modules without children
+        self.others = others  # classes of modules with children
+        self.classes = classes  # which become others
+
+    def _made(self, constructor):
+        made = constructor()
+        return made if self.device is None else made.to(self.device)
+
+    def _watch(self, module, special=None):
+        if _has_qconfig(module) and not isinstance(module, DeQuantStub):
+            module.add_module("activation_post_process", self._made(special or module.qconfig.activation))
+            _register_activation_post_process_hook(module, pre_hook=_activation_is_memoryless(module.qconfig))
+
+    def _child(self, module, name, child):
+        if type_before_parametrizations(child) is nn.Dropout:
+            return
+        if isinstance(child, (nnq.FloatFunctional, nnq.QFunctional)):
+            if _has_qconfig(child):
+                child.activation_post_process = self._made(child.qconfig.activation)
+        elif isinstance(child, _FusedModule) or type_before_parametrizations(child) in self.others:
+            self._watch(child)
+        elif _has_special_act_post_process(child):
+            self._watch(child, _get_special_act_post_process(child))
+        elif _has_qconfig(child) and type_before_parametrizations(child) in self.classes:
+            observed = self.classes[type_before_parametrizations(child)].from_float(child)
+            setattr(module, name, observed)
+            if not isinstance(observed, tuple(no_observer_set())):
+                self._watch(observed)
+        elif _has_qconfig(child) and isinstance(child, (nn.LSTM, nn.MultiheadAttention)):
+            raise NotImplementedError(
+                "prepare: LSTM and MultiheadAttention need nn.quantizable, which is not supported; set their qconfig to None, "
+                f"or use quantize_dynamic, got {type(child).__name__} {name!r}"
+            )
+        else:
+            self.visit(child)
+
+    def visit(self, module):
+        """Puts observers into a module and all within."""
+        for name, child in list(module.named_children()):
+            self._child(module, name, child)
+        is_leaf = has_no_children_ignoring_parametrizations(module) and not isinstance(module, nn.Sequential)
+        if is_leaf and type_before_parametrizations(module) in self.leaves:
+            self._watch(module)
+
+
+def prepare(model, inplace=False, allow_list=None, observer_non_leaf_module_list=None, prepare_custom_config_dict=None):
+    """The model with observers, ready to see a few inputs.
+
+    Args:
+        model: a module with the attribute `qconfig`, or with modules that have it. `QuantStub` and `DeQuantStub` are where it
+            becomes quantised and floating point again.
+        inplace: whether to change the model, rather than a copy.
+        allow_list: classes of layers whose outputs are watched, by default all that `convert` knows.
+        observer_non_leaf_module_list: classes of modules with submodules whose outputs are watched, too.
+        prepare_custom_config_dict: with `float_to_observed_custom_module_class`, a dictionary of classes.
+
+    Example::
+
+        >>> from torch.ao.quantization import QuantWrapper, convert, get_default_qconfig, prepare
+        >>> model = QuantWrapper(nn.Linear(4, 2)).eval()
+        >>> model.qconfig = get_default_qconfig("x86")
+        >>> model = prepare(model)
+        >>> _ = model(torch.randn(8, 4))
+        >>> type(convert(model).module).__module__.endswith("quantized.modules.linear")
+        True
+    """
+    config = get_default_custom_config_dict() if prepare_custom_config_dict is None else prepare_custom_config_dict
+    if not inplace:
+        model = copy.deepcopy(model)
+    propagate_qconfig_(model)
+    if not any(_has_qconfig(module) for module in model.modules()):
+        warnings.warn(
+            "prepare: None of the submodule got qconfig applied. Make sure you passed correct configuration through "
+            "`qconfig_dict` or by assigning the `.qconfig` attribute directly on submodules",
+            stacklevel=2,
+        )
+    leaves = get_default_qconfig_propagation_list() if allow_list is None else allow_list
+    classes = config.get("float_to_observed_custom_module_class", {})
+    _Inserter(_one_device(model), leaves, observer_non_leaf_module_list or (), classes).visit(model)
+    return model
+
+
+def _remove_activation_post_process(module) -> None:
+    """Takes the observer of a module's output away."""
+    if is_activation_post_process(getattr(module, "activation_post_process", None)):
+        del module.activation_post_process
+    for hooks, ours in (
+        (module._forward_pre_hooks, _observer_forward_pre_hook),
+        (module._forward_hooks, _observer_forward_hook),
+    ):
+        for key in [key for key, hook in hooks.items() if hook is ours]:
+            del hooks[key]
+
+
+def _remove_qconfig(module) -> None:
+    """Takes qconfigs and observers away."""
+    for child in module.children():
+        _remove_qconfig(child)
+    module.__dict__.pop("qconfig", None)
+    _remove_activation_post_process(module)
+
+
+def add_quant_dequant(module):
+    """Wraps layers that have a qconfig, each by itself, in a `QuantWrapper`.
+
+    Args:
+        module: changed in place, unless it is such a layer itself.
+
+    Returns the module, or the wrapper.
+    """
+    if has_no_children_ignoring_parametrizations(module) and _has_qconfig(module):
+        return QuantWrapper(module)
+    for name, child in module.named_children():
+        module._modules[name] = add_quant_dequant(child)
+    return module
+
+
+# ---- conversion
+
+
+def swap_module(mod, mapping, custom_module_class_mapping, use_precomputed_fake_quant=False):
+    """What `convert` puts in the module's place: its quantised class made from it, or itself.
+
+    Args:
+        mod: a module; without a qconfig it stays.
+        mapping: {class: quantised class}, which has `from_float`.
+        custom_module_class_mapping: {class: quantised class}, which has `from_observed`.
+        use_precomputed_fake_quant: whether scales of weights are those of the module's fake quantisation.
+    """
+    kind = type_before_parametrizations(mod)
+    if not _has_qconfig(mod):
+        return mod
+    if kind in custom_module_class_mapping:
+        made = custom_module_class_mapping[kind].from_observed(mod)
+    elif kind in mapping:
+        build = mapping[kind].from_float
+        takes = "use_precomputed_fake_quant" in inspect.signature(build).parameters
+        made = build(mod, use_precomputed_fake_quant=use_precomputed_fake_quant) if takes else build(mod)
+    else:
+        return mod
+    for hook in mod._forward_pre_hooks.values():
+        if hook is not _observer_forward_pre_hook:
+            made.register_forward_pre_hook(hook)
+    for hook in mod._forward_hooks.values():
+        if hook is not _observer_forward_hook:
+            made.register_forward_hook(hook)
+    device = _one_device(mod)
+    return made if device is None else made.to(device)
+
+
+def _convert(module, mapping, classes, use_precomputed_fake_quant) -> None:
+    for name, child in list(module.named_children()):
+        if not isinstance(child, _FusedModule) and type_before_parametrizations(child) not in classes:
+            _convert(child, mapping, classes, use_precomputed_fake_quant)
+        module._modules[name] = swap_module(child, mapping, classes, use_precomputed_fake_quant)
+
+
+def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_reference=False, convert_custom_config_dict=None,
+            use_precomputed_fake_quant=False):  # fmt: skip
+    """The model with quantised layers in the places of those that `prepare` or `prepare_qat` gave observers.
+
+    Args:
+        module: the model. Layers within it are replaced, not the model itself.
+        mapping: {class: quantised class}, by default `get_default_static_quant_module_mappings()`.
+        inplace: whether to change the model, rather than a copy.
+        remove_qconfig: whether to take qconfigs and observers away.
+        is_reference: for layers that compute in floating point, which are not here.
+        convert_custom_config_dict: with `observed_to_quantized_custom_module_class`, a dictionary of classes.
+        use_precomputed_fake_quant: as for `swap_module`.
+
+    Errors: NotImplementedError for is_reference.
+    """
+    if is_reference:
+        raise NotImplementedError(
+            f"convert: reference modules (ao.nn.quantized.reference) are not supported, got {is_reference=}"
+        )
+    config = get_default_custom_config_dict() if convert_custom_config_dict is None else convert_custom_config_dict
+    if not inplace:
+        module = copy.deepcopy(module)
+    mapping = get_default_static_quant_module_mappings() if mapping is None else mapping
+    _convert(module, mapping, config.get("observed_to_quantized_custom_module_class", {}), use_precomputed_fake_quant)
+    if remove_qconfig:
+        _remove_qconfig(module)
+    return module
+
+
+def quantize(model, run_fn, run_args, mapping=None, inplace=False):
+    """`prepare`, some inputs, `convert`.
+
+    Args:
+        model: as for `prepare`.
+        run_fn: called with the prepared model and run_args; it gives the model its inputs.
+        run_args: a list of arguments.
+        mapping: as for `convert`.
+        inplace: whether to change the model, rather than a copy.
+    """
+    if not inplace:
+        model = copy.deepcopy(model)
+    model.eval()
+    prepare(model, inplace=True)
+    run_fn(model, *run_args)
+    convert(model, mapping, inplace=True)
+    return model
+
+
+_DYNAMIC = (nn.Linear, nn.LSTM, nn.GRU, nn.LSTMCell, nn.RNNCell, nn.GRUCell)
+#: dtype -> qconfig, the classes that get it where nothing else is said
+_DYNAMIC_QCONFIGS = {
+    facula.qint8: (default_dynamic_qconfig, _DYNAMIC),
+    facula.float16: (float16_dynamic_qconfig, _DYNAMIC),
+    facula.quint8: (float_qparams_weight_only_qconfig, (nn.EmbeddingBag, nn.Embedding)),
+    facula.quint4x2: (float_qparams_weight_only_qconfig_4bit, (nn.EmbeddingBag,)),
+}
+
+
+def quantize_dynamic(model, qconfig_spec=None, dtype=facula.qint8, mapping=None, inplace=False):
+    """The model with weights quantised; layers round their inputs to levels that they find anew each time.
+
+    Args:
+        model: any module; the copy is in evaluation mode.
+        qconfig_spec: a set of classes and names of layers, or {class or name: qconfig}; by default linear and recurrent layers
+            for qint8 and float16, embeddings for quint8, EmbeddingBag for quint4x2.
+        dtype: of weights, where qconfig_spec is no dictionary.
+        mapping: {class: quantised class}, by default `get_default_dynamic_quant_module_mappings()`.
+        inplace: whether to change the model, rather than a copy.
+
+    Errors: ValueError and RuntimeError for other dtypes.
+
+    Example::
+
+        >>> from torch.ao.quantization import quantize_dynamic
+        >>> model = quantize_dynamic(nn.Sequential(nn.Linear(4, 2), nn.ReLU()), {nn.Linear})
+        >>> model[0].weight().dtype
+        torch.qint8
+    """
+    if qconfig_spec is None or isinstance(qconfig_spec, set):
+        if dtype not in _DYNAMIC_QCONFIGS:
+            error = ValueError if qconfig_spec is None else RuntimeError
+            raise error(f"quantize_dynamic: Don't know how to quantize with default settings for this dtype, got {dtype}")
+        qconfig, classes = _DYNAMIC_QCONFIGS[dtype]
+        qconfig_spec = dict.fromkeys(classes if qconfig_spec is None else qconfig_spec, qconfig)
+    mapping = get_default_dynamic_quant_module_mappings() if mapping is None else mapping
+    if not inplace:
+        model = copy.deepcopy(model)
+    model.eval()
+    propagate_qconfig_(model, qconfig_spec)
+    convert(model, mapping, inplace=True)
+    return model
+
+
+# ---- training
+
+
+def prepare_qat(model, mapping=None, inplace=False):
+    """The model with layers that round weights and outputs while they train.
+
+    Args:
+        model: in training mode, with the attribute `qconfig`, such as `get_default_qat_qconfig()`, or with modules that have
+            it; layers fused by `fuse_modules_qat`.
+        mapping: {class: class that trains with rounding}, by default `get_default_qat_module_mappings()`.
+        inplace: whether to change the model, rather than a copy.
+
+    Errors: AssertionError for a model in evaluation mode.
+
+    Example::
+
+        >>> from torch.ao.quantization import QuantWrapper, get_default_qat_qconfig, prepare_qat
+        >>> model = QuantWrapper(nn.Linear(4, 2))
+        >>> model.qconfig = get_default_qat_qconfig("x86")
+        >>> hasattr(prepare_qat(model).module, "weight_fake_quant")
+        True
+    """
+    if not model.training:
+        raise AssertionError(f"prepare_qat: prepare_qat only works on models in training mode, got training={model.training}")
+    mapping = get_default_qat_module_mappings() if mapping is None else mapping
+    if not inplace:
+        model = copy.deepcopy(model)
+    propagate_qconfig_(model)
+    convert(model, mapping, inplace=True, remove_qconfig=False)
+    return prepare(model, observer_non_leaf_module_list=set(mapping.values()), inplace=True)
+
+
+def quantize_qat(model, run_fn, run_args, inplace=False):
+    """`prepare_qat`, training, `convert`.
+
+    Args:
+        model: as for `prepare_qat`.
+        run_fn: called with the prepared model and run_args; it trains.
+        run_args: a list of arguments.
+        inplace: whether to change the model, rather than a copy.
+    """
+    if not inplace:
+        model = copy.deepcopy(model)
+    model.train()
+    prepare_qat(model, inplace=True)
+    run_fn(model, *run_args)
+    convert(model, inplace=True)
+    return model

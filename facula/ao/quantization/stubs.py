@@ -1,0 +1,61 @@
+"""Places where a model's tensors become quantised and floating point again."""
+
+from __future__ import annotations
+
+from facula import nn
+
+__all__ = ["DeQuantStub", "QuantStub", "QuantWrapper"]
+
+
+class QuantStub(nn.Module):
+    """Returns its input; `prepare` has it watched and `convert` makes it `nn.quantized.Quantize`.
+
+    Args:
+        qconfig: if not that of the module around it.
+    """
+
+    def __init__(self, qconfig=None) -> None:
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x):
+        """Returns x."""
+        return x
+
+
+class DeQuantStub(nn.Module):
+    """Returns its input; `convert` makes it `nn.quantized.DeQuantize`.
+
+    Args:
+        qconfig: if not that of the module around it.
+    """
+
+    def __init__(self, qconfig=None) -> None:
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x):
+        """Returns x."""
+        return x
+
+
+class QuantWrapper(nn.Module):
+    """A module between a `QuantStub` and a `DeQuantStub`.
+
+    Args:
+        module: with a qconfig, or within a module that has one.
+    """
+
+    def __init__(self, module) -> None:
+        super().__init__()
+        qconfig = getattr(module, "qconfig", None)
+        self.add_module("quant", QuantStub(qconfig))
+        self.add_module("dequant", DeQuantStub(qconfig))
+        self.add_module("module", module)
+        self.train(module.training)
+
+    def forward(self, X):
+        """What the module makes of X, quantised and back."""
+        return self.dequant(self.module(self.quant(X)))

@@ -1,0 +1,322 @@
+"""What observers and qconfigs are asked: levels, scales, dtypes, kinds."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import facula
+from facula.nn.utils.parametrize import is_parametrized
+
+from .quant_type import QuantType
+
+__all__ = [
+    "DEPRECATION_WARNING", "MatchAllNode", "NodePattern", "Pattern", "activation_dtype", "activation_is_dynamically_quantized",
+    "activation_is_int32_quantized", "activation_is_int8_quantized", "activation_is_statically_quantized",
+    "calculate_qmin_qmax", "check_min_max_valid", "determine_qparams", "get_combined_dict",
+    "get_fqn_to_example_inputs", "get_qconfig_dtypes", "get_qparam_dict", "get_quant_type", "get_swapped_custom_module_class",
+    "getattr_from_fqn", "has_no_children_ignoring_parametrizations", "is_per_channel", "is_per_tensor",
+    "op_is_int8_dynamically_quantized", "to_underlying_dtype", "validate_qmin_qmax", "weight_dtype", "weight_is_quantized",
+    "weight_is_statically_quantized",
+]  # fmt: skip
+
+NodePattern = Any
+Pattern = Any
+DEPRECATION_WARNING = "torch.ao.quantization is deprecated in PyTorch; torchao has its successors"
+
+_TENSOR_SCHEMES = (facula.per_tensor_affine, facula.per_tensor_symmetric)
+_CHANNEL_SCHEMES = (facula.per_channel_affine, facula.per_channel_affine_float_qparams, facula.per_channel_symmetric)
+_INT8 = (facula.quint8, facula.qint8, facula.uint8, facula.int8)
+_FLOAT8 = (facula.float8_e5m2, facula.float8_e4m3fn)
+_STATIC = (*_INT8, facula.qint32, facula.int16, facula.int32, *_FLOAT8)
+
+#: dtype -> levels, levels of a reduced range
+_SIGNED = ((-128, 127), (-64, 63))
+_UNSIGNED = ((0, 255), (0, 127))
+_WORD = ((-(2**31), 2**31 - 1),) * 2
+_LEVELS = {
+    facula.qint8: _SIGNED, facula.int8: _SIGNED, facula.quint8: _UNSIGNED, facula.uint8: _UNSIGNED,
+    facula.qint32: _WORD, facula.int32: _WORD, facula.uint16: ((0, 65535),) * 2, facula.int16: ((-32768, 32767),) * 2,
+}  # fmt: skip
+#: dtype -> how many levels a range of one's own may have
+_MOST_LEVELS = {facula.qint8: 2**8, facula.int8: 2**8, facula.qint32: 2**32, facula.int32: 2**32}
+
+_UNDERLYING = {
+    facula.quint8: facula.uint8, facula.qint8: facula.int8, facula.qint32: facula.int32, facula.quint4x2: facula.uint8,
+    facula.quint2x4: facula.uint8,
+}  # fmt: skip
+_ITSELF = (
+    facula.uint8, facula.int8, facula.uint16, facula.int16, facula.int32, facula.float8_e5m2, facula.float8_e4m3fn,
+)  # fmt: skip
+
+
+class MatchAllNode:
+    """A node of a pattern that stands for any node."""
+
+
+def is_per_tensor(qscheme) -> bool:
+    """Whether a scheme has one scale."""
+    return qscheme in _TENSOR_SCHEMES
+
+
+def is_per_channel(qscheme) -> bool:
+    """Whether a scheme has a scale for each channel."""
+    return qscheme in _CHANNEL_SCHEMES
+
+
+def is_symmetric(qscheme) -> bool:
+    """Whether a scheme has zero in the middle of its levels."""
+    return qscheme in (facula.per_tensor_symmetric, facula.per_channel_symmetric)
+
+
+def is_float_qparams(qscheme) -> bool:
+    """Whether a scheme's zero points are no integers."""
+    return qscheme in (facula.per_channel_affine_float_qparams,)
+
+
+def to_underlying_dtype(qdtype):
+    """The dtype of a quantised dtype's levels; AssertionError for others."""
+    if qdtype in _UNDERLYING:
+        return _UNDERLYING[qdtype]
+    if qdtype not in _ITSELF:
+        raise AssertionError(f"to_underlying_dtype: Unsupported dtype: {qdtype}")
+    return qdtype
+
+
+def get_combined_dict(default_dict, additional_dict):
+    """The first dictionary, with entries of the second added or put in their places."""
+    return {**default_dict, **additional_dict}
+
+
+# ---- levels and scales
+
+
+def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
+    """AssertionError unless quant_min <= 0 <= quant_max and they differ."""
+    if not quant_min <= 0 <= quant_max:
+        raise AssertionError(f"observer: Used-specified quantization range must include 0, got {quant_min} to {quant_max}")
+    if quant_min >= quant_max:
+        raise AssertionError(f"observer: qmin must be strictly less than qmax, got {quant_min} and {quant_max}")
+
+
+def calculate_qmin_qmax(quant_min, quant_max, has_customized_qrange: bool, dtype, reduce_range: bool) -> tuple[int, int]:
+    """The least and the greatest level.
+
+    Args:
+        quant_min, quant_max: levels of one's own, used with `has_customized_qrange`.
+        dtype: whose levels are meant otherwise.
+        reduce_range: whether to use half of them.
+
+    Errors: AssertionError for more levels than the dtype has.
+    """
+    if not has_customized_qrange:
+        return _LEVELS.get(dtype, ((0, 15),) * 2)[reduce_range]
+    low, high = (quant_min, quant_max) if None not in (quant_min, quant_max) else _LEVELS.get(dtype, _UNSIGNED)[0]
+    most = _MOST_LEVELS.get(dtype)
+    if most is not None and not 0 < high - low + 1 <= most:
+        raise AssertionError(
+            f"calculate_qmin_qmax: quantization range should be positive and not exceed the maximum bit range (={most}), "
+            f"got {low} to {high}"
+        )
+    return (low // 2, high // 2) if reduce_range else (low, high)
+
+
+def check_min_max_valid(min_val, max_val) -> bool:
+    """Whether an observer has seen values; warns where it has not. Errors: AssertionError where min is above max."""
+    unseen = min_val.dim() == 0 and min_val.item() == float("inf") and max_val.item() == float("-inf")
+    if min_val.numel() == 0 or max_val.numel() == 0 or unseen:
+        warnings.warn("must run observer before calling calculate_qparams. Returning default values.", stacklevel=2)
+        return False
+    if not (min_val <= max_val).all():
+        raise AssertionError(f"observer: min {min_val.tolist()} should be less than max, got {max_val.tolist()}")
+    return True
+
+
+def determine_qparams(min_val, max_val, quant_min, quant_max, dtype, eps, has_customized_qrange,
+                      qscheme=facula.per_tensor_affine):  # fmt: skip
+    """(scale, zero point) of values from min_val to max_val, one or one for each channel.
+
+    Args:
+        min_val, max_val: tensors of no dimension, or of one entry for each channel.
+        quant_min, quant_max: the levels.
+        dtype: of the quantised tensor; it says where the middle is of a symmetric scheme.
+        eps: a tensor, the least scale.
+        has_customized_qrange: whether the levels are not the dtype's own.
+        qscheme: how levels are laid out.
+
+    Example::
+
+        >>> from torch.ao.quantization.utils import determine_qparams
+        >>> low, high = torch.tensor(-1.0), torch.tensor(4.1)
+        >>> scale, zero = determine_qparams(low, high, 0, 255, torch.quint8, torch.tensor([1e-7]), False)
+        >>> round(scale.item(), 4), zero.item()
+        (0.02, 50)
+    """
+    if not check_min_max_valid(min_val, max_val):
+        return facula.tensor([1.0], device=min_val.device.type), facula.tensor([0], device=min_val.device.type)
+    low, high = min_val.clamp(max=0), max_val.clamp(min=0)
+    if is_symmetric(qscheme):
+        scale = facula.maximum(facula.maximum(-low, high) / (float(quant_max - quant_min) / 2), eps)
+        middle = 0
+        if dtype in (facula.uint8, facula.quint8):
+            middle = (quant_min + quant_max) // 2 if has_customized_qrange else 128
+        elif dtype is facula.uint16:
+            middle = 2**15
+        zero_point = facula.full_like(scale, middle, dtype=facula.int64)
+    elif is_float_qparams(qscheme):
+        scale = (max_val - min_val) / float(quant_max - quant_min)
+        scale = facula.where(scale > eps, scale, facula.ones_like(scale))
+        zero_point = -min_val / scale
+    else:
+        scale = facula.maximum((high - low) / float(quant_max - quant_min), eps)
+        zero_point = (quant_min - facula.round(low / scale).to(facula.int32)).clamp(quant_min, quant_max)
+    return scale.reshape(-1), zero_point.reshape(-1)
+
+
+def get_qparam_dict(observer_or_fake_quant) -> dict:
+    """What an observer says of a quantised tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max."""
+    qscheme = getattr(observer_or_fake_quant, "qscheme", None)
+    found = {"qscheme": qscheme, "dtype": observer_or_fake_quant.dtype}
+    if qscheme is None:
+        return found
+    if is_per_tensor(qscheme):
+        qscheme = facula.per_tensor_affine
+    elif is_per_channel(qscheme):  # in quantised tensors symmetric schemes are affine ones
+        qscheme = facula.per_channel_affine
+        found["axis"] = observer_or_fake_quant.ch_axis
+    else:
+        raise RuntimeError(f"get_qparam_dict: Unrecognized qscheme: {qscheme}")
+    found["qscheme"] = qscheme
+    found["scale"], found["zero_point"] = observer_or_fake_quant.calculate_qparams()
+    for name in ("quant_min", "quant_max"):
+        if hasattr(observer_or_fake_quant, name):
+            found[name] = getattr(observer_or_fake_quant, name)
+    return found
+
+
+# ---- qconfigs
+
+
+def activation_dtype(qconfig):
+    """The dtype of activations; AssertionError without a qconfig."""
+    return _activation(qconfig, "activation_dtype").dtype
+
+
+def _activation(qconfig, name):
+    if qconfig is None:
+        raise AssertionError(f"{name}: expected a qconfig, got None")
+    return qconfig.activation()
+
+
+def weight_dtype(qconfig):
+    """The dtype of weights; AssertionError without a qconfig."""
+    if qconfig is None:
+        raise AssertionError("weight_dtype: expected a qconfig, got None")
+    return qconfig.weight().dtype
+
+
+def activation_is_statically_quantized(qconfig) -> bool:
+    """Whether activations have scales found before."""
+    return activation_dtype(qconfig) in (*_STATIC, facula.float16) and not activation_is_dynamically_quantized(qconfig)
+
+
+def activation_is_dynamically_quantized(qconfig) -> bool:
+    """Whether activations get their scales with each input."""
+    return bool(get_qconfig_dtypes(qconfig)[2])
+
+
+def activation_is_int8_quantized(qconfig) -> bool:
+    """Whether activations have levels of eight bits."""
+    return activation_dtype(qconfig) in _INT8
+
+
+def activation_is_int32_quantized(qconfig) -> bool:
+    """Whether activations have levels of 32 bits."""
+    return activation_dtype(qconfig) in (facula.qint32, facula.int32)
+
+
+def weight_is_quantized(qconfig) -> bool:
+    """Whether weights are quantised at all."""
+    return weight_dtype(qconfig) in (*_INT8, facula.quint4x2, facula.int16, facula.int32, facula.float16, *_FLOAT8)
+
+
+def weight_is_statically_quantized(qconfig) -> bool:
+    """Whether weights have levels of eight bits."""
+    return weight_dtype(qconfig) in _INT8
+
+
+def op_is_int8_dynamically_quantized(qconfig) -> bool:
+    """Whether activations are rounded to eight bits with each input and weights have eight bits."""
+    dtypes = (facula.quint8, facula.uint8)
+    found = activation_dtype(qconfig), activation_is_dynamically_quantized(qconfig), weight_dtype(qconfig)
+    return found[0] in dtypes and found[1] and found[2] in (facula.qint8, facula.int8)
+
+
+def get_qconfig_dtypes(qconfig):
+    """(dtype of activations, dtype of weights, whether activations get their scales with each input)."""
+    activation = _activation(qconfig, "get_qconfig_dtypes")
+    return activation.dtype, qconfig.weight().dtype, getattr(activation, "is_dynamic", False)
+
+
+def get_quant_type(qconfig):
+    """The `QuantType` of a qconfig. Errors: Exception for a combination that has none."""
+    activation = _activation(qconfig, "get_quant_type")
+    weight = qconfig.weight().dtype
+    widths = (*_STATIC, facula.quint4x2)
+    if weight in widths or weight is facula.float16:
+        if getattr(activation, "is_dynamic", False):
+            return QuantType.DYNAMIC
+        if activation.dtype in ((facula.float16,) if weight is facula.float16 else _STATIC):
+            return QuantType.STATIC
+        if weight in widths:
+            return QuantType.WEIGHT_ONLY
+    raise Exception(f"get_quant_type: Unrecognized dtype combination, got {activation.dtype} and {weight}")
+
+
+def get_swapped_custom_module_class(custom_module, custom_module_class_mapping, qconfig):
+    """What the mapping of the qconfig's kind has for the module's class; AssertionError where it has nothing."""
+    mapping = custom_module_class_mapping.get(get_quant_type(qconfig), {})
+    if type(custom_module) not in mapping:
+        raise AssertionError(
+            f"get_swapped_custom_module_class: expected one of {[cls.__name__ for cls in mapping]}, "
+            f"got {type(custom_module).__name__}"
+        )
+    return mapping[type(custom_module)]
+
+
+# ---- modules
+
+
+def getattr_from_fqn(obj, fqn: str):
+    """The attribute of attributes that a name with dots says."""
+    for name in fqn.split("."):
+        obj = getattr(obj, name)
+    return obj
+
+
+def has_no_children_ignoring_parametrizations(module) -> bool:
+    """Whether a module has no submodules but those of `nn.utils.parametrize`."""
+    return not module._modules or (is_parametrized(module) and set(module._modules) == {"parametrizations"})
+
+
+def get_fqn_to_example_inputs(model, example_inputs) -> dict:
+    """The positional inputs of every submodule, by name, when the model is called with `example_inputs`.
+
+    Example::
+
+        >>> from torch.ao.quantization.utils import get_fqn_to_example_inputs
+        >>> found = get_fqn_to_example_inputs(nn.Sequential(nn.ReLU(), nn.Tanh()), (torch.ones(2),))
+        >>> sorted(found)
+        ['', '0', '1']
+    """
+    found = {}
+    names = {module: name for name, module in model.named_modules()}
+    hooks = [
+        module.register_forward_pre_hook(lambda module, inputs: found.__setitem__(names[module], inputs)) for module in names
+    ]
+    try:
+        model(*example_inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found

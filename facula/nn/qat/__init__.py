@@ -1,0 +1,7 @@
+"""PyTorch's old name for `ao.nn.qat`."""
+
+from facula.ao._old_names import same_modules
+from facula.ao.nn.qat import *  # noqa: F403
+from facula.ao.nn.qat import __all__ as _names
+
+__all__ = sorted({*_names, *same_modules(__name__, "facula.ao.nn.qat")})

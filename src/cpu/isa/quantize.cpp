@@ -1,0 +1,351 @@
+// Products of 8-bit integers in int32, exact on every processor.
+//
+// Both factors are put in order first: columns of the result in panels, and of k so many neighbours beside each other
+// as one instruction adds up. With AVX-512 VNNI that are four bytes, of which those of the left factor have no sign:
+// int8 is shifted by 128 there, and 128 times the column's sum taken off the result. Everywhere else they are two
+// numbers of 16 bits, since AVX2's instruction for bytes saturates. The order of the weight is kept between calls
+// (cpu/packed_weights.h).
+#include "ops/quantize.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "core/parallel.h"
+#include "cpu/isa.h"
+#include "cpu/packed_weights.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+/// Rows of the left factor in order: `row` bytes each.
+struct Left {
+  const char* data;
+  int64_t row;
+};
+
+template <class Item>
+Item item_at(const char* p) {
+  Item item;
+  std::memcpy(&item, p, sizeof(Item));
+  return item;
+}
+
+/// Two numbers of 16 bits at a time.
+struct Pairs {
+  using Item = int16_t;
+  static constexpr int kColumns = 16, kRows = 6, kStep = 2, kOffset = 0;
+
+  template <int R>
+  static void tile(const Left& a, const char* b, int64_t steps, int32_t* out) {
+#if defined(__AVX2__)
+    __m256i sums[R][2];  // in registers: set one by one, and every loop over them is unrolled
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
+    for (int64_t s = 0; s < steps; ++s, b += 64) {
+      const __m256i b0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
+                    b1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32));
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const __m256i pair = _mm256_set1_epi32(item_at<int32_t>(a.data + r * a.row + 4 * s));
+        sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(pair, b0));
+        sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(pair, b1));
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r), sums[r][0]);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r + 8), sums[r][1]);
+    }
+#else
+    std::array<std::array<uint32_t, kColumns>, R> sums = {};  // without sign: they may wrap around
+    for (int64_t s = 0; s < steps; ++s, b += 64) {
+      std::array<int16_t, 2 * kColumns> pairs;
+      std::memcpy(pairs.data(), b, sizeof(pairs));
+      for (int r = 0; r < R; ++r) {
+        const int32_t a0 = item_at<int16_t>(a.data + r * a.row + 4 * s),
+                      a1 = item_at<int16_t>(a.data + r * a.row + 4 * s + 2);
+        FACULA_SIMD
+        for (int c = 0; c < kColumns; ++c)
+          sums[r][c] += static_cast<uint32_t>(a0 * pairs[2 * c] + a1 * pairs[2 * c + 1]);
+      }
+    }
+    std::memcpy(out, sums.data(), sizeof(sums));
+#endif
+  }
+};
+
+#if defined(__AVX512F__)
+/// Four bytes at a time.
+struct Fours {
+  using Item = int8_t;
+  static constexpr int kColumns = 64, kRows = 6, kStep = 4, kOffset = 128;
+
+  template <int R>
+  [[gnu::target("avx512vnni")]] static void tile(const Left& a, const char* b, int64_t steps, int32_t* out) {
+    __m512i sums[R][4];  // in registers: set one by one, and every loop over them is unrolled
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+      for (int c = 0; c < 4; ++c) sums[r][c] = _mm512_setzero_si512();
+    }
+    for (int64_t s = 0; s < steps; ++s, b += 256) {
+      __m512i columns[4];
+#pragma GCC unroll 8
+      for (int c = 0; c < 4; ++c) columns[c] = _mm512_loadu_si512(b + 64 * c);
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const __m512i four = _mm512_set1_epi32(item_at<int32_t>(a.data + r * a.row + 4 * s));
+#pragma GCC unroll 8
+        for (int c = 0; c < 4; ++c) sums[r][c] = _mm512_dpbusd_epi32(sums[r][c], four, columns[c]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+      for (int c = 0; c < 4; ++c) _mm512_storeu_si512(out + r * kColumns + 16 * c, sums[r][c]);
+    }
+  }
+};
+#endif
+
+template <class Way>
+using Tile = void (*)(const Left&, const char*, int64_t, int32_t*);
+
+/// By the number of rows, less one.
+template <class Way>
+constexpr std::array<Tile<Way>, 6> kTiles = {Way::template tile<1>, Way::template tile<2>, Way::template tile<3>,
+                                             Way::template tile<4>, Way::template tile<5>, Way::template tile<6>};
+
+/// The right factor (n, k) in order, panel after panel, then the sums of its rows.
+template <class Way>
+struct Right {
+  int64_t n, k;
+  int64_t steps() const { return (k + Way::kStep - 1) / Way::kStep; }
+  int64_t panels() const { return (n + Way::kColumns - 1) / Way::kColumns; }
+  int64_t panel_bytes() const { return steps() * Way::kStep * Way::kColumns * int64_t{sizeof(typename Way::Item)}; }
+  int64_t bytes() const { return panels() * panel_bytes() + n * int64_t{sizeof(int32_t)}; }
+
+  void pack(const int8_t* b, char* to) const {
+    auto* sums = reinterpret_cast<int32_t*>(to + panels() * panel_bytes());
+    parallel_for(0, panels(), std::max<int64_t>(1, kGrain / (k * Way::kColumns + 1)), [&](int64_t from, int64_t end) {
+      for (int64_t p = from; p < end; ++p) {
+        auto* panel = reinterpret_cast<typename Way::Item*>(to + p * panel_bytes());
+        std::memset(panel, 0, static_cast<size_t>(panel_bytes()));
+        for (int64_t c = 0; c < std::min<int64_t>(Way::kColumns, n - p * Way::kColumns); ++c) {
+          const int64_t column = p * Way::kColumns + c;
+          const int8_t* row = b + column * k;
+          int32_t sum = 0;
+          for (int64_t i = 0; i < k; ++i) {
+            panel[(i / Way::kStep * Way::kColumns + c) * Way::kStep + i % Way::kStep] = row[i];
+            sum += row[i];
+          }
+          sums[column] = sum;
+        }
+      }
+    });
+  }
+};
+
+/// The left factor in order; T is what its elements are.
+template <class Way, class T>
+void pack_left(const T* a, int64_t rows, int64_t k, int64_t length, char* to) {
+  constexpr int kShift = std::is_signed_v<T> ? Way::kOffset : 0;
+  parallel_for(0, rows, std::max<int64_t>(1, kGrain / (k + 1)), [&](int64_t from, int64_t end) {
+    for (int64_t r = from; r < end; ++r) {
+      auto* row = reinterpret_cast<typename Way::Item*>(to) + r * length;
+      FACULA_SIMD
+      for (int64_t i = 0; i < k; ++i) row[i] = static_cast<typename Way::Item>(a[r * k + i] + kShift);
+      for (int64_t i = k; i < length; ++i) row[i] = 0;
+    }
+  });
+}
+
+/// Bytes that live as long as they are needed, on a cache line's boundary.
+char* aligned(const Tensor& bytes) {
+  return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(bytes.data()) + 63) & ~uintptr_t{63});
+}
+Tensor buffer(int64_t bytes) { return facula::empty({bytes + 63}, DType::UInt8); }
+
+/// Computes a product tile by tile: use(row, column, columns, values) is told of a row of every tile, less what the
+/// shift of the left factor adds. `sums` are those of the right factor's rows.
+template <class Way, class Use>
+void for_tiles(const Right<Way>& right, const Left& a, int64_t rows, int shift, const char* packed, Use use) {
+  const auto* sums = reinterpret_cast<const int32_t*>(packed + right.panels() * right.panel_bytes());
+  constexpr int64_t kBlock = 16 * Way::kRows;  // rows of the left factor, which stay in a cache near by
+  const int64_t blocks = (rows + kBlock - 1) / kBlock, work = std::min(rows, kBlock) * right.k * Way::kColumns / 16;
+  const int64_t grain = std::max<int64_t>(1, kGrain / (work + 1));
+  parallel_for(0, blocks * right.panels(), grain, [&](int64_t from, int64_t end) {
+    alignas(64) int32_t tile[Way::kRows * Way::kColumns];
+    for (int64_t i = from; i < end; ++i) {
+      const int64_t first = i / right.panels() * kBlock, last = std::min(first + kBlock, rows);
+      const int64_t panel = i % right.panels(), column = panel * Way::kColumns;
+      const int columns = static_cast<int>(std::min<int64_t>(Way::kColumns, right.n - column));
+      for (int64_t row = first; row < last; row += Way::kRows) {
+        const int64_t count = std::min<int64_t>(Way::kRows, last - row);
+        kTiles<Way>[count - 1]({a.data + row * a.row, a.row}, packed + panel * right.panel_bytes(), right.steps(),
+                               tile);
+        for (int64_t r = 0; r < count; ++r) {
+          int32_t* values = tile + r * Way::kColumns;
+          if (shift) {
+            for (int c = 0; c < columns; ++c)
+              values[c] = static_cast<int32_t>(static_cast<uint32_t>(values[c]) -
+                                               static_cast<uint32_t>(shift) * static_cast<uint32_t>(sums[column + c]));
+          }
+          use(row + r, column, columns, values, sums + column);
+        }
+      }
+    }
+  });
+}
+
+/// The right factor in order: kept, or made for this call and left in `own`.
+template <class Way>
+const char* packed_right(const Right<Way>& right, const Tensor& b, Tensor& own) {
+  const int64_t words[] = {static_cast<int64_t>(PackedAs::Int8), Way::kStep, right.n, right.k};
+  own = packed_weight({b.storage(), b.data<char>(), IntList(words, std::size(words))}, right.bytes(),
+                      [&](char* to) { right.pack(b.data<int8_t>(), to); });
+  if (own.defined()) return own.data<char>();
+  own = buffer(right.bytes());
+  right.pack(b.data<int8_t>(), aligned(own));
+  return aligned(own);
+}
+
+template <class Way>
+void product(const Tensor& out, const Tensor& a, const Tensor& b) {
+  const Right<Way> right{b.size(0), b.size(1)};
+  const int64_t rows = out.numel() / right.n, length = right.steps() * Way::kStep;
+  LockRelease release(rows * right.n * right.k > kGrain);
+  Tensor own;
+  const char* packed = packed_right(right, b, own);
+  Tensor left = buffer(rows * length * int64_t{sizeof(typename Way::Item)});
+  const bool is_signed = a.dtype() == DType::Int8;
+  if (is_signed) pack_left<Way>(a.data<int8_t>(), rows, right.k, length, aligned(left));
+  else pack_left<Way>(a.data<uint8_t>(), rows, right.k, length, aligned(left));
+  const Left ordered{aligned(left), length * int64_t{sizeof(typename Way::Item)}};
+  auto* result = out.data<int32_t>();
+  for_tiles<Way>(right, ordered, rows, is_signed ? Way::kOffset : 0, packed,
+                 [&](int64_t row, int64_t column, int columns, const int32_t* values, const int32_t*) {
+                   std::memcpy(result + row * right.n + column, values, static_cast<size_t>(columns) * sizeof(int32_t));
+                 });
+}
+
+struct Range {
+  float low = 0, high = 0;  // zero always has a level of its own
+};
+
+Range range_of(const float* x, int64_t n) {
+  constexpr int64_t kBlock = kGrain;
+  std::vector<Range> parts(static_cast<size_t>((n + kBlock - 1) / kBlock));
+  parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t from, int64_t to) {
+    for (int64_t p = from; p < to; ++p) {
+      float low = 0, high = 0, known = 0;
+      const int64_t end = std::min(n, (p + 1) * kBlock);
+#pragma omp simd reduction(min : low) reduction(max : high) reduction(+ : known)
+      for (int64_t i = p * kBlock; i < end; ++i) {
+        low = std::min(low, x[i]);
+        high = std::max(high, x[i]);
+        known += x[i] * 0.0f;  // NaN where an element is no finite number
+      }
+      if (known != 0) low = high = std::numeric_limits<float>::quiet_NaN();
+      parts[static_cast<size_t>(p)] = {low, high};
+    }
+  });
+  Range range;
+  for (const Range& part : parts) {
+    FACULA_CHECK(part.low == part.low, ErrorKind::Runtime,
+                 "_dynamic_int8_linear: expected finite values, got an input with others");
+    range = {std::min(range.low, part.low), std::max(range.high, part.high)};
+  }
+  return range;
+}
+
+struct Levels {
+  float scale;
+  int32_t zero;
+};
+
+/// As PyTorch chooses them: the level of zero is rounded from the end of the range that errs less.
+Levels levels_of(Range range, int32_t top) {
+  constexpr float kSmallest = 6.1e-5f;
+  double scale = (static_cast<double>(range.high) - range.low) / top;
+  if (static_cast<float>(scale) == 0.0f || std::isinf(1.0f / static_cast<float>(scale))) scale = 0.1;
+  if (scale < kSmallest) {
+    const double original = scale;
+    scale = kSmallest;
+    if (range.low == 0.0f) {
+      range.high = kSmallest * static_cast<float>(top);
+    } else if (range.high == 0.0f) {
+      range.low = -kSmallest * static_cast<float>(top);
+    } else {
+      range.low = static_cast<float>(range.low * (kSmallest / original));
+      range.high = static_cast<float>(range.high * (kSmallest / original));
+    }
+  }
+  const double from_low = -range.low / scale, from_high = top - range.high / scale;
+  const double low_error = std::abs(range.low / scale), high_error = top + std::abs(range.high / scale);
+  const double zero = low_error < high_error ? from_low : from_high;
+  return {static_cast<float>(scale), static_cast<int32_t>(std::nearbyint(std::clamp<double>(zero, 0, top)))};
+}
+
+template <class Way>
+void dynamic_linear(const DynamicInt8Linear& p) {
+  const Right<Way> right{p.weight.size(0), p.weight.size(1)};
+  const int64_t rows = p.out.numel() / right.n, length = right.steps() * Way::kStep;
+  LockRelease release(rows * right.n * right.k > kGrain);
+  const auto* input = p.input.data<float>();
+  const int32_t top = p.reduce_range ? 127 : 255;
+  const Levels levels = levels_of(range_of(input, rows * right.k), top);
+  Tensor own;
+  const char* packed = packed_right(right, p.weight, own);
+  Tensor left = buffer(rows * length * int64_t{sizeof(typename Way::Item)});
+  const float inverse = 1.0f / levels.scale;
+  parallel_for(0, rows, std::max<int64_t>(1, kGrain / (4 * right.k + 1)), [&](int64_t from, int64_t end) {
+    for (int64_t r = from; r < end; ++r) {
+      auto* row = reinterpret_cast<typename Way::Item*>(aligned(left)) + r * length;
+      const float* x = input + r * right.k;
+      FACULA_SIMD
+      for (int64_t i = 0; i < right.k; ++i) {
+        const int32_t level = static_cast<int32_t>(std::nearbyint(x[i] * inverse)) + levels.zero;
+        row[i] = static_cast<typename Way::Item>(std::min(std::max(level, 0), top));
+      }
+      for (int64_t i = right.k; i < length; ++i) row[i] = 0;
+    }
+  });
+  auto* out = p.out.data<float>();
+  const float* scales = p.scales.data<float>();
+  const float* bias = p.bias.defined() ? p.bias.data<float>() : nullptr;
+  const int64_t scale_step = p.scales.numel() == 1 ? 0 : 1;
+  for_tiles<Way>(right, {aligned(left), length * int64_t{sizeof(typename Way::Item)}}, rows, 0, packed,
+                 [&](int64_t row, int64_t column, int columns, const int32_t* values, const int32_t* sums) {
+                   float* to = out + row * right.n + column;
+                   const float* scale = scales + column * scale_step;
+                   for (int c = 0; c < columns; ++c)
+                     to[c] =
+                         static_cast<float>(values[c] - levels.zero * sums[c]) * (levels.scale * scale[c * scale_step]);
+                   if (!bias) return;
+                   FACULA_SIMD
+                   for (int c = 0; c < columns; ++c) to[c] += bias[column + c];
+                 });
+}
+
+}  // namespace
+
+void register_quantize() {
+  int8_product_kernel.set(DeviceType::CPU, product<Pairs>);
+  dynamic_int8_linear_kernel.set(DeviceType::CPU, dynamic_linear<Pairs>);
+#if defined(__AVX512F__)
+  if (!__builtin_cpu_supports("avx512vnni")) return;
+  int8_product_kernel.set(DeviceType::CPU, product<Fours>);
+  dynamic_int8_linear_kernel.set(DeviceType::CPU, dynamic_linear<Fours>);
+#endif
+}
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,53 @@
+// Shape rules of products of 8-bit integers.
+#include "ops/quantize.h"
+
+#include "ops/copies.h"
+#include "raw_ops.h"
+
+namespace facula::ops {
+namespace {
+
+/// The shape of input (..., k) times the transpose of weight (n, k).
+Dims linear_shape(const char* op, const Tensor& input, const Tensor& weight) {
+  FACULA_CHECK(weight.dtype() == DType::Int8, ErrorKind::Runtime, op, ": expected a weight of int8, got ",
+               weight.dtype());
+  FACULA_CHECK(input.dim() >= 1 && weight.dim() == 2 && input.size(-1) == weight.size(1), ErrorKind::Runtime, op,
+               ": expected an input (..., k) and a weight (n, k), got shapes ", input.sizes(), " and ", weight.sizes());
+  Dims shape(input.sizes());
+  shape[shape.size() - 1] = weight.size(0);
+  return shape;
+}
+
+}  // namespace
+
+Tensor _int8_linear(const Tensor& self, const Tensor& weight, const Out& out) {
+  FACULA_CHECK(self.dtype() == DType::Int8 || self.dtype() == DType::UInt8, ErrorKind::Runtime,
+               "_int8_linear: expected an input of int8 or uint8, got ", self.dtype());
+  Tensor result = out.make(linear_shape("_int8_linear", self, weight), DType::Int32, self.device());
+  if (!result.is_meta() && result.numel() > 0)
+    int8_product_kernel(self.device(), result, as_contiguous(self), as_contiguous(weight));
+  return result;
+}
+
+Tensor _dynamic_int8_linear(const Tensor& self, const Tensor& weight, const Tensor& scales, const Tensor& bias,
+                            bool reduce_range, const Out& out) {
+  const char* op = "_dynamic_int8_linear";
+  const Dims shape = linear_shape(op, self, weight);
+  const int64_t columns = weight.size(0);
+  FACULA_CHECK(self.dtype() == DType::Float32 && scales.dtype() == DType::Float32 &&
+                   (!bias.defined() || bias.dtype() == DType::Float32),
+               ErrorKind::Runtime, op, ": expected input, scales and bias of float32, got ", self.dtype(), " and ",
+               scales.dtype());
+  FACULA_CHECK(scales.numel() == 1 || (scales.dim() == 1 && scales.numel() == columns), ErrorKind::Runtime, op,
+               ": expected one scale or ", columns, ", got shape ", scales.sizes());
+  FACULA_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == columns), ErrorKind::Runtime, op,
+               ": expected a bias of ", columns, " elements, got shape ", bias.sizes());
+  Tensor result = out.make(shape, DType::Float32, self.device());
+  if (!result.is_meta() && result.numel() > 0)
+    dynamic_int8_linear_kernel(
+        self.device(), DynamicInt8Linear{result, as_contiguous(self), as_contiguous(weight), as_contiguous(scales),
+                                         bias.defined() ? as_contiguous(bias) : bias, reduce_range});
+  return result;
+}
+
+}  // namespace facula::ops

@@ -1,0 +1,25 @@
+// What a backend provides for products of 8-bit integers.
+#pragma once
+
+#include "ops/kernel_table.h"
+
+namespace facula {
+
+/// out = a times the transpose of b, int32: a is (m, k) of int8 or uint8, b (n, k) of int8, all contiguous.
+inline Kernel<void(const Tensor& out, const Tensor& a, const Tensor& b)> int8_product_kernel{"_int8_linear"};
+
+/// A product with an input of float32 that is rounded first; every tensor is contiguous, `scales` has one element or n.
+struct DynamicInt8Linear {
+  Tensor out, input, weight, scales, bias;
+  bool reduce_range;
+
+  template <class See>
+  void memory(See see) const {
+    for (const Tensor* t : {&out, &input, &weight, &scales, &bias}) {
+      if (t->defined()) see(*t);
+    }
+  }
+};
+inline Kernel<void(const DynamicInt8Linear&)> dynamic_int8_linear_kernel{"_dynamic_int8_linear"};
+
+}  // namespace facula
