@@ -211,7 +211,7 @@ struct TemporaryFile {
   std::string path;
 };
 
-std::vector<float> values(const Tensor& t) {
+std::vector<float> listed(const Tensor& t) {
   const Tensor whole = contiguous(t);
   return {whole.data<float>(), whole.data<float>() + whole.numel()};
 }
@@ -243,7 +243,7 @@ void test_a_program_runs() {
     const LoadedProgram p(file.path, {.map = map});
     for (int64_t rows : {1, 5, 64}) {
       const Tensor y = p({input(rows)})[0];
-      EXPECT(y.requires_grad() && values(y) == expected(rows, values(input(rows))));
+      EXPECT(y.requires_grad() && listed(y) == expected(rows, listed(input(rows))));
     }
     EXPECT(p.inputs().size() == 1 && p.inputs()[0].name == "x" && p.inputs()[0].meta.text() == "float32[s77, 3]");
     EXPECT(p.named_parameters().size() == 4 && p.named_parameters()[1].first == "lin.bias");
@@ -291,8 +291,8 @@ void test_a_program_trains() {
   }
   // what was trained is this process's: the file is as it was
   const LoadedProgram again(file.path);
-  EXPECT(values(again.at("lin.bias")) == std::vector<float>({0, 1, -1, 0.5}) &&
-         values(p.at("lin.bias")) != values(again.at("lin.bias")));
+  EXPECT(listed(again.at("lin.bias")) == std::vector<float>({0, 1, -1, 0.5}) &&
+         listed(p.at("lin.bias")) != listed(again.at("lin.bias")));
 }
 
 void test_tensors_outlive_their_file() {
@@ -301,7 +301,7 @@ void test_tensors_outlive_their_file() {
     const TemporaryFile file(mlp_archive());
     kept = LoadedProgram(file.path).at("lin.bias");
   }
-  EXPECT(values(kept) == std::vector<float>({0, 1, -1, 0.5}));
+  EXPECT(listed(kept) == std::vector<float>({0, 1, -1, 0.5}));
 }
 
 std::string replaced(std::string text, const std::string& old, const std::string& fresh) {
