@@ -283,5 +283,34 @@ def scatter_planes(grad, indices, sizes):
     return _view(whole, *planes, *sizes)
 
 
+_RESAMPLED = {
+    ("nearest", 1): "upsample_nearest1d", ("nearest", 2): "upsample_nearest2d", ("nearest", 3): "upsample_nearest3d",
+    ("nearest-exact", 1): "_upsample_nearest_exact1d", ("nearest-exact", 2): "_upsample_nearest_exact2d",
+    ("nearest-exact", 3): "_upsample_nearest_exact3d", ("linear", 1): "upsample_linear1d",
+    ("linear", 2): "upsample_bilinear2d", ("linear", 3): "upsample_trilinear3d", ("cubic", 2): "upsample_bicubic2d",
+}  # fmt: skip
+
+
+@private
+def resample(x, sizes, mode, align, scales, antialias):
+    name = _RESAMPLED.get((mode, len(sizes)))
+    if name is None or antialias or (any(scales) and not all(scales)):
+        return NotImplemented
+    align = [] if mode.startswith("nearest") else [align]
+    given = (None, *align, list(scales)) if any(scales) else (list(sizes), *align, None)
+    return op(f"{name}.default", x, *given)
+
+
+@private
+def resample_transpose(grad, sizes, mode, align, scales, antialias):
+    name, spatial = _RESAMPLED.get((mode, len(sizes))), len(sizes)
+    if name is None or antialias:
+        return NotImplemented
+    align = [] if mode.startswith("nearest") else [align]
+    whole = [*grad.shape[:2], *sizes]
+    scales = [s or None for s in scales]
+    return op(f"{name}_backward.default", grad, list(grad.shape[grad.dim() - spatial :]), whole, *align, *scales)
+
+
 RULES["_rnn_steps.default"] = _recurrent_rules.steps
 RULES["_rnn_steps_backward.default"] = _recurrent_rules.steps_backward

@@ -173,7 +173,8 @@ class Table {
     for (const auto& part : boxed_rows()) {
       for (const BoxedRow& row : part) add({&row, nullptr, texts.at(row.id), nullptr});
     }
-    for (const auto rows : {builtin_rows(), core_ir_rows(), control_rows(), nn_rows(), backward_rows()}) {
+    for (const auto rows :
+         {builtin_rows(), core_ir_rows(), control_rows(), nn_rows(), backward_rows(), resample_rows()}) {
       for (const BuiltinRow& row : rows) add({nullptr, &row, nullptr, nullptr});
     }
     for (const AtenAlias& alias : aten_aliases()) by_aten_.emplace(alias.name, by_aten_.at(alias.own));

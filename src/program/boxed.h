@@ -133,6 +133,7 @@ std::span<const BuiltinRow> core_ir_rows();
 std::span<const BuiltinRow> control_rows();
 std::span<const BuiltinRow> nn_rows();
 std::span<const BuiltinRow> backward_rows();
+std::span<const BuiltinRow> resample_rows();
 /// Names of PyTorch's for what has another one there as well, with the same arguments.
 struct AtenAlias {
   const char* name;
