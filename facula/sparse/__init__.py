@@ -191,3 +191,11 @@ def spdiags(diagonals, offsets, shape, layout=None):
     indices = facula.stack([row[inside], column[inside]])
     made = facula.sparse_coo_tensor(indices, rows[inside], tuple(shape))
     return made if layout in (None, facula.sparse_coo) else made.to_sparse(layout=layout)
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(f"module 'facula.sparse' has no attribute {name!r}")
+    from facula.compat import placeholders
+
+    return placeholders.member("torch.sparse", name)
