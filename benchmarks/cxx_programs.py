@@ -122,6 +122,11 @@ def compared(ours: str, theirs: str) -> dict:
     return {"lines": len(pairs), "same": len(pairs) - len(other), "first_different": other[:1]}
 
 
+def link_to(path: Path, target: Path) -> None:
+    if target.exists() and not path.exists():
+        path.symlink_to(target)
+
+
 def sources_of(root: Path) -> list[Path]:
     return sorted(root.glob("*.cpp")) + sorted((root / "src").glob("*.cpp"))
 
@@ -142,15 +147,13 @@ def main() -> int:
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp())
     folder = folder.resolve()
-    place = folder / "a" / "b" / "c" / "build"  # four levels down, as the tutorials are built
+    place = folder / "z" / "a" / "b" / "c" / "build"  # programs look for data four levels up, and one five
     if options.data:
         place.mkdir(parents=True, exist_ok=True)
-        for where in (folder, place):
-            if not (where / "data").exists():
-                (where / "data").symlink_to(options.data.resolve())
         models = options.data.resolve().parent / "tutorials"
-        if models.exists() and not (folder / "tutorials").exists():
-            (folder / "tutorials").symlink_to(models)
+        for where in (folder, folder / "z", place):
+            link_to(where / "data", options.data.resolve())
+            link_to(where / "tutorials", models)
     results = {}
     for name, (kind, path, images) in PROGRAMS.items():
         root = getattr(options, kind)
