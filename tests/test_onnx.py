@@ -188,6 +188,8 @@ def test_translations_given_with_the_call():
         assert [n[0] for n in onnx.export(net, (x,), custom_translation_table={relu: own}).graph.nodes] == ["LeakyRelu"]
     with pytest.raises(TypeError, match=r"^onnx\.export: custom_translation_table has one function for an op, got \[\]"):
         onnx.export(net, (x,), custom_translation_table={relu: []})
+    with pytest.warns(onnx.errors.OnnxExporterWarning, match="the program has no aten.gelu.default, of which"):
+        onnx.export(net, (x,), custom_translation_table={facula.ops.aten.gelu.default: lambda g, x: x})
 
 
 def test_bad_arguments():

@@ -269,7 +269,9 @@ def export(
         program = _exported(model, args, kwargs, _with_dims(dynamic_shapes, {}))
         names = _dimension_names(program, dynamic_shapes)
         custom = {op: _first(function) for op, function in (custom_translation_table or {}).items()}
-        graph = Translator(program, opset, input_names, output_names, names, custom).run()
+        translator = Translator(program, opset, input_names, output_names, names, custom)
+        graph = translator.run()
+        _told_unused(set(custom) - translator.used)
         _told_names(graph, input_names, output_names)
         result = ONNXProgram(graph, program, custom_opsets)
         if verify:
@@ -289,6 +291,14 @@ def _first(function):
     if len(functions) != 1 or not callable(functions[0]):
         raise TypeError(f"onnx.export: custom_translation_table has one function for an op, got {function!r}")
     return functions[0]
+
+
+def _told_unused(ops):
+    """Translations that nothing asked for: ops of `library.custom_op` are recorded as what they run."""
+    if ops:
+        names = ", ".join(sorted(map(str, ops)))
+        what = f"onnx.export: the program has no {names}, of which custom_translation_table has a translation"
+        warnings.warn(what, OnnxExporterWarning, stacklevel=3)
 
 
 def _told_names(graph, input_names, output_names):

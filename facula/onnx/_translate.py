@@ -62,6 +62,7 @@ class Translator:
 
     def __init__(self, program, opset, input_names=(), output_names=(), names=None, custom=None):
         self.program, self.names, self.custom = program, names or {}, custom or {}
+        self.used = set()  # ops whose translation was the caller's
         self.g = Graph(opset)
         self.input_names, self.output_names = list(input_names or ()), list(output_names or ())
         self.values = {}  # fx node -> Value, list of them, or what Python has
@@ -285,6 +286,8 @@ class Translator:
         if not _is_op(node.target):
             return None
         name = node.target.name().partition(".")[0]
+        if node.target in self.custom:
+            self.used.add(node.target)
         return self.custom.get(node.target) or _registered.find(name, self.g.opset)
 
     def _expect(self, node):
@@ -362,6 +365,7 @@ class _Inner(Translator):
     def __init__(self, outer, graph, module, given):
         super().__init__(outer.program, graph.opset, names=outer.names, custom=outer.custom)
         self.g, self.module, self.given, self.results = graph, module, list(given), None
+        self.used = outer.used
 
     def run(self):
         for node in self.module.graph.nodes:
