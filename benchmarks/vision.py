@@ -188,7 +188,7 @@ def main():
         best = {library: np.min(found, 0) * 1e3 for library, found in times.items()}
         ratios = [round(float(f / t), 3) if t else None for f, t in zip(best["facula"], best["torch"])]
         milliseconds = {library: [round(float(v), 3) for v in found] for library, found in best.items()}
-        rows.append({"case": name, "milliseconds": milliseconds, "ratio": ratios, "difference": float(f"{worst:.2g}")})
+        rows.append({"case": name, "milliseconds": milliseconds, "ratios": ratios, "difference": float(f"{worst:.2g}")})
         print(rows[-1], flush=True)
     for process in processes.values():
         process.stdin.close()
