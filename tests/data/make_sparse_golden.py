@@ -1,6 +1,6 @@
 """Writes sparse_golden.npz: the sparse samples of PyTorch's op database, and what PyTorch answers.
 
-Needs PyTorch 2.13 and is run by hand: `python tests/data/make_sparse_golden.py`. Ops with samples of their own for sparse layouts give those; the
+Needs PyTorch (recorded with 2.15.0) and is run by hand: `python tests/data/make_sparse_golden.py`. Ops with samples of their own for sparse layouts give those; the
 element-wise ones that are said to take sparse tensors give their strided samples, cut to some elements and half of them zeros, in every layout.
 
 The file has two arrays: `calls`, JSON text, and `data`, the bytes of all arrays. A row of `calls`: the op and the layout; the call, "name" or ".method";
