@@ -46,12 +46,7 @@ class StridedNestedTensor(OfRows):
         """The length along a dimension, if it is the same for all parts."""
         if dim is None:
             return self.shape
-        count = self.dim()
-        if not -count <= dim < count:
-            raise IndexError(
-                f"size: Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
-            )
-        dim %= count
+        dim = self._dimension("size", dim)
         if dim == 0:
             return len(self._shapes)
         lengths = {shape[dim - 1] for shape in self._shapes}

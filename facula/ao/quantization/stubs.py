@@ -7,38 +7,31 @@ from facula import nn
 __all__ = ["DeQuantStub", "QuantStub", "QuantWrapper"]
 
 
-class QuantStub(nn.Module):
+class _Stub(nn.Module):
+    def __init__(self, qconfig=None) -> None:
+        super().__init__()
+        if qconfig:
+            self.qconfig = qconfig
+
+    def forward(self, x):
+        """Returns x."""
+        return x
+
+
+class QuantStub(_Stub):
     """Returns its input; `prepare` has it watched and `convert` makes it `nn.quantized.Quantize`.
 
     Args:
         qconfig: if not that of the module around it.
     """
 
-    def __init__(self, qconfig=None) -> None:
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
 
-    def forward(self, x):
-        """Returns x."""
-        return x
-
-
-class DeQuantStub(nn.Module):
+class DeQuantStub(_Stub):
     """Returns its input; `convert` makes it `nn.quantized.DeQuantize`.
 
     Args:
         qconfig: if not that of the module around it.
     """
-
-    def __init__(self, qconfig=None) -> None:
-        super().__init__()
-        if qconfig:
-            self.qconfig = qconfig
-
-    def forward(self, x):
-        """Returns x."""
-        return x
 
 
 class QuantWrapper(nn.Module):

@@ -33,6 +33,15 @@ class OfRows(facula.Tensor):
     def _values(self):
         return self.values().detach()
 
+    def _dimension(self, name, dim):
+        """A dimension counted from the left."""
+        count = self.dim()
+        if not -count <= dim < count:
+            raise IndexError(
+                f"{name}: Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
+            )
+        return dim % count
+
     @property
     def is_nested(self):
         """True."""
@@ -147,12 +156,7 @@ class NestedTensor(OfRows):
         """The shape, or its length along `dim`."""
         if dim is None:
             return self.shape
-        count = self.dim()
-        if not -count <= dim < count:
-            raise IndexError(
-                f"size: Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
-            )
-        return self.shape[dim]
+        return self.shape[self._dimension("size", dim)]
 
     def dim(self):
         """Number of dimensions, the sequences' one counted."""

@@ -8,6 +8,7 @@ import facula
 from facula.utils.data.sampler import SequentialSampler
 
 from .._decorator import functional_datapipe
+from .._shuffling import Shuffling
 from ..datapipe import IterDataPipe
 
 
@@ -32,7 +33,7 @@ class SamplerIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe):
+class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     """A stream whose samples leave a buffer at random.
 
     Args:
@@ -46,17 +47,6 @@ class ShufflerIterDataPipe(IterDataPipe):
             raise ValueError(f"buffer_size should be larger than 0, got {buffer_size}")
         self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
-        self._enabled, self._seed = True, None
-
-    def set_shuffle(self, shuffle=True):
-        """Turns shuffling on or off; gives the pipe."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed):
-        """Sets the seed of the next iterator; gives the pipe."""
-        self._seed = seed
-        return self
 
     def __iter__(self):
         if not self._enabled:

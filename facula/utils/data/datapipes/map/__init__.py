@@ -8,6 +8,7 @@ import random
 import facula
 
 from .._decorator import functional_datapipe
+from .._shuffling import Shuffling
 from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
 
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
@@ -99,7 +100,7 @@ class ZipperMapDataPipe(ConcaterMapDataPipe):
         return min(map(len, self.datapipes))
 
 
-class ShufflerIterDataPipe(IterDataPipe):
+class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     """The samples of a pipe in another order, as a stream.
 
     Args:
@@ -110,17 +111,6 @@ class ShufflerIterDataPipe(IterDataPipe):
     def __init__(self, datapipe, *, indices=None):
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices
-        self._enabled, self._seed = True, None
-
-    def set_shuffle(self, shuffle=True):
-        """Turns shuffling on or off; gives the pipe."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed):
-        """Sets the seed of the next iterator; gives the pipe."""
-        self._seed = seed
-        return self
 
     def __iter__(self):
         order = self.indices

@@ -1,0 +1,20 @@
+"""What pipes that shuffle are told."""
+
+from __future__ import annotations
+
+
+class Shuffling:
+    """A pipe whose order changes with every iterator, unless it is told otherwise."""
+
+    _enabled = True
+    _seed = None
+
+    def set_shuffle(self, shuffle=True):
+        """Turns shuffling on or off; gives the pipe."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed):
+        """Sets the seed of the next iterator; gives the pipe."""
+        self._seed = seed
+        return self
