@@ -373,3 +373,13 @@ def test_windows_of_three_are_as_exact_as_training_needs(case):
         results.append((y.detach(), x.grad, narrow.grad))
     if facula.backends.cpu.get_cpu_capability() != "AVX512":  # there oneDNN adds up the weight's gradient, in as many parts as threads
         assert all(facula.equal(a, b) for a, b in zip(*results))
+
+
+def test_one_channel_has_plain_strides(image):
+    one = F.conv2d(image(), facula.randn(1, 32, 3, 3), padding=1)
+    assert one.stride() == (576, 576, 24, 1) and one.tanh().stride() == (576, 576, 24, 1)
+    again = F.conv2d(one.tanh(), facula.randn(32, 1, 3, 3), padding=1)
+    assert again.view(2, -1).shape == (2, 32 * 576)
+    one = F.conv2d(image(), facula.randn(1, 32, 3, 3, requires_grad=True), padding=1)
+    one.mul_(2).sum().backward()
+    assert one.is_contiguous() and one.grad_fn is not None

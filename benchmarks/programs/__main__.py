@@ -82,6 +82,7 @@ def run(row, argument_list, paths, options):
             CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TOKENIZERS_PARALLELISM="false",
             PYTHONUNBUFFERED="1", PYTHONHASHSEED="0", HOME=folder, USER="nobody",
         )  # fmt: skip
+        environment.update(row.get("environment", {}))
         before, output, why = resource.getrusage(resource.RUSAGE_CHILDREN), "", ""
         for command in commands_of(row):
             try:
@@ -168,6 +169,16 @@ def one(row, options):
     return {**result, "passes": not why, "why": why, "seconds": round(time.time() - started, 1)}
 
 
+def keep(file, result, pytorch):
+    """Writes a row's result into a file, in the place of an earlier one."""
+    written = json.loads(file.read_text()) if file.exists() else {"rows": {}}
+    if pytorch:
+        command = [pytorch, "-c", "import importlib.metadata; print(importlib.metadata.version('torch'))"]
+        written["pytorch"] = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    written["rows"][result.pop("name")] = result
+    file.write_text(json.dumps(written, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environment", required=True)
@@ -175,7 +186,7 @@ def main():
     parser.add_argument("--sources", default=".")
     parser.add_argument("--pytorch")
     parser.add_argument("--only", default="", help="names that contain this; several, with commas")
-    parser.add_argument("--json")
+    parser.add_argument("--json", help="a file for the results; rows that are in it already are replaced")
     parser.add_argument("--logs", help="a folder for what the programs print")
     options = parser.parse_args()
     table = tomllib.loads((HERE / "rows.toml").read_text())
@@ -183,17 +194,18 @@ def main():
     if options.setup:
         setup(options.environment, rows, table["common"])
         return
-    results = []
+    passed = 0
     for row in rows:
-        results.append(result := one(row, options))
+        result = one(row, options)
+        passed += result["passes"]
         ratio = f"ratio {result['ratio']:5.2f}" if "ratio" in result else " " * 11
         note = result["why"] or (f"(PyTorch: {result['pytorch_failed']})" if "pytorch_failed" in result else "")
         text = f"{'pass' if result['passes'] else 'FAIL'} {ratio} {result['name']:24} {result['facula_seconds']:6.1f} s  {note}"
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
         if options.json:
-            Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
-    sys.stdout.write(f"{sum(r['passes'] for r in results)} of {len(results)} rows pass\n")
+            keep(Path(options.json), result, options.pytorch)
+    sys.stdout.write(f"{passed} of {len(rows)} rows pass\n")
 
 
 if __name__ == "__main__":

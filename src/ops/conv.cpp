@@ -176,7 +176,9 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias
   Tensor offset = bias.defined() ? as_contiguous(bias, MemoryFormat::Contiguous) : bias;
   if (transposed) convolution_kernel(input.device(), ConvMap::Input, given, result, kernel, offset, a.geometry);
   else convolution_kernel(input.device(), ConvMap::Output, result, given, kernel, offset, a.geometry);
-  return result;
+  // One channel, or one position, lies the same way in both orders: the program sees the strides of the plain one.
+  if (!is_private || !result.is_contiguous()) return result;
+  return make_view(result, result.sizes(), strides_of(sizes, MemoryFormat::Contiguous, a.op), 0, false);
 }
 
 Tensor convolution_weight(const Tensor& output, const Tensor& input, IntList weight_size, IntList stride,
