@@ -56,7 +56,7 @@ def test_every_op_gives_the_same_through_the_boxed_table(op):
     assert len(info["results"]) == max(len(op.returns), 1)
     if op.name in UNSET or (op.name.endswith("_") and not op.name.endswith("__")):
         return
-    kinds = [d for d in ("Float64", "Complex128", "Int64", "Bool") if d in op.dtypes] or ["Float64"]
+    kinds = [d for d in ("Float64", "Complex128", "Int64", "Bool", "Float32") if d in op.dtypes] or ["Float64"]
     calls = op_samples.samples(op, kinds[0].lower(), np.random.default_rng(RNG_SEED), shapes=((3, 4),))
     for args, kwargs in calls[:2]:
         given = boxed_arguments(info, args, kwargs)
