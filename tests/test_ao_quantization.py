@@ -1,7 +1,6 @@
 """Quantisation of models: observers, rounding while training, layers put in the places of others; golden values are PyTorch's."""
 
 import copy
-import importlib.util
 import io
 import json
 import math
@@ -12,6 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 import pytest
+import quantization_cases as cases
 
 import facula
 import facula.ao.nn.intrinsic as nni
@@ -27,9 +27,6 @@ from facula.ao.quantization import quantization_mappings, utils
 
 DATA = Path(__file__).parent / "data"
 GOLDEN = json.loads((DATA / "quantization_golden.json").read_text())
-_spec = importlib.util.spec_from_file_location("quantization_cases", DATA / "quantization_cases.py")
-cases = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(cases)
 CASES = cases.all_cases()
 BY_KIND = {kind: [name for name in CASES if name.startswith(kind)] for kind in ("static", "trained", "dynamic")}
 OBSERVERS = [name for name in CASES if "Observer" in name]

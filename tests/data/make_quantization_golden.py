@@ -1,11 +1,11 @@
 """Writes quantization_golden.json: what PyTorch's observers, fake quantisation and quantised models make of given numbers.
 
 Needs PyTorch 2.13, and is run by hand: `python tests/data/make_quantization_golden.py`. The models and numbers are those of
-quantization_cases.py, which tests/test_ao_quantization.py runs with Facula.
+tests/quantization_cases.py, which tests/test_ao_quantization.py runs with Facula.
 """
 
-import importlib.util
 import json
+import runpy
 import warnings
 from pathlib import Path
 
@@ -25,10 +25,8 @@ def rounded(value):
 
 def main():
     warnings.simplefilter("ignore")  # PyTorch announces that torchao has its successors
-    spec = importlib.util.spec_from_file_location("quantization_cases", HERE / "quantization_cases.py")
-    cases = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(cases)
-    results = {name: rounded(case(torch)) for name, case in cases.all_cases().items()}
+    cases = runpy.run_path(str(HERE.parent / "quantization_cases.py"))["all_cases"]()
+    results = {name: rounded(case(torch)) for name, case in cases.items()}
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(result)}" for name, result in results.items())
     (HERE / "quantization_golden.json").write_text(f"{{\n{lines}\n}}\n")
 
