@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import yaml
+
 from .emit_autograd import out_names
 from .schema import Argument, Op
 
@@ -14,11 +16,27 @@ TYPES = {
 }  # fmt: skip
 
 
+COMMON = yaml.safe_load((Path(__file__).parent / "arguments.yaml").read_text())
+
+
 def docstring(public: str, members: list[Op]) -> str:
-    """Signatures, a blank line, what the op does, and where it is stated."""
-    lines = [f"{public}({python_signature(op)}) -> {_returns(op)}" for op in members]
-    texts = list(dict.fromkeys(public_text(op) for op in members))
-    return "\n".join(lines) + "\n\n" + "\n".join(texts) + f"\n\nStated in ops/{members[0].topic}.yaml."
+    """Signatures; what the op does; arguments, errors and examples as far as they are stated; and where it is stated."""
+    texts = dict.fromkeys(public_text(op) for op in members)
+    arguments = {name: text for op in members for name, text in argument_texts(op).items()}
+    parts = ["\n".join(f"{public}({python_signature(op)}) -> {_returns(op)}" for op in members), "\n".join(texts)]
+    if arguments:
+        parts.append("\n    ".join(["Args:", *(f"{name}: {text}" for name, text in arguments.items())]))
+    if errors := " ".join(dict.fromkeys(_public(op, op.errors) for op in members if op.errors)):
+        parts.append(f"Errors: {errors}")
+    parts += dict.fromkeys(op.example for op in members if op.example)
+    return "\n\n".join([*parts, f"Stated in ops/{members[0].topic}.yaml."])
+
+
+def argument_texts(op: Op) -> dict[str, str]:
+    """What is said of each argument, in the op's statement or else in the common table, by its name in Python."""
+    names = [arg.name for arg in op.args] + ["out"] * ("out" in op.variants)
+    texts = {name: op.argument_docs.get(name) or COMMON.get(name) for name in names}
+    return {_public(op, name): _public(op, text) for name, text in texts.items() if text}
 
 
 def python_name(arg: Argument) -> str:
@@ -51,7 +69,11 @@ def _type(kind: str, list_size: int = 0) -> str:
 
 def public_text(op: Op) -> str:
     """The schema calls the first argument self, Python calls it input."""
-    return re.sub(r"\bself\b", "input", op.doc) if any(a.name == "self" for a in op.args) else op.doc
+    return _public(op, op.doc)
+
+
+def _public(op: Op, text: str) -> str:
+    return re.sub(r"\bself\b", "input", text) if any(a.name == "self" for a in op.args) else text
 
 
 def _returns(op: Op) -> str:

@@ -108,7 +108,8 @@ FACTORY_KEYWORDS = (
 KEYS = {
     "op": "signature", "kind": "kind", "dtypes": "dtypes", "result": "result", "scalar": "scalar", "quick": "quick", "names": "names",
     "variants": "variants", "inplace": "direct_inplace", "out": "out_casts", "grad": "grad", "no_gradient": "no_gradient",
-    "layout": "keeps_layout", "aten": "aten", "effects": "writes", "batch": "batch", "autocast": "autocast", "checks": "checks", "sparse": "sparse", "reference": "reference", "doc": "doc", "samples": "samples",
+    "layout": "keeps_layout", "aten": "aten", "effects": "writes", "batch": "batch", "autocast": "autocast", "checks": "checks", "sparse": "sparse", "reference": "reference", "doc": "doc",
+    "arguments": "argument_docs", "errors": "errors", "example": "example", "samples": "samples",
 }  # fmt: skip
 SPARSE = ("values", "linear", "written", "own", "inplace")  # what an op does with sparse tensors; or the name of an op that takes over
 CHECKS = ("tensor", "one_dtype", "runtime", "degree", "any_device")  # what an op refuses or lets pass against its kind's rule
@@ -151,6 +152,9 @@ class Op:
     grad_together: tuple[tuple[str, ...], ...]  # arguments whose gradients one formula gives, as a tuple
     reference: str | None
     doc: str
+    argument_docs: dict[str, str]  # what docstrings say of arguments, where the common table says too little
+    errors: str  # what docstrings say of errors, beyond what the kind implies
+    example: str  # lines of an interpreter session, which is run as a test; or ""
     samples: object
     signature: str
     autocast: dict[str, str]  # device type -> one of AUTOCAST
@@ -335,6 +339,7 @@ class _Builder:
             quick=tuple(entry.get("quick", ())), names=tuple(names), variants=variants, grad=self.grad(args),
             grad_together=self.grads_together(args),
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
+            argument_docs=self.argument_docs(args), errors=" ".join(str(entry.get("errors", "")).split()), example=self.example(),
             signature=entry["op"], autocast=autocast, batch=str(entry["batch"]) if "batch" in entry else None,
             checks=self.checks(kind, args), no_gradient=no_gradient, direct_inplace="inplace" in entry,
             out_casts=self.out_casts(kind, variants), python_only=python_only, keeps_layout=self.keeps_layout(kind),
@@ -458,6 +463,19 @@ class _Builder:
     def together(key: str) -> tuple[str, ...]:
         """The arguments whose gradients one formula gives."""
         return tuple(name.strip() for name in key.split(","))
+
+    def argument_docs(self, args: tuple[Argument, ...]) -> dict[str, str]:
+        texts = self.entry.get("arguments", {})
+        names = [arg.name for arg in args]
+        if not isinstance(texts, dict) or not set(texts) <= set(names):
+            self.fail("arguments", f"a map from some of {', '.join(names)} to sentences is expected, got {texts!r}")
+        return {name: " ".join(str(text).split()) for name, text in texts.items()}
+
+    def example(self) -> str:
+        text = self.entry.get("example", "")
+        if text and not (isinstance(text, str) and text.startswith(">>> ")):
+            self.fail("example", f"lines that begin with '>>> ' and what they print are expected, got {text!r}")
+        return text.rstrip()
 
     def signature(self, text: str):
         match = re.fullmatch(r"\s*(\w+)(?:\.(\w+))?\((.*)\)\s*->\s*(.+?)\s*", text)

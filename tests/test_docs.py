@@ -4,6 +4,7 @@ import doctest
 import importlib
 import importlib.util
 import inspect
+import operator
 import pkgutil
 import re
 import subprocess
@@ -164,14 +165,32 @@ def test_docstrings_of_functionals_name_every_argument():
     assert not missing, missing
 
 
+def run_example(name, text):
+    scope = {"torch": facula, "nn": nn, "F": nn.functional}
+    runner = doctest.DocTestRunner(verbose=False)
+    runner.run(doctest.DocTestParser().get_doctest(text, scope, name, None, 0))
+    assert not runner.failures, name
+
+
 def test_the_examples_of_docstrings_are_true():
     facula.manual_seed(0)
-    tried = 0
-    for name, thing in [*layers().items(), *functionals().items()]:
-        if ">>>" in (text := inspect.getdoc(thing)):
-            scope = {"torch": facula, "nn": nn, "F": nn.functional}
-            runner = doctest.DocTestRunner(verbose=False)
-            runner.run(doctest.DocTestParser().get_doctest(text, scope, name, None, 0))
-            assert not runner.failures, name
-            tried += 1
-    assert tried > 50
+    examples = {name: inspect.getdoc(thing) for name, thing in [*layers().items(), *functionals().items()]}
+    examples = {name: text for name, text in examples.items() if ">>>" in text}
+    for name, text in examples.items():
+        run_example(name, text)
+    assert len(examples) > 50
+
+
+def stated_examples():
+    from codegen import schema  # beside the package, not in it
+
+    for op in schema.load(ROOT / "ops"):
+        if op.example:
+            yield pytest.param(op.names[0], op.example, id=op.id)
+
+
+@pytest.mark.parametrize(("name", "example"), list(stated_examples()))
+def test_the_examples_of_ops_are_true(name, example):
+    facula.manual_seed(0)
+    run_example(name, example + "\n")
+    assert example.splitlines()[-1] in operator.attrgetter(name)(facula).__doc__

@@ -246,6 +246,18 @@ def test_convolutions_agree_with_values(name):
     assert (layer(x).dequantize() - expected).abs().max() <= 0.02501
 
 
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_convolutions_of_bytes_are_exact(kind, groups):
+    low, high = (-128, 128) if kind is torch.int8 else (0, 256)
+    rng = np.random.default_rng(groups)
+    x = torch.from_numpy(rng.integers(low, high, (2, 40, 9, 8)).astype(str(kind).removeprefix("torch.")))
+    w = torch.from_numpy(rng.integers(-128, 128, (12, 40 // groups, 3, 2)).astype("int8"))
+    expected = F.conv2d(x.double(), w.double(), None, (2, 1), 0, (1, 2), groups)
+    result = torch._C._int8_conv(x, w, [2, 1], [1, 2], groups)
+    assert result.dtype is torch.int32 and torch.equal(result.double(), expected)
+
+
 def test_padding_modes_of_convolutions():
     x = quantized(1, 2, 6, 6, zero_point=60)
     layer = nnq.Conv2d(2, 3, 3, padding=1, padding_mode="reflect")
@@ -457,6 +469,7 @@ BAD = {
     "linear size": (lambda: nnq.Linear(3, 2)(quantized(1, 2)), RuntimeError, r"\[1, 2\]"),
     "weight": (lambda: nnq.Linear(2, 2).set_weight_bias(values(2, 2), None), RuntimeError, "qint8, got torch.float32"),
     "conv": (lambda: nnq.Conv2d(2, 2, 3)(quantized(2, 5, 5)), ValueError, r"\[2, 5, 5\]"),
+    "windows": (lambda: nnq.Conv2d(2, 2, 3)(quantized(1, 2, 5, 2)), RuntimeError, r"_int8_conv: .*\[1, 2, 5, 2\]"),
     "groups": (lambda: nnq.Conv2d(3, 2, 3, groups=2), ValueError, "groups=2"),
     "lstm": (lambda: nnqd.LSTM(3, 4)(values(2, 2, 5)), RuntimeError, r"3 features.*\[2, 2, 5\]"),
     "dynamic": (lambda: nnqd.Linear(3, 4)(values(2, 3).double()), RuntimeError, "float64"),

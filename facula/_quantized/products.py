@@ -1,7 +1,8 @@
 """Products of quantised tensors: sums of levels, to which the output's scale and zero point are put.
 
-`linear` sums levels of eight bits exactly, in int32. `conv` sums the same levels as float32 numbers, which hold them and, up to
-500 of their products, the sums exactly; beyond that the sums are rounded to 24 digits, far below one step of the output.
+Levels of eight bits are summed exactly, in int32. Transposed convolutions, and weights whose zero is not level 0, are summed
+as float32 numbers, which hold levels and, up to 500 of their products, the sums exactly; beyond that sums are rounded to 24
+digits, far below one step of the output.
 """
 
 from __future__ import annotations
@@ -72,6 +73,24 @@ def linear(input, weight, bias, scale, zero_point, relu=False):
     return _finished(sums, scales * given.scale, bias, scheme, relu, sums.dim() - 1)
 
 
+def _sides(padding):
+    return [side for p in reversed(padding) for side in (p, p)]
+
+
+def _sums(x, weight, zero_point, stride, padding, dilation, groups, padding_mode):
+    """The convolution of levels less their zero, int32."""
+    if any(padding):
+        if padding_mode == "zeros":
+            x = F.pad(x, _sides(padding), value=zero_point)
+        else:  # these know floating-point numbers, which hold levels
+            x = F.pad(x.float(), _sides(padding), mode=padding_mode).to(x.dtype)
+    sums = _C._int8_conv(x, weight, stride, dilation, groups)
+    if not zero_point:
+        return sums
+    rows = weight.flatten(1).sum(1, dtype=_C.int32)
+    return sums.sub_((zero_point * rows).view([-1, *[1] * (weight.dim() - 2)]))
+
+
 def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_point, relu=False, padding_mode="zeros",
          transposed=False, output_padding=0):  # fmt: skip
     """A convolution of a quantised input (N, C, ...) with a weight of qint8, plus a bias of float32, quantised again.
@@ -88,6 +107,11 @@ def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_poi
     given = _checked(name, input, weight)
     if input.dim() != weight.dim():
         raise RuntimeError(f"{name}: expected an input of {weight.dim()} dimensions, got shape {list(input.shape)}")
+    scheme = PerTensor(input.dtype, float(scale), int(zero_point))
+    plain = not transposed and input.dtype is not _C.qint32
+    if plain and not weight_scales(weight)[1].any():
+        sums = _sums(levels_of(input), levels_of(weight), given.zero_point, stride, padding, dilation, groups, padding_mode)
+        return _finished(sums, weight_scales(weight)[0] * given.scale, bias, scheme, relu, 1)
     x = levels_of(input).float() - given.zero_point  # zero is 0, as padding fills
     if transposed:
         if not isinstance(weight._scheme, PerTensor):
@@ -100,8 +124,6 @@ def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_poi
         scales, zeros = weight_scales(weight)
         w = levels_of(weight).float() - zeros.view(-1, *[1] * (weight.dim() - 1))
         if padding_mode != "zeros":
-            sides = [side for p in reversed(padding) for side in (p, p)]
-            x, padding = F.pad(x, sides, mode=padding_mode), 0
+            x, padding = F.pad(x, _sides(padding), mode=padding_mode), 0
         sums = (F.conv1d, F.conv2d, F.conv3d)[dims - 1](x, w, None, stride, padding, dilation, groups)
-    scheme = PerTensor(input.dtype, float(scale), int(zero_point))
     return _finished(sums, scales * given.scale, bias, scheme, relu, 1)

@@ -107,6 +107,14 @@ bool is_reference(const PrimitiveDesc& descriptor) {
   return std::string_view(implementation).substr(0, 3) == "ref";
 }
 
+/// Whether sums of products of bytes are exact: without the instructions for them pairs of products saturate.
+bool sums_bytes_exactly(const PrimitiveDesc& descriptor) {
+  const char* implementation = "";
+  library().primitive_desc_query(descriptor.get(), dnnl_query_impl_info_str, 0, &implementation);
+  const std::string_view name = implementation;
+  return name.find("vnni") != name.npos || name.find("amx") != name.npos;
+}
+
 void connect(Port& port, const PrimitiveDesc& descriptor, dnnl_query_t what, bool into) {
   const Library& lib = library();
   port.wanted = lib.primitive_desc_query_md(descriptor.get(), what, 0);
@@ -133,6 +141,7 @@ std::unique_ptr<Convolution> make_convolution(const Problem& p) {
   MemoryDesc bias = with_bias ? describe(p.bias.sizes(), p.bias.strides(), p.bias.dtype()) : MemoryDesc();
   made->descriptor = describe_primitive(p, x.get(), w.get(), y.get(), bias.get());
   if (!made->descriptor || is_reference(made->descriptor)) return nullptr;
+  if (p.w.dtype() == DType::Int8 && !sums_bytes_exactly(made->descriptor)) return nullptr;
   check(library().primitive_create(made->primitive.slot(), made->descriptor.get()), "convolution");
   bool backward = p.map != ConvMap::Output;
   connect(made->x, made->descriptor, p.map == ConvMap::Input ? dnnl_query_diff_src_md : dnnl_query_src_md,
@@ -212,8 +221,9 @@ Tensor kept_weights(Port& port, const Tensor& w, const Key& key, dnnl_stream_t s
 
 bool convolve(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
               const ConvGeometry& geometry) {
-  if (!available() || data_type(x.dtype()) == dnnl_data_type_undef || !is_floating(x.dtype()) ||
-      x.dtype() == DType::Float64)
+  const bool bytes = w.dtype() == DType::Int8 && y.dtype() == DType::Int32 && map == ConvMap::Output;
+  if (!available() || data_type(x.dtype()) == dnnl_data_type_undef ||
+      !(bytes || (is_floating(x.dtype()) && x.dtype() != DType::Float64)))
     return false;
   dnnl_stream_t s = stream();
   const Problem problem{map, y, x, w, bias, geometry};

@@ -1,6 +1,9 @@
 // Shape rules of products of 8-bit integers.
 #include "ops/quantize.h"
 
+#include <limits>
+
+#include "core/checked.h"
 #include "ops/copies.h"
 #include "raw_ops.h"
 
@@ -26,6 +29,37 @@ Tensor _int8_linear(const Tensor& self, const Tensor& weight, const Out& out) {
   Tensor result = out.make(linear_shape("_int8_linear", self, weight), DType::Int32, self.device());
   if (!result.is_meta() && result.numel() > 0)
     int8_product_kernel(self.device(), result, as_contiguous(self), as_contiguous(weight));
+  return result;
+}
+
+Tensor _int8_conv(const Tensor& self, const Tensor& weight, IntList stride, IntList dilation, int64_t groups) {
+  const char* op = "_int8_conv";
+  const int64_t spatial = weight.dim() - 2;
+  FACULA_CHECK((self.dtype() == DType::Int8 || self.dtype() == DType::UInt8) && weight.dtype() == DType::Int8,
+               ErrorKind::Runtime, op, ": expected images of int8 or uint8 and a weight of int8, got ", self.dtype(),
+               " and ", weight.dtype());
+  FACULA_CHECK(spatial >= 1 && spatial <= 3 && self.dim() == weight.dim() && groups > 0 &&
+                   weight.size(0) % groups == 0 && self.size(1) % groups == 0 &&
+                   self.size(1) / groups == weight.size(1),
+               ErrorKind::Runtime, op, ": expected images (N, C, ...) and a weight (M, C / groups, ...), got shapes ",
+               self.sizes(), " and ", weight.sizes(), " with groups=", groups);
+  ConvGeometry geometry{per_dimension(stride, spatial, op, "stride"), Dims(static_cast<size_t>(spatial), 0),
+                        per_dimension(dilation, spatial, op, "dilation"), groups};
+  Dims sizes{self.size(0), weight.size(0)};
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  for (int64_t d = 0; d < spatial; ++d) {
+    const int64_t step = geometry.stride[d], spread = geometry.dilation[d], kernel = weight.size(2 + d);
+    FACULA_CHECK(step > 0 && step <= most && spread > 0 && spread <= most, ErrorKind::Runtime, op,
+                 ": expected strides and dilations from 1 to ", most, ", got ", stride, " and ", dilation);
+    const int64_t reach = (Checked(kernel - 1) * spread).get(op, "the window", kernel, " times dilation");
+    FACULA_CHECK(kernel > 0 && reach < self.size(2 + d), ErrorKind::Runtime, op,
+                 ": expected windows within the images, got images of shape ", self.sizes(), " and a weight of shape ",
+                 weight.sizes());
+    sizes.push_back((self.size(2 + d) - reach - 1) / step + 1);
+  }
+  Tensor result = facula::empty(sizes, DType::Int32, self.device());
+  if (result.is_meta() || result.numel() == 0) return result;
+  int8_convolution_kernel(self.device(), result, as_contiguous(self), as_contiguous(weight), geometry);
   return result;
 }
 

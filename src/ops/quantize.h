@@ -1,12 +1,17 @@
 // What a backend provides for products of 8-bit integers.
 #pragma once
 
+#include "ops/conv.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
 
 /// out = a times the transpose of b, int32: a is (m, k) of int8 or uint8, b (n, k) of int8, all contiguous.
 inline Kernel<void(const Tensor& out, const Tensor& a, const Tensor& b)> int8_product_kernel{"_int8_linear"};
+
+/// out (int32) = the convolution of x, of int8 or uint8, with w of int8, without padding; all contiguous.
+inline Kernel<void(const Tensor& out, const Tensor& x, const Tensor& w, const ConvGeometry& geometry)>
+    int8_convolution_kernel{"_int8_conv"};
 
 /// A product with an input of float32 that is rounded first; every tensor is contiguous, `scales` has one element or n.
 struct DynamicInt8Linear {
