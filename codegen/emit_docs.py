@@ -22,7 +22,7 @@ COMMON = yaml.safe_load((Path(__file__).parent / "arguments.yaml").read_text())
 def docstring(public: str, members: list[Op]) -> str:
     """Signatures; what the op does; arguments, errors and examples as far as they are stated; and where it is stated."""
     texts = dict.fromkeys(public_text(op) for op in members)
-    arguments = {name: text for op in members for name, text in argument_texts(op).items()}
+    arguments = {name: text for op in members for name, text in argument_texts(op, members).items()}
     parts = ["\n".join(f"{public}({python_signature(op)}) -> {_returns(op)}" for op in members), "\n".join(texts)]
     if arguments:
         parts.append("\n    ".join(["Args:", *(f"{name}: {text}" for name, text in arguments.items())]))
@@ -32,10 +32,11 @@ def docstring(public: str, members: list[Op]) -> str:
     return "\n\n".join([*parts, f"Stated in ops/{members[0].topic}.yaml."])
 
 
-def argument_texts(op: Op) -> dict[str, str]:
-    """What is said of each argument, in the op's statement or else in the common table, by its name in Python."""
+def argument_texts(op: Op, members: list[Op]) -> dict[str, str]:
+    """What is said of each argument, by its name in Python: in the op's statement, in another one of its public name, in the common table."""
     names = [arg.name for arg in op.args] + ["out"] * ("out" in op.variants)
-    texts = {name: op.argument_docs.get(name) or COMMON.get(name) for name in names}
+    stated = [op.argument_docs, *(member.argument_docs for member in members)]
+    texts = {name: next((docs[name] for docs in stated if name in docs), COMMON.get(name)) for name in names}
     return {_public(op, name): _public(op, text) for name, text in texts.items() if text}
 
 
