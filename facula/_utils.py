@@ -104,14 +104,17 @@ def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
 
 def _rebuild_sparse_tensor(layout, data):
     """A sparse COO tensor (indices, values, size[, is_coalesced]) or a compressed one."""
-    if layout is facula.sparse_coo:
-        indices, values, size, *coalesced = data
-        made = facula.sparse_coo_tensor(indices, values, size, check_invariants=True)
-        return made._coalesced_(coalesced[0]) if coalesced else made
-    compressed, plain, values, size = data
-    return facula.sparse_compressed_tensor(
-        compressed, plain, values, size, layout=layout, check_invariants=True
-    )
+    try:
+        if layout is facula.sparse_coo:
+            indices, values, size, *coalesced = data
+            made = facula.sparse_coo_tensor(indices, values, size, check_invariants=True)
+            return made._coalesced_(coalesced[0]) if coalesced else made
+        compressed, plain, values, size = data
+        return facula.sparse_compressed_tensor(compressed, plain, values, size, layout=layout, check_invariants=True)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        if isinstance(error, NotImplementedError):
+            raise
+        raise RuntimeError(f"load: {error}") from None
 
 
 def _rebuild_device_tensor_from_numpy(data, dtype, device, requires_grad):

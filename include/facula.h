@@ -78,6 +78,15 @@ typedef enum fc_memory_format {
   FC_CHANNELS_LAST_3D
 } fc_memory_format;
 
+typedef enum fc_layout {
+  FC_STRIDED = 0,
+  FC_SPARSE_COO,
+  FC_SPARSE_CSR,
+  FC_SPARSE_CSC,
+  FC_SPARSE_BSR,
+  FC_SPARSE_BSC
+} fc_layout;
+
 typedef struct fc_tensor_s* fc_tensor;
 typedef struct fc_generator_s* fc_generator;
 typedef struct fc_program_s* fc_program;
@@ -101,6 +110,7 @@ typedef enum fc_kind {
   FC_INTS_VALUE,
   FC_FLOATS_VALUE,
   FC_BOOLS_VALUE,
+  FC_LAYOUT_VALUE,
   FC_DEFAULT = 99 /* the argument's own default */
 } fc_kind;
 

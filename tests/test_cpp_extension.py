@@ -16,6 +16,7 @@ import facula
 from facula.utils import _cpp_build, cpp_extension
 
 ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(facula.__file__).resolve().parents[1])}
 
 
 def unavailable():
@@ -416,7 +417,7 @@ def test_two_processes_wait_for_each_other(tmp_path):
         print("answer", module.answer)
     """)
     processes = [
-        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         for _ in range(3)
     ]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
@@ -481,7 +482,7 @@ def test_setup_py(tmp_path):
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "__init__.py").write_text("from . import first, second\n")
     (tmp_path / "first.cpp").write_text(PLAIN.replace('#include "answer.h"', "static_assert(__cplusplus >= 202002L);"))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([ENVIRONMENT["PYTHONPATH"], str(tmp_path)])}
 
     def python(*command):
         done = subprocess.run([sys.executable, *command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)

@@ -26,7 +26,7 @@ EXCEPTIONS = {
 WAITS = {
     "The shape of the result depends on values": """
         nonzero where_nonzero argwhere masked_select masked_scatter bincount _unique _unique_consecutive _unique_rows
-        repeat_interleave_Tensor repeat_interleave_self_Tensor
+        repeat_interleave_Tensor repeat_interleave_self_Tensor nms
     """,
     "The result is Python's": """
         equal allclose

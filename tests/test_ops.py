@@ -40,8 +40,8 @@ WITHOUT_SAMPLES = """
 
 
 def test_which_ops_have_no_samples():
-    """What these tests do not see."""
-    assert sorted(op.id for op in all_ops() if not has_samples(op)) == WITHOUT_SAMPLES
+    """What these tests do not see; sparse tensors have tests and golden cases of their own (test_sparse*.py)."""
+    assert sorted(op.id for op in all_ops() if not has_samples(op) and op.topic != "sparse") == WITHOUT_SAMPLES
 
 
 def tensors(result):

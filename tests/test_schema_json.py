@@ -17,6 +17,7 @@ from codegen import emit_schema_json, schema  # noqa: E402
 # ops that programs need besides the schema's: rows of tables in C++
 SOURCES = "".join(path.read_text() for path in (ROOT / "src" / "program").glob("*.cpp"))
 BUILTINS = {f"{name}.{overload or 'default'}" for name, overload in re.findall(r'^    \{"(\w+)", "(\w*)"', SOURCES, re.M)}
+BUILTINS |= {f"{name}_backward.default" for name in re.findall(r'^    FACULA_ROW\("(\w+)"', SOURCES, re.M)}
 
 
 @pytest.fixture(scope="module")

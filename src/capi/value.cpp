@@ -37,6 +37,10 @@ Value from_c(const fc_value& value, const char* what) {
       FACULA_CHECK(value.as.integer >= 0 && value.as.integer <= FC_CHANNELS_LAST_3D, ErrorKind::Value, what,
                    ": no memory format has the number ", value.as.integer);
       return static_cast<MemoryFormat>(value.as.integer);
+    case FC_LAYOUT_VALUE:
+      FACULA_CHECK(value.as.integer >= 0 && value.as.integer <= FC_SPARSE_BSC, ErrorKind::Value, what,
+                   ": no layout has the number ", value.as.integer);
+      return static_cast<Layout>(value.as.integer);
     case FC_GENERATOR_VALUE:
       FACULA_CHECK(value.as.generator, ErrorKind::Value, what, ": the generator is NULL");
       return value.as.generator->generator;
@@ -99,6 +103,7 @@ void to_c(const Value& value, fc_value& out) {
     case Value::Kind::MemoryFormat:
       kind(FC_FORMAT_VALUE), made.as.integer = static_cast<int64_t>(value.to_memory_format());
       break;
+    case Value::Kind::Layout: kind(FC_LAYOUT_VALUE), made.as.integer = static_cast<int64_t>(value.to_layout()); break;
     default: break;  // None; results and defaults are of no other kind
   }
   out = made;

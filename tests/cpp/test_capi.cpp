@@ -463,6 +463,7 @@ void test_every_kind_for_every_argument() {
     all[20] = all[7], all[20].as.text = "quantum";
     all[21] = all[12], all[21].as.integers = nullptr;
     all[22] = all[11], all[22].as.tensors = nullptr;
+    all[23].kind = all[24].kind = FC_LAYOUT_VALUE, all[23].as.integer = FC_SPARSE_CSR, all[24].as.integer = 77;
     return all;
   };
   const auto fitting = [](const std::string& type) {

@@ -448,7 +448,8 @@ class Checkpoints:
             for weights_only in (True, False):
                 self._load(data, weights_only, "memory")
                 self._load(data, weights_only, "map")
-        for module in ("decimal", "fractions", "datetime", "pathlib", "argparse", "types", "encodings.raw_unicode_escape", "encodings.latin_1"):
+        for module in ("decimal", "fractions", "datetime", "pathlib", "argparse", "types", "encodings.raw_unicode_escape", "encodings.latin_1",
+                       "facula.functions.sparse"):
             importlib.import_module(module)
         for package in (facula.nn, facula.optim, facula.distributions, facula.utils.data, facula.cuda):
             for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):

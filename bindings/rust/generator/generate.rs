@@ -155,6 +155,7 @@ fn rust_type(schema: &str, field: bool) -> Result<String, String> {
         ("dtype", false) => "DType".into(),
         ("device", false) => "Device".into(),
         ("memory_format", false) => "MemoryFormat".into(),
+        ("layout", false) => "Layout".into(),
         ("Generator", false) => format!("&{life}Generator"),
         _ => return Err(format!("a type that this crate does not know: {schema}")),
     };

@@ -4,7 +4,7 @@ use crate::error::{c_text, check, Error, ErrorKind, Result};
 use crate::generator::Generator;
 use crate::sys::{self, fc_value};
 use crate::tensor::Tensor;
-use crate::types::{AsOperand, DType, Device, MemoryFormat, Operand, Scalar};
+use crate::types::{AsOperand, DType, Device, Layout, MemoryFormat, Operand, Scalar};
 use std::borrow::Borrow;
 use std::ffi::CString;
 use std::ptr;
@@ -140,7 +140,8 @@ macro_rules! plain {
     )*};
 }
 plain!(i64 => FC_INT_VALUE, integer, i64; f64 => FC_FLOAT_VALUE, number, f64; bool => FC_BOOL_VALUE, integer, i64;
-       DType => FC_DTYPE_VALUE, integer, i64; MemoryFormat => FC_FORMAT_VALUE, integer, i64);
+       DType => FC_DTYPE_VALUE, integer, i64; MemoryFormat => FC_FORMAT_VALUE, integer, i64;
+       Layout => FC_LAYOUT_VALUE, integer, i64);
 
 impl Argument for &Tensor {
     #[inline]

@@ -48,7 +48,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use generator::{manual_seed, Generator};
 pub use program::Program;
 pub use tensor::Tensor;
-pub use types::{AsOperand, DType, Device, Element, MemoryFormat, Operand, Scalar};
+pub use types::{AsOperand, DType, Device, Element, Layout, MemoryFormat, Operand, Scalar};
 
 /// A function for every op, generated from the library's schema.
 #[allow(clippy::all, unused_parens, unused_mut, non_snake_case, rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags, rustdoc::bare_urls)]
@@ -57,7 +57,7 @@ pub mod ops {
     use crate::error::Result;
     use crate::generator::Generator;
     use crate::tensor::Tensor;
-    use crate::types::{AsOperand, DType, Device, MemoryFormat, Scalar};
+    use crate::types::{AsOperand, DType, Device, Layout, MemoryFormat, Scalar};
     use std::borrow::Borrow;
 
     include!(concat!(env!("OUT_DIR"), "/ops.rs"));

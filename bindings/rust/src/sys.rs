@@ -29,6 +29,7 @@ pub const FC_TENSOR_VALUE: i32 = 10;
 pub const FC_TENSORS_VALUE: i32 = 11;
 pub const FC_INTS_VALUE: i32 = 12;
 pub const FC_FLOATS_VALUE: i32 = 13;
+pub const FC_LAYOUT_VALUE: i32 = 15;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

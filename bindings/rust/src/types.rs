@@ -103,6 +103,18 @@ pub enum MemoryFormat {
     ChannelsLast3d,
 }
 
+/// How a tensor holds its elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum Layout {
+    Strided,
+    SparseCoo,
+    SparseCsr,
+    SparseCsc,
+    SparseBsr,
+    SparseBsc,
+}
+
 /// A number on its way into an op; its kind decides to which dtype it promotes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {

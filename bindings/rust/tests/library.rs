@@ -216,6 +216,14 @@ fn tensors_show_themselves() {
 }
 
 #[test]
+fn layouts_go_both_ways() {
+    let x = floats(&[0.0, 3.0, 4.0, 0.0], &[2, 2]);
+    let sparse = ops::to_sparse_with(&x, ops::ToSparseOptions { layout: Some(Layout::SparseCsr), ..Default::default() }).unwrap();
+    assert_eq!(ops::values(&sparse).unwrap().to_vec::<f32>().unwrap(), [3.0, 4.0]);
+    assert!(sparse.to_vec::<f32>().is_err());
+}
+
+#[test]
 fn numbers_promote_by_their_kind() {
     let whole = Tensor::from_slice(&[1i64, 2], &[2]).unwrap();
     assert_eq!(whole.add(1).unwrap().dtype(), DType::Int64);
