@@ -63,6 +63,8 @@ EXCEPTIONS = {
         "ao/nn/quantized/modules/functional_modules.py": "QFunctional.from_float(use_precomputed_fake_quant)",
     },
     "a function that is called with arguments its kind may need": {
+        "package/_mock.py": "MockedObject.__new__(args)",
+        "utils/benchmark/fuzzer.py": "FuzzedTensor.default_tensor_constructor(kwargs)",
         "ao/nn/intrinsic/qat/modules/linear_fused.py": "LinearBn1d.from_float(use_precomputed_fake_quant)",
         "ao/nn/qat/modules/linear.py": "Linear.from_float(use_precomputed_fake_quant)",
         "_serialization/numpy_data.py": "build_dtype(nesting)",
@@ -146,6 +148,8 @@ EXCEPTIONS = {
         "profiler/__init__.py": "profile.__init__(acc_events experimental_config post_processing_timeout_s use_cuda)",
     },
     "without meaning in PyTorch too": {
+        "utils/benchmark/fuzzer.py": "FuzzedTensor.__init__(roll_parameter)",
+        "utils/benchmark/sparse_fuzzer.py": "FuzzedSparseTensor.__init__(nnz)",
         "autograd/variable.py": "Variable.__new__(volatile)",
         "nn/modules/linear.py": "Identity.__init__(args kwargs)",
         "utils/_pytree.py": "treespec_dumps(protocol)",
@@ -203,6 +207,7 @@ EXCEPTIONS = {
             """,
     },
     "of a method that subclasses replace": {
+        "package/importer.py": "Importer.import_module(module_name)",
         "fx/_symbolic_trace.py": "Tracer.is_leaf_module(module_qualified_name)",
         "fx/interpreter.py": """
             Interpreter.placeholder(kwargs) Interpreter.get_attr(args kwargs) Interpreter.output(target kwargs)

@@ -151,12 +151,12 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         import torch
         import torch.fx
         from torch.fx import GraphModule, wrap
-        from torch.package import PackageExporter
-        from torch.package import PackageImporter
+        from torch.utils.mobile_optimizer import LintCode
+        from torch.utils.mobile_optimizer import MobileOptimizerType
         from torch.distributed.tensor import DTensor
         import torch._dynamo
         torch._inductor.config.max_autotune = True
-        class Mine(PackageExporter):
+        class Mine(LintCode):
             pass
         @wrap
         def f(x: Optional[DTensor] = None) -> "GraphModule | None":
@@ -164,9 +164,9 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         @torch._dynamo.allow_in_graph
         def g():
             return 6
-        again = torch.package.PackageImporter
-        print(f(), g(), isinstance(3, PackageImporter), torch._dynamo.is_compiling(), PackageImporter is again)
-        for use in (PackageImporter, Mine, lambda: torch.package.PackageExporter(f)):
+        again = torch.utils.mobile_optimizer.MobileOptimizerType
+        print(f(), g(), isinstance(3, LintCode), torch._dynamo.is_compiling(), MobileOptimizerType is again)
+        for use in (MobileOptimizerType, Mine, lambda: torch.utils.mobile_optimizer.LintCode(f)):
             try:
                 use()
             except NotImplementedError as error:
@@ -183,9 +183,9 @@ def test_what_is_only_imported_exists_and_says_so_when_used():
         "False",
         "False",
         "True",
-        "torch.package.PackageImporter",
-        "torch.package.PackageExporter",
-        "torch.package.PackageExporter",
+        "torch.utils.mobile_optimizer.MobileOptimizerType",
+        "torch.utils.mobile_optimizer.LintCode",
+        "torch.utils.mobile_optimizer.LintCode",
         "absent",
     ]
 

@@ -81,7 +81,7 @@ def test_no_name_is_listed_twice_and_every_reason_is_used():
         (lambda: facula.distributed.shrink_group("b", to=1), "torch.distributed.shrink_group", "got 'b', to=1"),
         (lambda: facula.jit.export_opnames("model.pt"), "torch.jit.export_opnames", "got 'model.pt'"),
         (lambda: facula.symeig(facula.eye(2)), r"torch.symeig was removed in PyTorch 1.9; use linalg\.eigh", r"\[2, 2\]"),
-        (lambda: facula.package.PackageImporter.load_text(None), "torch.package.PackageImporter.load_text is not supported by Facula: archives", "got None"),
+        (lambda: facula.utils.mobile_optimizer.LintCode.parse(None), "torch.utils.mobile_optimizer.LintCode.parse is not supported by Facula: programs", "got None"),
     ],
 )
 def test_what_is_missing_says_its_name_the_reason_and_what_came(use, begin, end):
@@ -97,15 +97,15 @@ def test_missing_devices_raise_what_pytorch_raises_too(use):
 
 
 def test_placeholders_stand_where_programs_put_them():
-    Exporter = facula.package.PackageExporter
-    assert facula.package.PackageExporter is Exporter and not isinstance(3, Exporter)
-    assert "torch.package.PackageExporter" in repr(Exporter)
+    LintCode = facula.utils.mobile_optimizer.LintCode
+    assert facula.utils.mobile_optimizer.LintCode is LintCode and not isinstance(3, LintCode)
+    assert "torch.utils.mobile_optimizer.LintCode" in repr(LintCode)
 
-    class Mine(Exporter):
-        def save(self, x: "Exporter | None"):
+    class Mine(LintCode):
+        def save(self, x: "LintCode | None"):
             return x
 
-    with pytest.raises(NotImplementedError, match=r"^torch\.package\.PackageExporter is"):
+    with pytest.raises(NotImplementedError, match=r"^torch\.utils\.mobile_optimizer\.LintCode is"):
         Mine()
     with pytest.raises(AttributeError):
         facula.no_such_name  # noqa: B018
@@ -124,15 +124,15 @@ def test_modules_that_are_missing_can_be_imported():
         """
         from facula.compat import install
         install()
-        import torch.monitor, torch.package, torch.ao.quantization.qconfig
-        from torch.package import PackageExporter
+        import torch.monitor, torch.mtia, torch.ao.quantization.qconfig
+        from torch.utils.mobile_optimizer import LintCode
         from torch.fx.experimental.symbolic_shapes import guard_or_false
         try:
-            PackageExporter("x")
+            LintCode("x")
         except NotImplementedError as error:
             print(error)
         """
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.startswith("torch.package.PackageExporter is not supported"), done.stderr
+    assert done.stdout.startswith("torch.utils.mobile_optimizer.LintCode is not supported"), done.stderr
     assert importlib.import_module("facula.xpu").is_available() is False

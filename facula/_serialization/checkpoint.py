@@ -105,6 +105,11 @@ class Checkpoint:
             raise RuntimeError(
                 "load: this is a TorchScript archive (torch.jit.save), which holds a program: load it with jit.load"
             )
+        if ".data/extern_modules" in records:
+            raise RuntimeError(
+                "load: this is a package, a program whose import runs its code: package.PackageImporter opens it, if you "
+                "trust its author"
+            )
         if "data.pkl" not in records or "version" not in records:
             raise RuntimeError("load: this zip file is not a checkpoint: it lacks data.pkl or version")
         version = records.read("version").strip()
@@ -167,12 +172,12 @@ class Checkpoint:
         if self._swap and not self._skip_data:
             need(kind.dtype is not None, "an untyped storage of the other byte order cannot be converted")
             need(not mapped, "a checkpoint of the other byte order cannot be mapped; use mmap=False")
-            _swap_bytes(tensors.storage_view(untyped), kind.dtype)
+            swap_bytes(tensors.storage_view(untyped), kind.dtype)
         restored = restore(untyped, location)
         return getattr(restored, "_untyped_storage", restored)
 
 
-def _swap_bytes(view, dtype):
+def swap_bytes(view, dtype):
     width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
     if width == 1:
         return

@@ -34,7 +34,7 @@ def torch_name(module):
 
 def find(module, qualname):
     """The class or Facula function called so, or None when a checkpoint may not name it."""
-    if module in _COMPILED:  # where PyTorch's compiled functions say they live
+    if module in COMPILED:  # where PyTorch's compiled functions say they live
         return vars(facula.nn.functional).get(qualname) or vars(facula).get(qualname)
     home = facula_name(module)
     if home == "facula" or home.startswith("facula."):
@@ -90,7 +90,7 @@ def enum_member(cls, value):
 _HEAP_TYPE = 1 << 9
 _OWN_CLASSES = ("facula.nn.", "facula.optim.", "facula.distributions.", "facula.utils.data.", "facula.distributed.checkpoint.")
 _OWN_STATES = ("torch.optim", "torch.distributed.checkpoint.metadata")
-_COMPILED = ("torch._C._nn", "torch._C._VariableFunctions", "torch._VF")
+COMPILED = ("torch._C._nn", "torch._C._VariableFunctions", "torch._VF")
 
 
 def _walk(module, qualname):

@@ -23,9 +23,8 @@ REASONS = {
     "vendor": ("the op of one vendor's library, which PyTorch calls by itself", "the op without the library's name"),
     "dtypes": ("elements of less than a byte, and bare bits, are not supported", None),
     "float8": ("products of float8 matrices with scales are not supported", "mm of the matrices in bfloat16"),
-    "package": ("archives of programs are not supported", "save of a state_dict, beside the program's source"),
     "extension": ("this part of registering operators is not supported", "autograd.Function, or library.custom_op"),
-    "measure": ("instructions are not counted, nor inputs made at random", "benchmark.Timer on inputs of your own"),
+    "measure": ("instructions are not counted, nor calls of several threads timed", "benchmark.Timer"),
     "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
     "masked": ("masked tensors are not supported", "a tensor with a mask beside it"),
     "mobile": ("programs for phones are not made", None),
@@ -360,22 +359,13 @@ NAMES = {
     "float8": {
         "torch.nn.functional": "scaled_grouped_mm scaled_mm",
     },
-    "package": {
-        "torch.package": """
-            Directory EmptyMatchError GlobGroup Importer ObjMismatchError ObjNotFoundError OrderedImporter PackageExporter
-            PackageImporter PackagingError is_from_package
-            """,
-    },
     "extension": {
         "torch.utils.cpp_extension": "SyclExtension remove_extension_h_precompiler_headers",
         "torch.utils.file_baton": "FileBaton",
         "torch._custom_ops": "",
     },
     "measure": {
-        "torch.utils.benchmark": """
-            CallgrindStats Colorize CopyIfCallgrind FunctionCount FunctionCounts FuzzedParameter FuzzedSparseTensor
-            FuzzedTensor Fuzzer ParameterAlias
-            """,
+        "torch.utils.benchmark": "CallgrindStats CopyIfCallgrind FunctionCount FunctionCounts",
         "torch.utils.throughput_benchmark": "ExecutionStats ThroughputBenchmark format_time",
     },
     "trace": {

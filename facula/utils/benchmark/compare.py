@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import enum
+
 from .measurement import Measurement, ordered_unique, select_unit, trim_sigfig, unit_to_english
 
 _GREEN, _BOLD, _END = "\033[92m", "\033[1m", "\033[0m"
+
+
+class Colorize(enum.Enum):
+    """Among which measurements of a table the best is coloured."""
+
+    NONE = "none"
+    COLUMNWISE = "columnwise"
+    ROWWISE = "rowwise"
 
 
 class Compare:
@@ -12,7 +22,8 @@ class Compare:
 
     def __init__(self, results):
         self._results = []
-        self._trim = self._colorize = self._highlight = self._rowwise = False
+        self._trim = self._highlight = False
+        self._colorize = Colorize.NONE
         self.extend_results(results)
 
     def extend_results(self, results):
@@ -28,7 +39,7 @@ class Compare:
 
     def colorize(self, rowwise=False):
         """From now on, the best of each column (or row) is green and bold."""
-        self._colorize, self._rowwise = True, rowwise
+        self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
     def highlight_warnings(self):
         """From now on, measurements of a large spread carry it, in percent of the median."""
@@ -74,11 +85,11 @@ class Compare:
 
     def _best(self, row, rows, columns, cells):
         """Columns of this row that hold the smallest time of their column, or of the row."""
-        if not self._colorize:
+        if self._colorize is Colorize.NONE:
             return ()
         found = []
         for column in columns:
-            rivals = [(row, c) for c in columns] if self._rowwise else [(r, column) for r in rows]
+            rivals = [(row, c) for c in columns] if self._colorize is Colorize.ROWWISE else [(r, column) for r in rows]
             times = [cells[at].median for at in rivals if at in cells]
             if (row, column) in cells and cells[row, column].median == min(times):
                 found.append(column)

@@ -1,0 +1,35 @@
+"""What stands in a package for a module that was not packed: objects of any name that refuse to be used.
+
+The text of this file is written into packages as their module `_mock`, so it needs nothing.
+"""
+
+
+class MockedObject:
+    """What a mocked module gives for any name: it can be handed about, and every use of it is an error."""
+
+    def __new__(cls, *args, **kwargs):
+        if not kwargs.get("_suppress_err"):
+            raise NotImplementedError(f"{cls.__name__}: it was mocked when the package was made, but an instance is asked for")
+        return super().__new__(cls)
+
+    def __init__(self, name, _suppress_err):
+        self.__dict__["_name"] = name
+
+    def __repr__(self):
+        return f"MockedObject({self._name})"
+
+
+def _refuses(method):
+    def refuse(self, *args, **kwargs):
+        raise NotImplementedError(f"Object '{self._name}' was mocked out during packaging but it is being used in {method}")
+
+    return refuse
+
+
+for _method in """
+    abs add and bool bytes call ceil complex contains copy deepcopy delattr delitem dir divmod enter eq exit float floor
+    floordiv ge getattr getitem getstate gt hash iadd iand ifloordiv ilshift imod imul index instancecheck int invert ior
+    ipow irshift isub iter itruediv ixor le len lshift lt mod mul ne neg or pos pow rand rdivmod reduce reversed round
+    rrshift rshift setattr setitem sizeof sub subclasscheck truediv trunc xor
+    """.split():
+    setattr(MockedObject, f"__{_method}__", _refuses(f"__{_method}__"))

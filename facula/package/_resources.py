@@ -1,0 +1,31 @@
+"""Files beside the modules of a package, for `importlib.resources`."""
+
+import io
+
+
+class PackageResources:
+    """Reads the files in one folder of a package.
+
+    Args:
+        importer: the `PackageImporter`.
+        name: the folder, named like a module.
+    """
+
+    def __init__(self, importer, name):
+        self._importer, self._name = importer, name
+
+    def open_resource(self, resource):
+        """The file of this name, opened for reading bytes."""
+        return io.BytesIO(self._importer.load_binary(self._name, resource))
+
+    def resource_path(self, resource):
+        """FileNotFoundError: what is in a package is no file of its own."""
+        raise FileNotFoundError(f"resource_path: files of packages have no paths, got {resource!r}")
+
+    def is_resource(self, name):
+        """Whether there is a file of this name."""
+        return name in self._importer.names_in(self._name)
+
+    def contents(self):
+        """The names of the files, one after the other."""
+        yield from self._importer.names_in(self._name)

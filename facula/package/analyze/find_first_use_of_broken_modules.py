@@ -1,0 +1,16 @@
+"""How the modules that cannot be packed came to be needed."""
+
+from ..package_exporter import PackagingError
+
+__all__ = ["find_first_use_of_broken_modules"]
+
+
+def find_first_use_of_broken_modules(exc):
+    """For each module that a `PackagingError` complains of, a list that ends with it: each module needs the next.
+
+    Errors: TypeError for another exception.
+    """
+    if not isinstance(exc, PackagingError):
+        raise TypeError(f"find_first_use_of_broken_modules: a PackagingError is needed, got {type(exc).__name__}")
+    graph = exc.dependency_graph
+    return {name: graph.first_path(name) for name, attributes in graph.nodes.items() if attributes.get("error")}

@@ -1,0 +1,32 @@
+"""Which modules a function uses when it runs."""
+
+import sys
+
+__all__ = ["trace_dependencies"]
+
+
+def trace_dependencies(callable, inputs):
+    """The names of the modules whose functions run while `callable` is called.
+
+    Args:
+        callable: a function.
+        inputs: a list of argument tuples: one call for each.
+
+    Returns: the names, without order.
+    """
+    used = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            name = frame.f_globals.get("__name__")
+            if name:
+                used.add(name)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        for arguments in inputs:
+            callable(*arguments)
+    finally:
+        sys.setprofile(before)
+    return list(used)

@@ -1,0 +1,58 @@
+"""What is in a package, as a tree of folders and files."""
+
+from .glob_group import GlobGroup
+
+__all__ = ["Directory"]
+
+
+class Directory:
+    """A folder or a file of a package; `PackageImporter.file_structure` makes them, `print` draws them.
+
+    Args:
+        name: the last part of the path.
+        is_dir: whether it is a folder.
+    """
+
+    def __init__(self, name, is_dir):
+        self.name = name
+        self.is_dir = is_dir
+        self.children = {}
+
+    def has_file(self, filename):
+        """Whether there is a file (or a folder) at the path `filename`, parts between slashes."""
+        here = self
+        for part in filename.split("/"):
+            if part not in here.children:
+                return False
+            here = here.children[part]
+        return True
+
+    def _add_file(self, path):
+        *folders, last = path.split("/")
+        here = self
+        for folder in folders:
+            here = here.children.setdefault(folder, Directory(folder, True))
+            if not here.is_dir:
+                raise RuntimeError(f"Directory: {folder!r} of {path!r} is a file as well as a folder")
+        here.children.setdefault(last, Directory(last, False))
+
+    def __str__(self):
+        lines, pending = [], [(self, "─── ", "    ")]  # what is left to draw: (entry, before it, before its children)
+        while pending:
+            entry, front, below = pending.pop()
+            lines.append(f"{front}{entry.name}\n")
+            children = sorted(entry.children.values(), key=lambda child: (not child.is_dir, child.name))
+            drawn = [(child, f"{below}├── ", f"{below}│   ") for child in children[:-1]]
+            drawn += [(child, f"{below}└── ", f"{below}    ") for child in children[-1:]]
+            pending.extend(reversed(drawn))
+        return "".join(lines)
+
+
+def _create_directory_from_file_list(filename, paths, include="**", exclude=()):
+    """The tree of those `paths` that the patterns name, below a folder called `filename`."""
+    wanted = GlobGroup(include, exclude=exclude, separator="/")
+    top = Directory(filename, True)
+    for path in paths:
+        if wanted.matches(path):
+            top._add_file(path)
+    return top

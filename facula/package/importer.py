@@ -1,0 +1,167 @@
+"""Where modules come from: the running Python, or packages."""
+
+import importlib
+import pickle
+import types
+from abc import ABC, abstractmethod
+
+from facula._serialization.classes import facula_name, function_home, torch_name
+
+from ._mangling import demangle, get_mangle_prefix, is_mangled
+
+__all__ = ["ObjNotFoundError", "ObjMismatchError", "Importer", "OrderedImporter", "sys_importer"]
+
+
+class ObjNotFoundError(Exception):
+    """An importer has nothing of the name that an object claims to have."""
+
+
+class ObjMismatchError(Exception):
+    """An importer has another object of that name."""
+
+
+def _where(module):
+    return get_mangle_prefix(module) if is_mangled(module) else "the current Python environment"
+
+
+def _whose(module):
+    return f"the importer for {get_mangle_prefix(module)}" if is_mangled(module) else "'sys_importer'"
+
+
+def _walk(module, name):
+    """module.a.b for "a.b"; AttributeError where it has none."""
+    for part in name.split("."):
+        if part == "<locals>":
+            raise AttributeError(f"{name!r} is local to a function")
+        module = getattr(module, part)
+    return module
+
+
+class Importer(ABC):
+    """What finds modules by name, and the names of classes and functions in them.
+
+    Subclasses define `import_module(module_name)`, which gives the module.
+    """
+
+    modules: dict
+
+    @abstractmethod
+    def import_module(self, module_name):
+        """The module called `module_name`; ModuleNotFoundError where there is none."""
+
+    def get_name(self, obj, name=None):
+        """The names (of its module, in it) by which this importer finds `obj`.
+
+        Args:
+            obj: a class, a function, or an object that knows its name.
+            name: in the module; default: what the object says.
+
+        Errors: ObjNotFoundError where this importer has nothing of the name, ObjMismatchError where it has something else.
+        """
+        if name is None:
+            reduced = getattr(obj, "__reduce__", None) if not isinstance(obj, type) else None
+            said = reduced() if reduced is not None and not isinstance(obj, types.FunctionType) else None
+            name = said if isinstance(said, str) else getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
+            if name is None:
+                raise ObjNotFoundError(f"get_name: a {type(obj).__name__} has no name to be found by, got {obj!r}")
+        home = self.whichmodule(obj, name)
+        own = demangle(home)
+        try:
+            found = _walk(self.import_module(own), name)
+        except (ImportError, KeyError, AttributeError):
+            raise ObjNotFoundError(f"{obj} was not found as {own}.{name}") from None
+        if found is obj:
+            return own, name
+        other = getattr(found, "__module__", None) or own
+        raise ObjMismatchError(
+            f"get_name: {name} of {own!r} comes from {_where(home)}, but importing {own!r} gives another one, from "
+            f"{_where(other)}; PackageExporter's importers must list {_whose(home)} before {_whose(other)}, got {obj!r}"
+        )
+
+    def whichmodule(self, obj, name):
+        """The name of the module that `obj` says it is from, "__main__" where it says nothing."""
+        home = getattr(obj, "__module__", None)
+        return home if isinstance(home, str) else self._search(obj, name)
+
+    def _search(self, obj, name):
+        for module_name, module in list(self.modules.items()):
+            if module_name in ("__main__", "__mp_main__") or module is None:
+                continue
+            try:
+                if _walk(module, name) is obj:
+                    return module_name
+            except AttributeError:
+                continue
+        return "__main__"
+
+
+class _SysImporter(Importer):
+    """The running Python. Modules of PyTorch are Facula's, whether or not `import torch` gives them here."""
+
+    def import_module(self, module_name):
+        own = facula_name(module_name)
+        if own == module_name:
+            return importlib.import_module(module_name)
+        try:
+            return importlib.import_module(own)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (own == error.name or own.startswith(f"{error.name}.")):
+                raise
+        from facula.compat import placeholders
+
+        if not placeholders.is_known_module(module_name):
+            raise ModuleNotFoundError(f"No module named {module_name!r}", name=module_name)
+        parent, _, last = module_name.rpartition(".")
+        return placeholders.member(parent, last)
+
+    def whichmodule(self, obj, name):
+        home = function_home(obj) or getattr(obj, "__module__", None)
+        return torch_name(home if isinstance(home, str) else pickle.whichmodule(obj, name))
+
+
+#: The importer of the running Python.
+sys_importer = _SysImporter()
+
+
+class OrderedImporter(Importer):
+    """Several importers: the first one that has a module gives it.
+
+    Args:
+        *args: the importers.
+
+    Errors: TypeError for what is no importer.
+    """
+
+    def __init__(self, *args):
+        for importer in args:
+            if not isinstance(importer, Importer):
+                raise TypeError(f"OrderedImporter: all arguments must be importers, got {type(importer).__name__}")
+        self._importers = list(args)
+
+    def get_name(self, obj, name=None):
+        """As `Importer.get_name`, of the first importer that finds the object; the last one's error where none does."""
+        error = None
+        for importer in self._importers:
+            try:
+                return importer.get_name(obj, name)
+            except (ObjNotFoundError, ObjMismatchError) as raised:
+                error = error if isinstance(error, ObjMismatchError) else raised
+        raise error or ObjNotFoundError(f"get_name: there are no importers to find it, got {obj!r}")
+
+    def import_module(self, module_name):
+        error = None
+        for importer in self._importers:
+            if not hasattr(importer, "import_module"):
+                continue
+            try:
+                return importer.import_module(module_name)
+            except ModuleNotFoundError as raised:
+                error = raised
+        raise error or ModuleNotFoundError(f"No module named {module_name!r}", name=module_name)
+
+    def whichmodule(self, obj, name):
+        for importer in self._importers:
+            found = importer.whichmodule(obj, name)
+            if found != "__main__":
+                return found
+        return "__main__"

@@ -1,0 +1,242 @@
+"""Imports packages: the one place of the library that runs what a file holds."""
+
+import builtins
+import importlib.machinery
+import importlib.util
+import io
+import linecache
+import os
+from types import ModuleType
+
+from facula._serialization.locations import restorer
+
+from . import _archive
+from ._mangling import PackageMangler, demangle
+from ._pickling import PackageUnpickler
+from ._resources import PackageResources
+from ._storages import StorageReader
+from .file_structure_representation import _create_directory_from_file_list
+from .importer import Importer, sys_importer
+
+__all__ = ["PackageImporter"]
+
+
+class PackageImporter(Importer):
+    """Opens a package: its modules are imported from the file, apart from modules of the same names elsewhere.
+
+    Importing a module runs its code, and `load_pickle` calls what the pickle names: a package is a program. Open none from
+    somebody whose programs you would not run. To `import torch` gives Facula to the modules of a package.
+
+    Args:
+        file_or_buffer: a path to a package or to a folder with its files, or a binary file.
+        module_allowed: name -> whether a module that the package expects to be here may be imported.
+
+    Errors: RuntimeError for what is no package; ImportError where a module that it expects is not allowed.
+
+    See `PackageExporter` for an example.
+    """
+
+    modules: dict
+
+    def __init__(self, file_or_buffer, module_allowed=lambda module_name: True):
+        self._records, self.filename = _archive.opened(file_or_buffer)
+        self._mangler = PackageMangler()
+        self.extern_modules = self._records.read(".data/extern_modules").decode("utf-8").splitlines()
+        self.modules = {"torch_package_importer": self}
+        self._folders = set()  # of modules, with dots
+        for path in self._records.names():
+            parts = path.split("/")[:-1]
+            self._folders.update(".".join(parts[: i + 1]) for i in range(len(parts)))
+        for name in self.extern_modules:
+            if not module_allowed(name):
+                raise ImportError(
+                    f"package '{file_or_buffer}' needs the external module '{name}' but that module has been disallowed"
+                )
+        self._builtins = {**vars(builtins), "__import__": self.__import__}
+
+    def id(self):
+        """What stands before the names of this importer's modules, such as "<torch_package_0>"."""
+        return self._mangler.parent_name()
+
+    def __repr__(self):
+        return f"<PackageImporter of {self.filename!r}, {self.id()}>"
+
+    # -- contents ---------------------------------------------------------------------------------
+
+    def load_binary(self, package, resource):
+        """The bytes of the file `resource` in the folder `package`, named like a module.
+
+        Errors: ModuleNotFoundError where there is no such folder, FileNotFoundError no such file, ValueError for paths.
+        """
+        path = self._path(package, resource)
+        if path not in self._records:
+            raise FileNotFoundError(f"load_binary: the package has no such file, got {path!r}")
+        return self._records.read(path)
+
+    def load_text(self, package, resource, encoding="utf-8", errors="strict"):
+        """The text of a file, see `load_binary` and `bytes.decode`."""
+        return self.load_binary(package, resource).decode(encoding, errors)
+
+    def load_pickle(self, package, resource, map_location=None):
+        """The object that was saved so. Calls what the pickle names.
+
+        Args:
+            package, resource: as of `load_binary`.
+            map_location: where tensors go, as of `facula.load`.
+        """
+        data = io.BytesIO(self.load_binary(package, resource))
+        storages = StorageReader(self._records, self, restorer(map_location))
+        return PackageUnpickler(self, data, storages.persistent_load).load()
+
+    def file_structure(self, *, include="**", exclude=()):
+        """The files of the package as a `Directory`.
+
+        Args:
+            include: a pattern of paths or several, see `GlobGroup`; parts are between slashes.
+            exclude: what of these is left out.
+        """
+        return _create_directory_from_file_list(self.filename, self._records.names(), include, exclude)
+
+    def python_version(self):
+        """The version of Python that made the package, such as "3.11.7"; None where it does not say."""
+        path = ".data/python_version"
+        return self._records.read(path).decode("utf-8").strip() if path in self._records else None
+
+    def get_source(self, module_name):
+        """The source of a module; ModuleNotFoundError for one that the package does not have."""
+        path = self._source_path(demangle(module_name))
+        if path is None:
+            raise self._not_found(demangle(module_name))
+        return self._records.read(path).decode("utf-8")
+
+    def get_resource_reader(self, fullname):
+        """What `importlib.resources` reads files beside a module with; None for what is no package."""
+        name = demangle(fullname)
+        return PackageResources(self, name) if hasattr(self.import_module(name), "__path__") else None
+
+    def names_in(self, package):
+        """The names of the files in the folder `package`, sorted."""
+        front = package.replace(".", "/") + "/"
+        names = (path[len(front) :] for path in self._records.names() if path.startswith(front))
+        return sorted(name for name in names if "/" not in name)
+
+    def _path(self, package, resource):
+        if not isinstance(resource, str) or os.path.split(resource)[0] or "\\" in resource:
+            raise ValueError(f"{resource!r} must be only a file name")
+        name = demangle(package.__spec__.name if isinstance(package, ModuleType) else package)
+        if name not in self._folders:
+            raise self._not_found(name)
+        return f"{name.replace('.', '/')}/{resource}"
+
+    # -- modules ----------------------------------------------------------------------------------
+
+    def import_module(self, name, package=None):
+        """The module `name`, imported the first time that it is asked for: its code runs.
+
+        Args:
+            name: with dots, in front, too, for modules beside `package`.
+            package: to which such a name is relative.
+
+        Errors: ModuleNotFoundError for what neither the package has nor expects to be here; whatever the code raises.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"import_module: a module's name must be str, got {type(name).__name__}")
+        if not name:
+            raise ValueError("import_module: Empty module name, got ''")
+        name = demangle(name)
+        return self._found(importlib.util.resolve_name(name, demangle(package or "")) if name.startswith(".") else name)
+
+    def __import__(self, name, globals=None, locals=None, fromlist=(), level=0):
+        """What `import` does in the modules of the package."""
+        whole = name
+        if level:
+            whole = importlib.util.resolve_name("." * level + name, demangle((globals or {}).get("__package__") or ""))
+        module = self._found(whole)
+        if not fromlist:
+            first = name.partition(".")[0]
+            return self._found(whole[: len(whole) - (len(name) - len(first))])
+        if hasattr(module, "__path__"):
+            self._load_names(module, whole, fromlist)
+        return module
+
+    def _load_names(self, module, whole, fromlist):
+        """Modules below a package that `from package import names` names."""
+        for name in fromlist:
+            if name == "*":
+                self._load_names(module, whole, [each for each in getattr(module, "__all__", ()) if each != "*"])
+            elif not hasattr(module, name):
+                below = f"{whole}.{name}"
+                try:
+                    self._found(below)
+                except ModuleNotFoundError as error:
+                    if error.name != below:
+                        raise
+
+    def _found(self, name):
+        if name in self.modules:
+            return self.modules[name]
+        parent, _, last = name.rpartition(".")
+        if parent:
+            owner = self._found(parent)
+            if name in self.modules:  # importing the parent brought it
+                return self.modules[name]
+            if not hasattr(owner, "__path__"):
+                raise ModuleNotFoundError(f"No module named {name!r}; {parent!r} is not a package", name=name)
+        module = self._loaded(name)
+        if parent and self.modules.get(parent) is owner and name in self.modules:
+            setattr(owner, last, module)
+        return module
+
+    def _loaded(self, name):
+        path = self._source_path(name)
+        if path is None:
+            if self._is_extern(name):
+                module = sys_importer.import_module(name)
+                self.modules[name] = module
+                return module
+            if name not in self._folders:
+                raise self._not_found(name)
+        module = self._made(name, path)
+        self.modules[name] = module
+        if path is not None:
+            try:
+                source = self._records.read(path)
+                code = compile(source, module.__file__, "exec", dont_inherit=True)
+                linecache.lazycache(module.__file__, module.__dict__)
+                exec(code, module.__dict__)
+            except BaseException:
+                self.modules.pop(name, None)
+                raise
+        return self.modules[name]
+
+    def _made(self, name, path):
+        """A module that is still empty."""
+        is_package = path is None or path.endswith("/__init__.py")
+        spec = importlib.machinery.ModuleSpec(name, self, origin="<package_importer>", is_package=is_package)
+        module = ModuleType(self._mangler.mangle(name))
+        module.__spec__, module.__loader__, module.__package__ = spec, self, name if is_package else name.rpartition(".")[0]
+        module.__file__ = self._mangler.mangle(path) if path else None
+        if is_package:
+            module.__path__ = []
+        module.__builtins__ = self._builtins
+        module.__torch_package__ = True
+        return module
+
+    def _source_path(self, name):
+        path = name.replace(".", "/")
+        return next((whole for whole in (f"{path}/__init__.py", f"{path}.py") if whole in self._records), None)
+
+    def _is_extern(self, name):
+        """Whether whoever imports has the module: it is one of the list, below one, or above one and not in the package."""
+        parts = name.split(".")
+        listed = any(".".join(parts[: i + 1]) in self.extern_modules for i in range(len(parts)))
+        above = name not in self._folders and any(extern.startswith(f"{name}.") for extern in self.extern_modules)
+        return listed or above
+
+    def _not_found(self, name):
+        return ModuleNotFoundError(
+            f'No module named "{name}" in self-contained archive "{self.filename}" and the module is also not in the list '
+            f"of allowed external modules: {self.extern_modules}",
+            name=name,
+        )
+

@@ -1,0 +1,256 @@
+"""Inputs made at random: sizes, strides and contents that follow from parameters with distributions."""
+
+import itertools
+import math
+
+import numpy as np
+
+import facula
+
+__all__ = ["Fuzzer", "FuzzedParameter", "ParameterAlias", "FuzzedTensor"]
+
+#: how many draws that break a rule are tried for one input
+_ATTEMPTS = 1000
+
+
+class ParameterAlias:
+    """Stands for the value of another parameter, among the values of a distribution.
+
+    Args:
+        alias_to: the name of that parameter.
+    """
+
+    def __init__(self, alias_to):
+        self.alias_to = alias_to
+
+    def __repr__(self):
+        return f"ParameterAlias[alias_to: {self.alias_to}]"
+
+
+def _loguniform(state, minval, maxval):
+    value = int(2 ** state.uniform(math.log2(minval), math.log2(maxval)))
+    return min(max(value, minval), maxval)
+
+
+def _uniform(state, minval, maxval):
+    if isinstance(minval, int):
+        return int(state.randint(minval, maxval + 1))
+    return state.uniform(minval, maxval)
+
+
+class FuzzedParameter:
+    """A number (or another value) that is drawn anew for each input.
+
+    Args:
+        name: what tensors and constraints call it.
+        minval, maxval: the least and the largest value, for the two named distributions.
+        distribution: "uniform", "loguniform", or a dict from values to their probabilities.
+        strict: whether a value stays while draws are repeated because a rule was broken.
+
+    Errors: ValueError for distributions that do not exist, bounds that do not fit them, probabilities whose sum is not 1.
+    """
+
+    _DRAWN = {"loguniform": _loguniform, "uniform": _uniform}
+
+    def __init__(self, name, minval=None, maxval=None, distribution=None, strict=False):
+        self._name, self._minval, self._maxval, self.strict = name, minval, maxval, strict
+        self._distribution = self._check_distribution(distribution)
+
+    @property
+    def name(self):
+        """What tensors and constraints call it."""
+        return self._name
+
+    def _check_distribution(self, distribution):
+        low, high = self._minval, self._maxval
+        if isinstance(distribution, dict):
+            if low is not None or high is not None:
+                raise ValueError(f"FuzzedParameter: a distribution of values has no bounds, got {low} and {high}")
+            if not distribution or min(distribution.values()) < 0 or abs(sum(distribution.values()) - 1) > 1e-6:
+                raise ValueError(f"FuzzedParameter: probabilities must not be negative and add up to 1, got {distribution}")
+        elif distribution not in self._DRAWN:
+            raise ValueError(f"FuzzedParameter: distribution must be uniform, loguniform or a dict, got {distribution!r}")
+        elif low is None or high is None or low > high or (distribution == "loguniform" and low <= 0):
+            raise ValueError(f"FuzzedParameter: the {distribution} distribution needs bounds, got {low} and {high}")
+        return distribution
+
+    def sample(self, state):
+        """A value, drawn with the generator `state` (a numpy RandomState)."""
+        if not isinstance(self._distribution, dict):
+            return self._DRAWN[self._distribution](state, self._minval, self._maxval)
+        values, odds = list(self._distribution), np.array(list(self._distribution.values()), dtype=float)
+        return values[int(state.choice(len(values), p=odds / odds.sum()))]
+
+
+class FuzzedTensor:
+    """A tensor whose size follows from parameters, in some layout of memory.
+
+    Args:
+        name: what it is called.
+        size: for each dimension a number or the name of a parameter.
+        steps: likewise, how far apart in memory the elements of a dimension are: the tensor is `base[::step]` of a larger one.
+        probability_contiguous: how often the dimensions lie in memory in their order.
+        min_elements, max_elements: inputs of other sizes are drawn again.
+        max_allocation_bytes: likewise, for the larger tensor of `steps`.
+        dim_parameter: the name of a parameter that says how many dimensions there are; missing ones have size 1.
+        roll_parameter: taken and, as in PyTorch, without effect.
+        dtype: of the elements; random numbers from [0, 1) for floating point ones, integers from [0, 127) otherwise.
+        cuda: whether it is on the GPU.
+        tensor_constructor: called with `size`, `dtype` and the parameters, in place of that.
+    """
+
+    def __init__(
+        self,
+        name,
+        size,
+        steps=None,
+        probability_contiguous=0.5,
+        min_elements=None,
+        max_elements=None,
+        max_allocation_bytes=None,
+        dim_parameter=None,
+        roll_parameter=None,
+        dtype=facula.float32,
+        cuda=False,
+        tensor_constructor=None,
+    ):
+        self._name, self._size, self._steps = name, size, steps
+        self._probability_contiguous = probability_contiguous
+        self._min_elements, self._max_elements = min_elements, max_elements
+        self._max_allocation_bytes = max_allocation_bytes
+        self._dim_parameter, self._dtype, self._cuda = dim_parameter, dtype, cuda
+        self._tensor_constructor = tensor_constructor
+
+    @property
+    def name(self):
+        """What it is called."""
+        return self._name
+
+    @staticmethod
+    def default_tensor_constructor(size, dtype, **kwargs):
+        """Random elements, see `dtype` of the class."""
+        if dtype.is_floating_point or dtype.is_complex:
+            return facula.rand(size=size, dtype=dtype, device="cpu")
+        return facula.randint(0, 2 if dtype is facula.bool else 127, size=size, device="cpu").to(dtype)
+
+    def _get_size_and_steps(self, params):
+        dim = int(params[self._dim_parameter]) if self._dim_parameter is not None else len(self._size)
+
+        def resolved(values):
+            numbers = []
+            for value in list(values)[:dim]:
+                value = params.get(value, value)
+                if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+                    raise ValueError(f"FuzzedTensor: sizes and steps of {self._name!r} are numbers or names, got {value!r}")
+                numbers.append(int(value))
+            return tuple(numbers) + (1,) * (dim - len(numbers))
+
+        size, steps = resolved(self._size), resolved(self._steps or ())
+        return size, steps, tuple(length * step for length, step in zip(size, steps))
+
+    def satisfies_constraints(self, params):
+        """Whether the number of elements and the bytes for these parameters are within the bounds."""
+        size, _, allocated = self._get_size_and_steps(params)
+        bounds = (
+            (math.prod(size), self._min_elements, self._max_elements),
+            (math.prod(allocated) * self._dtype.itemsize, None, self._max_allocation_bytes),
+        )
+        return all((low is None or low <= value) and (high is None or value <= high) for value, low, high in bounds)
+
+    def _make_tensor(self, params, state):
+        size, steps, allocated = self._get_size_and_steps(params)
+        make = self._tensor_constructor or self.default_tensor_constructor
+        raw = make(size=allocated, dtype=self._dtype, **params)
+        raw = raw.cuda() if self._cuda else raw
+        dim = len(size)
+        order = np.arange(dim)
+        if state.rand() > self._probability_contiguous:
+            while dim > 1 and np.all(order == np.arange(dim)):
+                order = state.permutation(dim)
+            raw = raw.permute(order.tolist()).contiguous().permute(np.argsort(order).tolist())
+        tensor = raw[tuple(slice(0, length * step, step) for length, step in zip(size, steps))]
+        properties = {
+            "numel": tensor.numel(), "order": order, "steps": steps, "is_contiguous": tensor.is_contiguous(),
+            "dtype": str(self._dtype),
+        }  # fmt: skip
+        return tensor, properties
+
+
+class Fuzzer:
+    """Sets of tensors for measurements, drawn at random, the same ones for the same seed.
+
+    Args:
+        parameters: `FuzzedParameter`s, or lists of them.
+        tensors: `FuzzedTensor`s, or lists of them.
+        constraints: functions of the dict of parameters that say whether a draw counts.
+        seed: of the draws; default: one that is new each time.
+
+    Errors: ValueError for parameters or tensors of one name, for aliases that lead nowhere, and where no draw in 1,000 counts.
+
+    Example:
+        >>> from facula.utils import benchmark
+        >>> sizes = [benchmark.FuzzedParameter(name, 1, 8, "uniform") for name in ("rows", "columns")]
+        >>> fuzzer = benchmark.Fuzzer(sizes, [benchmark.FuzzedTensor("x", size=("rows", "columns"))], seed=0)
+        >>> [tensors["x"].dim() for tensors, properties, parameters in fuzzer.take(3)]
+        [2, 2, 2]
+    """
+
+    def __init__(self, parameters, tensors, constraints=None, seed=None):
+        self._parameters = self._unpack(parameters, FuzzedParameter)
+        self._tensors = self._unpack(tensors, FuzzedTensor)
+        self._constraints = constraints or ()
+        names = [p.name for p in (*self._parameters, *self._tensors)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"Fuzzer: names of parameters and tensors must differ, got {twice} more than once")
+        self._seed = int(np.random.RandomState().randint(0, 2**32 - 1, dtype=np.int64)) if seed is None else seed
+        self._rejections = self._attempts = 0
+
+    @staticmethod
+    def _unpack(values, kind):
+        found = list(itertools.chain.from_iterable([each] if isinstance(each, kind) else each for each in values))
+        for each in found:
+            if not isinstance(each, kind):
+                raise TypeError(f"Fuzzer: {kind.__name__}s are needed, got {type(each).__name__}")
+        return found
+
+    def take(self, n):
+        """Draws `n` times: (tensors by name, their properties by name, parameters by name) each time."""
+        state = np.random.RandomState(self._seed)
+        facula.manual_seed(state.randint(0, 2**63, dtype=np.int64).item())
+        for _ in range(n):
+            params = self._generate(state)
+            made = {tensor.name: tensor._make_tensor(params, state) for tensor in self._tensors}
+            yield {k: v[0] for k, v in made.items()}, {k: v[1] for k, v in made.items()}, params
+
+    @property
+    def rejection_rate(self):
+        """Which part of the draws did not count."""
+        return self._rejections / self._attempts if self._attempts else 0.0
+
+    def _generate(self, state):
+        kept = {}
+        for _ in range(_ATTEMPTS):
+            drawn = {p.name: kept[p.name] if p.name in kept else p.sample(state) for p in self._parameters}
+            kept = {p.name: drawn[p.name] for p in self._parameters if p.strict}
+            params = self._resolve_aliases(drawn)
+            self._attempts += 1
+            if all(rule(params) for rule in self._constraints) and all(
+                tensor.satisfies_constraints(params) for tensor in self._tensors
+            ):
+                return params
+            self._rejections += 1
+        raise ValueError(f"Fuzzer: no parameters that keep all rules were found, got {_ATTEMPTS} draws that do not")
+
+    @staticmethod
+    def _resolve_aliases(params):
+        resolved = dict(params)
+        for name, value in params.items():
+            seen = {name}
+            while isinstance(value, ParameterAlias):
+                if value.alias_to in seen or value.alias_to not in params:
+                    raise ValueError(f"Fuzzer: an alias must lead to a parameter with a value, got {value!r} of {name!r}")
+                seen.add(value.alias_to)
+                value = params[value.alias_to]
+            resolved[name] = value
+        return resolved
