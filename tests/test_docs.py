@@ -1,10 +1,8 @@
 """What is written for users is there, is true, and leads somewhere."""
 
-import doctest
 import importlib
 import importlib.util
 import inspect
-import operator
 import pkgutil
 import re
 import subprocess
@@ -125,73 +123,3 @@ def test_plot_of_the_results(tmp_path):
     assert plot.cases_of({"x": {"torch": 6.0, "facula": 2.0}})[0].ratio == 3
     rows = {"rows": [{"row": "step", "threads": 2, "ratio": 3.0}, {"row": "growth", "threads": 1, "ratio": float("nan")}]}
     assert [case.name for case in plot.cases_of(rows)] == ["step, 2 threads"]
-
-
-# docstrings of layers and of nn.functional
-
-LEGACY = {"self", "size_average", "reduce"}  # flags that `reduction` replaced
-FROM_MODULE = set("Container Module LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink".split())  # take no arguments of their own
-
-
-def layers():
-    return {name: getattr(nn, name) for name in sorted(set(nn.modules.__all__)) if inspect.isclass(getattr(nn, name))}
-
-
-def functionals():
-    return {name: f for name in nn.functional.__all__ if inspect.isfunction(f := getattr(nn.functional, name))}
-
-
-def not_named(signature, text, leave_out):
-    """Parameters that the docstring does not mention."""
-    return [name for name in signature.parameters if name not in leave_out and not re.search(rf"\b{name}\b", text)]
-
-
-@pytest.mark.parametrize("name", sorted(set(layers()) - FROM_MODULE))
-def test_docstrings_of_layers_name_every_argument(name):
-    layer = layers()[name]
-    signature = inspect.signature(layer.__init__)
-    kinds = {parameter.kind for parameter in signature.parameters.values()}
-    if name not in ("Identity", "Sequential"):
-        assert not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}, f"{name} hides its arguments: {signature}"
-    assert not not_named(signature, inspect.getdoc(layer), {*LEGACY, "device", "dtype", "args", "kwargs"})
-
-
-def test_docstrings_of_functionals_name_every_argument():
-    missing = {}
-    for name, function in functionals().items():
-        leave_out = LEGACY | {"input", "target"} | {p for p in inspect.signature(function).parameters if p.startswith("_")}
-        if left := not_named(inspect.signature(function), inspect.getdoc(function), leave_out):
-            missing[name] = left
-    assert not missing, missing
-
-
-def run_example(name, text):
-    scope = {"torch": facula, "nn": nn, "F": nn.functional}
-    runner = doctest.DocTestRunner(verbose=False)
-    runner.run(doctest.DocTestParser().get_doctest(text, scope, name, None, 0))
-    assert not runner.failures, name
-
-
-def test_the_examples_of_docstrings_are_true():
-    facula.manual_seed(0)
-    examples = {name: inspect.getdoc(thing) for name, thing in [*layers().items(), *functionals().items()]}
-    examples = {name: text for name, text in examples.items() if ">>>" in text}
-    for name, text in examples.items():
-        run_example(name, text)
-    assert len(examples) > 50
-
-
-def stated_examples():
-    from codegen import schema  # beside the package, not in it
-
-    for op in schema.load(ROOT / "ops"):
-        if op.example:
-            yield pytest.param(op.names[0], op.example, id=op.id)
-
-
-@pytest.mark.parametrize(("name", "example"), list(stated_examples()))
-def test_the_examples_of_ops_are_true(name, example):
-    facula.manual_seed(0)
-    run_example(name, example + "\n")
-    home = facula if hasattr(facula, name.split(".")[0]) else facula.Tensor  # ops like normal_ are methods only
-    assert example.splitlines()[-1] in operator.attrgetter(name)(home).__doc__

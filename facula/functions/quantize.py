@@ -148,7 +148,7 @@ def quantize_per_tensor_dynamic(input, dtype, reduce_range):
     Example::
 
         >>> torch.quantize_per_tensor_dynamic(torch.tensor([-1.0, 0.0, 1.0]), torch.quint8, False).int_repr()
-        tensor([  0, 128, 255], dtype=torch.uint8)
+        tensor([  1, 128, 255], dtype=torch.uint8)
     """
     name = "quantize_per_tensor_dynamic"
     values = _floats(name, input)

@@ -19,7 +19,7 @@ class GlobGroup:
     Errors: TypeError for what is no pattern; ValueError where `**` is only a piece of a part.
 
     Example:
-        >>> group = GlobGroup("models.**", exclude="models.old.*")
+        >>> group = torch.package.GlobGroup("models.**", exclude="models.old.*")
         >>> group.matches("models"), group.matches("models.new.layers"), group.matches("models.old.layers")
         (True, True, False)
     """

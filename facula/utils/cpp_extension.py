@@ -95,7 +95,7 @@ def check_compiler_is_gcc(compiler):
 def get_compiler_abi_compatibility_and_version(compiler):
     """Whether the compiler can compile extensions (GCC 11 or Clang 14 on; C++20 is needed), and its version.
 
-    >>> get_compiler_abi_compatibility_and_version("there-is-none")
+    >>> torch.utils.cpp_extension.get_compiler_abi_compatibility_and_version("there-is-none")
     (False, '0.0.0')
     """
     text = _version_text(compiler)

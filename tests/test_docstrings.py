@@ -1,0 +1,190 @@
+"""Docstrings are complete as far as the table says, and their examples are true."""
+
+import doctest
+import inspect
+import operator
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import facula
+from facula import nn
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))
+
+from codegen import docstrings, schema  # noqa: E402  (beside the package, not in it)
+
+#: Per namespace the least percentage of names whose docstring is complete (what that means: codegen/docstrings.py). Only raised,
+#: until it is 100 for torch, torch.Tensor, nn, nn.functional, optim, utils.data and autograd, and 90 for the rest.
+LEAST = {
+    "accelerator": 0,
+    "amp": 0,
+    "ao": 5,
+    "array_api": 0,
+    "autograd": 24,
+    "backends": 0,
+    "compiler": 0,
+    "cpu": 0,
+    "cuda": 4,
+    "distributed": 6,
+    "distributions": 29,
+    "export": 40,
+    "fft": 0,
+    "func": 7,
+    "futures": 0,
+    "fx": 5,
+    "hub": 0,
+    "jit": 10,
+    "library": 0,
+    "linalg": 2,
+    "masked": 0,
+    "monitor": 15,
+    "mps": 0,
+    "mtia": 0,
+    "multiprocessing": 5,
+    "nested": 100,
+    "nn": 16,
+    "nn.functional": 0,
+    "nn.init": 0,
+    "nn.utils": 1,
+    "onnx": 23,
+    "optim": 0,
+    "optim.lr_scheduler": 4,
+    "overrides": 0,
+    "package": 11,
+    "profiler": 0,
+    "quantization": 14,
+    "quasirandom": 40,
+    "random": 0,
+    "serialization": 4,
+    "signal": 0,
+    "sparse": 9,
+    "special": 0,
+    "storage": 0,
+    "testing": 0,
+    "torch": 2,
+    "torch.Tensor": 6,
+    "torch_version": 0,
+    "utils": 17,
+    "utils.data": 4,
+    "xpu": 0,
+}
+ROWS = docstrings.table()
+
+
+@pytest.mark.parametrize("namespace", sorted(ROWS))
+def test_docstrings_are_complete(namespace):
+    complete, total, missing = ROWS[namespace]
+    least = LEAST.get(namespace, 90)  # a new namespace comes with its docstrings
+    assert 100 * complete >= least * total, f"{complete} of {total}; python -m codegen.docstrings {namespace}"
+    assert complete + len(missing) == total
+
+
+def test_every_namespace_is_counted():
+    assert set(LEAST) <= set(ROWS) and {"torch", "torch.Tensor", "nn", "optim", "utils.data"} <= set(LEAST)
+
+
+def name_of(function):
+    return docstrings.Name("torch", function.__name__, function)
+
+
+def test_what_is_complete():
+    def whole(x, *, scale=1):
+        """x times scale.
+
+        >>> 2 * 2
+        4
+        """
+
+    def half(x, *, scale=1):
+        """half(x, *, scale=1): x, somehow."""
+
+    def hidden(*args):
+        """What it is given."""
+
+    assert docstrings.faults(name_of(whole)) == []
+    assert docstrings.faults(name_of(half)) == ["`scale`", "example"]
+    assert docstrings.faults(name_of(hidden)) == ["`args`", "example"]
+    assert docstrings.faults(name_of(lambda: None)) == ["docstring"]
+
+
+FROM_MODULE = set("Container Module LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink".split())  # take no arguments of their own
+
+
+def layers():
+    return {name: getattr(nn, name) for name in sorted(set(nn.modules.__all__)) if inspect.isclass(getattr(nn, name))}
+
+
+def functionals():
+    return {name: f for name in nn.functional.__all__ if inspect.isfunction(f := getattr(nn.functional, name))}
+
+
+def not_named(signature, text, leave_out):
+    """Parameters that the docstring does not mention."""
+    return [name for name in signature.parameters if name not in leave_out and not re.search(rf"\b{name}\b", text)]
+
+
+@pytest.mark.parametrize("name", sorted(set(layers()) - FROM_MODULE))
+def test_docstrings_of_layers_name_every_argument(name):
+    layer = layers()[name]
+    signature = inspect.signature(layer.__init__)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if name not in ("Identity", "Sequential"):
+        assert not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}, f"{name} hides its arguments: {signature}"
+    assert not not_named(signature, inspect.getdoc(layer), {*docstrings.LEGACY, "device", "dtype", "args", "kwargs"})
+
+
+def test_docstrings_of_functionals_name_every_argument():
+    missing = {}
+    for name, function in functionals().items():
+        leave_out = docstrings.LEGACY | {"input", "target"} | {p for p in inspect.signature(function).parameters if p.startswith("_")}
+        if left := not_named(inspect.signature(function), inspect.getdoc(function), leave_out):
+            missing[name] = left
+    assert not missing, missing
+
+
+def run_example(name, text):
+    scope = {"torch": facula, "facula": facula, "nn": nn, "F": nn.functional}
+    text = re.sub(r"(>>> |\.\.\. )(from|import) torch\b", r"\1\2 facula", text)
+    runner = doctest.DocTestRunner(verbose=False)
+    runner.run(doctest.DocTestParser().get_doctest(text, scope, name, None, 0))
+    assert not runner.failures, name
+
+
+def examples_of_python():
+    """{namespace: [(name, docstring)]} of docstrings with examples, but for those of ops, each once."""
+    found, seen = {}, set()
+    modules = [docstrings.Name(docstrings.namespace_of(path), path, module) for path, module in docstrings.modules()]
+    for name in [*docstrings.names(), *modules]:
+        text = name.text
+        if ">>> " in text and "Stated in ops/" not in text and text not in seen:
+            seen.add(text)
+            found.setdefault(name.namespace, []).append((name.path, text))
+    return found
+
+
+EXAMPLES = examples_of_python()
+
+
+@pytest.mark.parametrize("namespace", sorted(EXAMPLES))
+def test_the_examples_of_docstrings_are_true(namespace):
+    for path, text in EXAMPLES[namespace]:
+        facula.manual_seed(0)
+        run_example(path, text)
+
+
+def stated_examples():
+    for op in schema.load(ROOT / "ops"):
+        if op.example:
+            yield pytest.param(op.names[0], op.example, id=op.id)
+
+
+@pytest.mark.parametrize(("name", "example"), list(stated_examples()))
+def test_the_examples_of_ops_are_true(name, example):
+    facula.manual_seed(0)
+    run_example(name, example + "\n")
+    home = facula if hasattr(facula, name.split(".")[0]) else facula.Tensor  # ops like normal_ are methods only
+    assert example.splitlines()[-1] in operator.attrgetter(name)(home).__doc__
