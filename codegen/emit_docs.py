@@ -79,8 +79,8 @@ def _public(op: Op, text: str) -> str:
 
 def _returns(op: Op) -> str:
     kinds = [{"Tensor[]": "tuple[Tensor, ...]", "Scalar": "Number"}.get(kind, kind) for kind in op.returns]
-    if op.return_names:
-        return "(" + ", ".join(f"{name}: {kind}" for name, kind in zip(op.return_names, kinds)) + ")"
+    if op.fields:
+        return "(" + ", ".join(f"{name}: {kind}" for name, kind in zip(op.fields, kinds)) + ")"
     if len(kinds) > 1:
         return f"tuple[{', '.join(kinds)}]"
     return kinds[0] if kinds else "None"

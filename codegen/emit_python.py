@@ -276,7 +276,7 @@ def _return_out(op: Op, slot: str, names: list[str]) -> str:
 
 
 def _c_names(op: Op) -> str:
-    return ", ".join(f'"{n}"' for n in op.return_names)
+    return ", ".join(f'"{n}"' for n in op.fields)
 
 
 def _register(parts: list[str]) -> str:

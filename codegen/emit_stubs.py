@@ -303,14 +303,14 @@ def _functions(groups: dict[str, list[Op]]) -> list[str]:
 
 
 def _result_class(op: Op) -> str:
-    return "_" + "_".join(op.return_names)
+    return "_" + "_".join(op.fields)
 
 
 def _result_classes(ops: list[Op]) -> list[str]:
     """One class for each set of names that results have."""
     lines = []
-    for name, op in {_result_class(op): op for op in ops if op.return_names}.items():
-        lines += [f"class {name}(NamedTuple):", *(f"    {field}: {RETURNS[kind]}" for field, kind in zip(op.return_names, op.returns)), ""]
+    for name, op in {_result_class(op): op for op in ops if op.fields}.items():
+        lines += [f"class {name}(NamedTuple):", *(f"    {field}: {RETURNS[kind]}" for field, kind in zip(op.fields, op.returns)), ""]
     return lines
 
 
@@ -370,7 +370,7 @@ def _argument(arg: Argument, needs_default: bool) -> str:
 def _returned(op: Op, inplace: bool) -> str:
     if inplace or mutates(op):
         return "Tensor"
-    if op.return_names:
+    if op.fields:
         return _result_class(op)
     kinds = [RETURNS[r] for r in op.returns]
     if not kinds:

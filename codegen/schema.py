@@ -207,6 +207,11 @@ class Op:
         return sum(r == "Tensor" for r in self.returns)
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """The names that results have for users; none where the signature names none, and `return_names` are made up."""
+        return () if self.return_names[:1] == ("result0",) else self.return_names
+
+    @property
     def cpp_return(self) -> str:
         types = [RETURN_TYPES[r] for r in self.returns]
         if not types:

@@ -14,7 +14,7 @@ Tensor sum_over(const Tensor& self, OptDims dim, bool keepdim) {
 }
 
 void require_inexact(const Tensor& self, const char* op) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": a floating-point or complex tensor, got ",
                self.dtype());
 }
 
@@ -54,7 +54,7 @@ Tensor mean_over(const Tensor& self, OptDims dim, bool keepdim) {
 }  // namespace
 
 Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DType> dtype) {
-  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "nanmean: a floating-point tensor, got ", self.dtype());
+  FACULA_CHECK(self.is_floating(), ErrorKind::NotImplemented, "nanmean: a floating-point tensor, got ", self.dtype());
   Tensor count = sum_over(logical_not(isnan(self)), dim, keepdim);
   return nansum(self, dim, keepdim, dtype) / count;
 }
@@ -62,7 +62,7 @@ Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DTyp
 std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   FACULA_CHECK(dim || self.numel() > 0, ErrorKind::Runtime,
                "aminmax(): an empty tensor needs the dimension to reduce, got shape ", self.sizes());
-  FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "aminmax(): not implemented for dtype ", self.dtype());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::Type, "aminmax(): not implemented for dtype ", self.dtype());
   IntList dims = dim ? IntList(&*dim, 1) : IntList();
   return {amin(self, dims, keepdim), amax(self, dims, keepdim)};
 }

@@ -41,13 +41,13 @@ namespace {
 // Areas of the trapezoids between neighbours along dim.
 Tensor trapezoids(const Tensor& y, const Tensor& x, const Scalar& dx, int64_t dim, const char* op) {
   int64_t d = wrap_dim(dim, y.dim(), op), left = y.dim() ? std::max<int64_t>(y.size(d) - 1, 0) : 0;
-  FACULA_CHECK(!is_bits(y.dtype()) || y.dtype() != DType::Bool, ErrorKind::Runtime, op,
+  FACULA_CHECK(!is_bits(y.dtype()) || y.dtype() != DType::Bool, ErrorKind::NotImplemented, op,
                ": a tensor of numbers for y, got ", y.dtype());
   Tensor sums = part(y, d, std::min<int64_t>(1, y.size(d)), left) + part(y, d, 0, left);
   if (!x.defined()) return sums * dx / 2.0;
-  FACULA_CHECK(x.dtype() != DType::Bool, ErrorKind::Runtime, op, ": a tensor of numbers for x, got ", x.dtype());
+  FACULA_CHECK(x.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": a tensor of numbers for x, got ", x.dtype());
   Tensor places = x;
-  if (x.dim() == 1 && y.dim() > 1) {
+  if (x.dim() == 1) {
     FACULA_CHECK(x.size(0) == y.size(d), ErrorKind::Runtime, op,
                  ": x must have one entry per element of y along dim, got ", x.size(0), " for ", y.size(d));
     Dims shape(static_cast<size_t>(y.dim()), 1);

@@ -26,8 +26,9 @@ void require_values(const Tensor& self, const char* op) {
 Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   require_values(self, "bincount");
   FACULA_CHECK(minlength >= 0, ErrorKind::Runtime, "bincount: minlength must not be negative, got ", minlength);
-  FACULA_CHECK(self.dim() == 1 && is_integral(self.dtype()), ErrorKind::Runtime,
-               "bincount: a 1-d tensor of integers that are not negative, got shape ", self.sizes(), " of ",
+  FACULA_CHECK(self.dim() == 1, ErrorKind::Runtime,
+               "bincount: a 1-d tensor of integers that are not negative, got shape ", self.sizes());
+  FACULA_CHECK(is_integral(self.dtype()), ErrorKind::NotImplemented, "bincount: integers that are not negative, got ",
                self.dtype());
   FACULA_CHECK(!weights.defined() || weights.sizes() == self.sizes(), ErrorKind::Runtime,
                "bincount: weights must have the shape ", self.sizes(), ", got ",
@@ -182,7 +183,7 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   common.add(test_elements);
   Tensor result = out.make(elements.sizes(), DType::Bool, elements.device());
   if (elements.is_meta()) return result;
-  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::Runtime,
+  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::NotImplemented,
                "isin: not implemented for dtype ", common.get());
   isin_kernel(elements.device(), result, as_contiguous(elements, common.get()),
               as_contiguous(test_elements, common.get()), invert);

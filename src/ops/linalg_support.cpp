@@ -13,7 +13,7 @@ void check_matrix(const char* op, const Tensor& a) {
                ": a matrix or a batch of matrices, at least 2 dimensions, got shape ", a.sizes());
   bool known = a.dtype() == DType::Float32 || a.dtype() == DType::Float64 || a.dtype() == DType::Complex64 ||
                a.dtype() == DType::Complex128;
-  FACULA_CHECK(known, ErrorKind::Runtime, op, ": float32, float64, complex64 or complex128, got ", a.dtype());
+  FACULA_CHECK(known, ErrorKind::NotImplemented, op, ": float32, float64, complex64 or complex128, got ", a.dtype());
 }
 
 void check_square(const char* op, const Tensor& a) {

@@ -66,8 +66,8 @@ Tensor total(const FoldKernel& kernel, const Tensor& self, std::optional<IntList
 
 DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
-  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean(): a floating-point or complex tensor, or such a dtype=, got ",
-               d);
+  FACULA_CHECK(is_inexact(d), ErrorKind::NotImplemented,
+               "mean(): a floating-point or complex tensor, or such a dtype=, got ", d);
   return d;
 }
 
@@ -125,7 +125,7 @@ Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::op
 
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
               const Out& out) {
-  FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "nansum: a real tensor, got ", self.dtype());
   DType result = sum_dtype(self, dtype, out);
   FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented,
                "nansum: not implemented for out= of ", result);
@@ -227,7 +227,7 @@ Tensor norm_of(const Tensor& self, const Reduction& r, double order, DType dtype
 Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim,
                           std::optional<DType> dtype, const Out& out) {
   constexpr const char* op = "linalg.vector_norm";
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": a floating-point or complex tensor, got ",
                self.dtype());
   FACULA_CHECK(!ord.is_complex(), ErrorKind::Runtime, op, ": a real order, got ", ord);
   if (dtype) {

@@ -18,7 +18,7 @@ Tensor without_dim(const Tensor& t, int64_t dim) {
 
 // One value and its position per line.
 Pair chosen(const PositionKernel& kernel, const Tensor& self, int64_t dim, bool keepdim, const char* op) {
-  require_real(self, op, ErrorKind::Runtime);
+  require_real(self, op);
   int64_t d = wrap_dim(dim, self.dim(), op);
   FACULA_CHECK(self.dim() == 0 || self.size(d) > 0, ErrorKind::Index, op, ": dimension ", d,
                " must not have size zero, got shape ", self.sizes());
@@ -33,10 +33,15 @@ Tensor flat(const Tensor& self) {
   return make_view(contiguous_copy(self), shape, {1}, 0, false);
 }
 
+void require_numbers(const Tensor& self, const char* op) {
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ",
+               self.dtype());
+}
+
 Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optional<int64_t> dim, bool keepdim,
                     const char* op) {
-  FACULA_CHECK(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::Runtime, op,
-               ": a tensor of numbers that have an order, got ", self.dtype());
+  require_real(self, op, ErrorKind::Type);
+  require_numbers(self, op);
   if (dim) return std::get<1>(chosen(kernel, self, *dim, keepdim, op));
   FACULA_CHECK(self.numel() > 0, ErrorKind::Index, op, ": an empty tensor needs the dimension to reduce, got shape ",
                self.sizes());
@@ -46,17 +51,14 @@ Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optio
   return make_view(position, ones, contiguous_strides(ones), 0, false);
 }
 
-void require_numbers(const Tensor& self, const char* op) {
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ",
-               self.dtype());
-}
-
 }  // namespace
 
 Pair max(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
+  require_real(self, "max()", ErrorKind::Type);
   return chosen(argmax_kernel, self, dim, keepdim, "max()");
 }
 Pair min(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
+  require_real(self, "min()", ErrorKind::Type);
   return chosen(argmin_kernel, self, dim, keepdim, "min()");
 }
 

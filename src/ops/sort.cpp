@@ -11,8 +11,8 @@
 namespace facula::ops {
 namespace {
 
-void check_ordered(const Tensor& t, const char* op) {
-  FACULA_CHECK(!t.is_complex(), ErrorKind::Runtime, op, ": complex numbers have no order, got ", t.dtype());
+void check_ordered(const Tensor& t, const char* op, ErrorKind kind) {
+  FACULA_CHECK(!t.is_complex(), kind, op, ": complex numbers have no order, got ", t.dtype());
 }
 
 // The sizes with `dim` last, and views of tensors that way.
@@ -61,7 +61,7 @@ struct Rows {
 
 std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descending, const char* op, const Out& out0,
                                   const Out& out1) {
-  check_ordered(self, op);
+  check_ordered(self, op, ErrorKind::Type);
   int64_t d = wrap_dim(dim, self.dim(), op);
   Tensor values = out0.given() ? out0.make(self.sizes(), self.dtype(), self.device())
                                : facula::empty(self.sizes(), self.dtype(), self.device());
@@ -89,8 +89,8 @@ bool to_the_right(bool right, std::optional<std::string_view> side, const char* 
 }
 
 void check_search(const Tensor& sequence, const Tensor& values, const Tensor& sorter, const char* op) {
-  check_ordered(sequence, op);
-  check_ordered(values, op);
+  check_ordered(sequence, op, ErrorKind::NotImplemented);
+  check_ordered(values, op, ErrorKind::NotImplemented);
   FACULA_CHECK(sequence.dim() > 0, ErrorKind::Runtime, op,
                ": the sequence needs at least one dimension, got a 0-d tensor");
   bool fits = sequence.dim() == 1;
@@ -158,8 +158,8 @@ Tensor argsort(const Tensor& self, bool, int64_t dim, bool descending, const Out
 
 std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool, const Out& out0,
                                 const Out& out1) {
-  check_ordered(self, "topk");
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "topk: a tensor of numbers, got ", self.dtype());
+  check_ordered(self, "topk", ErrorKind::Type);
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "topk: a tensor of numbers, got ", self.dtype());
   int64_t d = wrap_dim(dim, self.dim(), "topk");
   FACULA_CHECK(k >= 0 && k <= (self.dim() ? self.size(d) : 1), ErrorKind::Runtime,
                "topk: k must not exceed the size of dimension ", dim, ", ", self.dim() ? self.size(d) : 1, ", got ", k);
@@ -179,7 +179,8 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
 
 std::tuple<Tensor, Tensor> kthvalue(const Tensor& self, int64_t k, int64_t dim, bool keepdim, const Out& out0,
                                     const Out& out1) {
-  check_ordered(self, "kthvalue");
+  check_ordered(self, "kthvalue", ErrorKind::NotImplemented);
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "kthvalue: a tensor of numbers, got bool");
   check_out_apart(out0, {&self}, "kthvalue");
   int64_t d = wrap_dim(dim, self.dim(), "kthvalue"), n = self.dim() ? self.size(d) : 1;
   FACULA_CHECK(n > 0, ErrorKind::Index, "kthvalue: dimension ", dim, " must not be empty, got shape ", self.sizes());

@@ -117,6 +117,11 @@ PyTypeObject* result_type(const char* op, std::initializer_list<const char*> nam
 }  // namespace
 
 PyObject* make_results(const char* op, std::initializer_list<const char*> names, std::vector<PyObject*> items) {
+  if (names.size() == 0) {
+    PyObject* results = check(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
+    for (size_t i = 0; i < items.size(); ++i) PyTuple_SET_ITEM(results, static_cast<Py_ssize_t>(i), items[i]);
+    return results;
+  }
   PyObject* results = check(PyStructSequence_New(result_type(op, names)));
   for (size_t i = 0; i < items.size(); ++i) PyStructSequence_SetItem(results, static_cast<Py_ssize_t>(i), items[i]);
   return results;

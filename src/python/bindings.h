@@ -77,7 +77,7 @@ inline Tensor with_requires_grad(Tensor tensor, PyObject* slot) {
   return tensor;
 }
 
-/// A named tuple of results, as `facula.return_types.<op>`.
+/// A named tuple of results, as `facula.return_types.<op>`; a plain tuple where there are no names.
 PyObject* make_results(const char* op, std::initializer_list<const char*> names, std::vector<PyObject*> items);
 
 template <class... T>
