@@ -4,7 +4,16 @@ from . import _C
 
 
 class DisableTorchFunctionSubclass:
-    """Within it, tensors of subclasses are treated as plain ones; modes stay on."""
+    """Within it, tensors of subclasses are treated as plain ones: their `__torch_function__` is not called. Modes stay on.
+
+    >>> class Marked(torch.Tensor):
+    ...     pass
+    >>> x = torch.ones(2).as_subclass(Marked)
+    >>> with torch._C.DisableTorchFunctionSubclass():
+    ...     y = x + 1
+    >>> type(x + 1).__name__, type(y).__name__
+    ('Marked', 'Tensor')
+    """
 
     def __enter__(self):
         _C._change_override_disabled(1)

@@ -52,13 +52,21 @@ def compile(
 ):
     """Hands back a function itself; as a decorator with arguments too.
 
-    A module comes in an `OptimizedModule`, whose parameters are named as in PyTorch's checkpoints of compiled models.
+    A module comes in an `OptimizedModule`, whose parameters are named as in checkpoints of compiled models.
 
     Args:
+        model: a function or a module.
         fullgraph, dynamic, options: change nothing: the program runs eagerly, which is whole and takes every shape.
-        backend, mode: names that PyTorch knows; they change nothing. A backend that is a function would be handed a graph,
-            which does not exist: NotImplementedError. Other names raise `InvalidBackend` and RuntimeError.
+        backend, mode: names of backends and modes; they change nothing.
         disable: leaves a module as it is too.
+
+    Errors: `InvalidBackend` for an unknown backend and RuntimeError for an unknown mode, or mode and options together;
+    NotImplementedError for a backend that is a function, which would be handed a graph that does not exist; TypeError for what
+    is neither function nor module.
+
+    >>> double = torch.compile(lambda x: 2 * x)
+    >>> double(torch.ones(2))
+    tensor([2., 2.])
     """
     if mode is not None and options is not None:
         raise RuntimeError(f"compile: give mode or options, not both, got mode={mode!r} and options={options!r}")

@@ -14,6 +14,14 @@ class Future(Generic[T]):
 
     Args:
         devices: accelerators that the value lives on, of which there are none.
+
+    Errors: NotImplementedError for devices.
+
+    >>> future = torch.futures.Future()
+    >>> doubled = future.then(lambda f: 2 * f.value())
+    >>> future.set_result(21)
+    >>> doubled.wait()
+    42
     """
 
     def __init__(self, *, devices=None):

@@ -23,29 +23,69 @@ __all__ = [
 
 
 def manual_seed(seed):
-    """Restarts the default generators of all devices from a seed of 64 bits (negative ones wrap around); returns the CPU's."""
+    """Restarts the default generators of all devices from a seed.
+
+    Args:
+        seed: an integer of 64 bits; negative ones wrap around.
+
+    Returns the CPU's generator. Errors: ValueError or RuntimeError for a seed that 64 bits do not hold.
+
+    >>> generator = torch.manual_seed(0)
+    >>> a = torch.rand(2)
+    >>> generator = torch.manual_seed(0)
+    >>> torch.equal(torch.rand(2), a)
+    True
+    """
     default_generator.manual_seed(int(seed))
     _C._seed_other_devices(int(seed))
     return default_generator
 
 
 def seed():
-    """Restarts it from the system's entropy; returns the seed."""
+    """Restarts the CPU's default generator from the system's entropy; returns the seed.
+
+    >>> torch.seed() == torch.initial_seed()
+    True
+    """
     return default_generator.seed()
 
 
 def initial_seed():
-    """The seed of the last restart."""
+    """The seed from which the CPU's default generator was restarted last.
+
+    >>> generator = torch.manual_seed(7)
+    >>> torch.initial_seed()
+    7
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state():
-    """Its state, a uint8 tensor."""
+    """The state of the CPU's default generator, a uint8 tensor.
+
+    >>> state = torch.get_rng_state()
+    >>> a = torch.rand(2)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(torch.rand(2), a)
+    True
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state):
-    """Continues from a state that get_rng_state gave."""
+    """The CPU's default generator continues from a state that get_rng_state gave.
+
+    Args:
+        new_state: a uint8 tensor.
+
+    Errors: RuntimeError or TypeError for a tensor that is no such state.
+
+    >>> state = torch.get_rng_state()
+    >>> a = torch.rand(2)
+    >>> torch.set_rng_state(state)
+    >>> torch.equal(torch.rand(2), a)
+    True
+    """
     default_generator.set_state(new_state)
 
 
@@ -62,6 +102,12 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
         devices: accelerators whose generators are kept beside the CPU's. Default: all.
         enabled: False changes nothing.
         device_type: their kind.
+
+    >>> state = torch.get_rng_state()
+    >>> with torch.random.fork_rng():
+    ...     x = torch.rand(2)
+    >>> torch.equal(torch.get_rng_state(), state)
+    True
     """
     if device_type == "meta" or not enabled:
         yield

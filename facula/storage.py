@@ -45,13 +45,17 @@ class _Legacy(type):
 
 
 class TypedStorage(metaclass=_Legacy):
-    """Elements of one dtype over an untyped storage.
+    """Elements of one dtype over an untyped storage: what checkpoints and programs of old have in its place.
 
     Args:
-        *args: a size in elements, a sequence of values, or nothing.
+        args: a size in elements, a sequence of values, or nothing.
         wrap_storage: an UntypedStorage to look at instead (not copied).
         dtype: the element type; a subclass such as FloatStorage fixes it.
         device: where a new storage lives; default: the CPU. A subclass such as cuda.FloatStorage fixes it.
+
+    >>> storage = torch.TypedStorage([1, 2, 3], dtype=torch.int32)
+    >>> len(storage), storage[1], storage.nbytes()
+    (3, 2, 12)
     """
 
     dtype = None
@@ -308,12 +312,26 @@ def _load_from_bytes(data):
     return facula.load(io.BytesIO(data), weights_only=False)
 
 
+def _legacy_text(dtype, name):
+    doc = f"""A TypedStorage of {str(dtype).removeprefix("torch.")} elements.
+
+    Args:
+        args: a size in elements, a sequence of values, or nothing.
+        wrap_storage: an UntypedStorage to look at instead (not copied).
+        dtype, device: as the class fixes them.
+
+    """
+    if str(dtype).startswith(("torch.q", "torch.bool")):
+        return f"{doc}>>> len(torch.{name}())\n    0\n    "
+    return f"{doc}>>> len(torch.{name}([1, 2])), torch.{name}([1, 2]).dtype\n    (2, {dtype})\n    "
+
+
 def _legacy_classes():
     for name, dtype_name in STORAGE_DTYPES.items():
         dtype = getattr(facula, dtype_name, None)
         if isinstance(dtype, facula.dtype):
             _NAMES[dtype] = name
-            doc = f"A TypedStorage of {dtype_name} elements."
+            doc = _legacy_text(dtype, name)
             yield name, type(name, (TypedStorage,), {"dtype": dtype, "__module__": "facula", "__doc__": doc})
 
 

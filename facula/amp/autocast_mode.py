@@ -32,16 +32,22 @@ class autocast:
 
     Products and convolutions cast their floating-point inputs to the lower precision, losses and decompositions to
     float32, cat and stack to the widest dtype among them; other ops take what they are given. float64 inputs, in-place
-    forms and `out=` are left alone. Gradients have the dtype of the tensors that were cast. Regions nest.
+    forms and ``out=`` are left alone. Gradients have the dtype of the tensors that were cast. Regions nest.
 
     Args:
-        device_type: "cpu"; regions of other device types change nothing on the CPU.
+        device_type: "cpu" or "cuda"; regions of other device types change nothing on these.
         dtype: the lower precision, bfloat16 or float16; by default that of `get_autocast_dtype`.
         enabled: False makes a region without autocast.
         cache_enabled: whether a weight is cast once per outermost region; by default as it is set.
 
     A device type without a device and a dtype that is no lower precision give a UserWarning, and a region without
     autocast. Errors: ValueError for a device type that is no str, RuntimeError for one without autocast.
+
+    >>> a = torch.ones(2, 2)
+    >>> with torch.autocast("cpu", dtype=torch.bfloat16):
+    ...     b = a @ a
+    >>> b.dtype, a.dtype
+    (torch.bfloat16, torch.float32)
     """
 
     def __init__(self, device_type: str, dtype=None, enabled: bool = True, cache_enabled: bool | None = None):
@@ -132,8 +138,25 @@ def _check_device_type(name, device_type):
 def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
     """Decorates `forward` of an autograd.Function that may run in a region.
 
-    Without `cast_inputs`, forward runs as the region says and custom_bwd runs backward alike. With a dtype, floating-point
-    inputs are cast to it and forward runs without autocast, when called in a region; out of a region it changes nothing.
+    Args:
+        fwd: the static method; None for a decorator with arguments.
+        device_type: the device type of the region, as for `autocast`.
+        cast_inputs: a dtype to which floating-point inputs are cast, forward then running without autocast, when called in a
+            region; out of a region it changes nothing. None: forward runs as the region says and custom_bwd runs backward
+            alike.
+
+    Errors: ValueError for a device type that is no str.
+
+    >>> class Product(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    ...     def forward(ctx, a, b):
+    ...         return a @ b
+    >>> a = torch.ones(2, 2, dtype=torch.bfloat16)
+    >>> with torch.autocast("cpu"):
+    ...     y = Product.apply(a, a)
+    >>> y.dtype
+    torch.float32
     """
     _check_device_type("custom_fwd", device_type)
     if fwd is None:
@@ -154,7 +177,26 @@ def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
 
 
 def custom_bwd(bwd=None, *, device_type: str):
-    """Decorates `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state."""
+    """Decorates `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state.
+
+    Args:
+        bwd: the static method; None for a decorator with arguments.
+        device_type: the device type of the region, as for `autocast`.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     @torch.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     @torch.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return 2 * grad
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor([2.])
+    """
     _check_device_type("custom_bwd", device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

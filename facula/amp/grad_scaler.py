@@ -38,17 +38,29 @@ def _found_by_any(found_inf, grads) -> None:
 
 
 class GradScaler:
-    """Multiplies losses by a scale, divides gradients by it before the step, and adapts it.
-
-        scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()
+    """Multiplies losses by a scale, divides gradients by it before the step, and adapts it, so that float16 gradients do not
+    vanish.
 
     Args:
         device: "cuda" or "cpu"; for "cuda" without such a device the scaler is disabled, with a UserWarning.
         init_scale: the first scale.
-        growth_factor: above 1.
-        backoff_factor: below 1.
+        growth_factor: above 1: the factor of the scale after enough good steps.
+        backoff_factor: below 1: the factor of the scale after an overflow, whose step is left out.
         growth_interval: good steps in a row after which the scale grows.
         enabled: False makes every method a plain call of what it stands for.
+
+    Errors: AssertionError for a growth_factor of at most 1, and a backoff_factor of at least 1.
+
+    >>> weight = nn.Parameter(torch.ones(1))
+    >>> optimizer = torch.optim.SGD([weight], lr=0.1)
+    >>> scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    >>> scaler.scale(weight * 2).backward()
+    >>> weight.grad
+    tensor([16.])
+    >>> result = scaler.step(optimizer)
+    >>> scaler.update()
+    >>> weight.data, scaler.get_scale()
+    (tensor([0.8000]), 8.0)
     """
 
     def __init__(

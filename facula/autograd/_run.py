@@ -52,17 +52,23 @@ def _check_values(tensors, name):
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
-    """Adds the gradients of `tensors` to `.grad` of the leaves they were made from.
+    """Adds the gradients of `tensors` to ``.grad`` of the leaves they were made from.
 
     Args:
         tensors: a Tensor, a GradientEdge or a sequence of them.
         grad_tensors: gradients of the tensors, of their shapes; None stands for one, for tensors of one element.
         retain_graph: keeps saved values, so that the graph can be used again; the default is `create_graph`.
         create_graph: records the computation of the gradients.
-        inputs: only these accumulate.
+        grad_variables: the earlier name of grad_tensors.
+        inputs: only these accumulate; None for all leaves.
 
     Errors: RuntimeError for a tensor without history, a missing gradient of a tensor that is no scalar, a graph used
-    twice and values that were written to since they were saved.
+    twice and values that were written to since they were saved; TypeError for what is no tensor.
+
+    >>> x = torch.tensor([1., 2.], requires_grad=True)
+    >>> torch.autograd.backward(x * x, torch.tensor([1., 10.]))
+    >>> x.grad
+    tensor([ 2., 40.])
     """
     if grad_variables is not None:
         warnings.warn("backward: grad_variables is called grad_tensors now", FutureWarning, stacklevel=2)
@@ -126,12 +132,20 @@ def grad(
     Args:
         outputs, inputs: a Tensor, a GradientEdge or a sequence of them.
         grad_outputs: gradients of the outputs, of their shapes; None stands for one.
-        retain_graph, create_graph: as for `backward`.
+        retain_graph: keeps saved values, so that the graph can be used again; the default is `create_graph`.
+        create_graph: records the computation of the gradients, for derivatives of higher order.
+        only_inputs: changes nothing.
         allow_unused: gives None for inputs that the outputs do not depend on, which is an error otherwise.
         is_grads_batched: grad_outputs have a first dimension more; so have the results.
         materialize_grads: gives zeros for unused inputs.
 
     Errors: RuntimeError as `backward`, and for unused inputs; ValueError for contradicting arguments.
+
+    >>> x = torch.tensor(3., requires_grad=True)
+    >>> (first,) = torch.autograd.grad(x ** 3, x, create_graph=True)
+    >>> (second,) = torch.autograd.grad(first, x)
+    >>> first, second
+    (tensor(27., grad_fn=<MulBackward0>), tensor(18.))
     """
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads needs allow_unused to be True or not given, got allow_unused=False")

@@ -28,11 +28,15 @@ def _report(name, lines):
 
 
 class set_detect_anomaly:
-    """Switches anomaly mode at once; as a context manager, back at the end.
+    """Switches the search for the source of NaNs in backward at once; as a context manager, back at the end.
 
     Args:
         mode: on or off.
         check_nan: a NaN among computed gradients is a RuntimeError.
+
+    >>> with torch.autograd.set_detect_anomaly(True):
+    ...     torch.is_anomaly_enabled()
+    True
     """
 
     def __init__(self, mode: bool, check_nan: bool = True):
@@ -47,7 +51,25 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """Within it, anomaly mode is on. Recording and backward become much slower."""
+    """Within it, errors of backward show the forward call they belong to, and NaN gradients are errors.
+
+    Everything is much slower.
+
+    Args:
+        check_nan: whether a NaN among computed gradients is a RuntimeError.
+
+    Warns, when it is made, that it is on.
+
+    >>> import warnings
+    >>> x = torch.tensor(0., requires_grad=True)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     with torch.autograd.detect_anomaly():
+    ...         (x / x).backward()
+    Traceback (most recent call last):
+        ...
+    RuntimeError: Function 'DivBackward0' returned nan values in its 1th output.
+    """
 
     def __init__(self, check_nan: bool = True):
         self.check_nan = check_nan

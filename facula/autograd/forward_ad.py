@@ -22,7 +22,18 @@ __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_du
 
 
 class UnpackedDualTensor(NamedTuple):
-    """The value of a dual and its tangent, None where the value does not depend on any dual input."""
+    """The value of a dual and its tangent, None where the value does not depend on any dual input.
+
+    Args:
+        primal: the value.
+        tangent: the derivative in the direction of the inputs' tangents.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     primal, tangent = fwAD.unpack_dual(fwAD.make_dual(torch.tensor(2.), torch.tensor(1.)) ** 2)
+    >>> primal, tangent
+    (tensor(4.), tensor(4.))
+    """
 
     primal: object
     tangent: object
@@ -46,7 +57,15 @@ _state = _State()
 
 
 def enter_dual_level():
-    """Opens a level and returns its number. Levels do not nest, as in PyTorch's public interface."""
+    """Opens a level of forward mode and returns its number; `dual_level` does it for a block. Levels do not nest.
+
+    Errors: RuntimeError where one is open.
+
+    >>> level = torch.autograd.forward_ad.enter_dual_level()
+    >>> torch.autograd.forward_ad.exit_dual_level(level=level)
+    >>> level
+    0
+    """
     if _state.levels:
         raise RuntimeError("enter_dual_level: Nested forward mode AD is not supported, got a second level")
     _state.levels.append(_Level())
@@ -54,7 +73,16 @@ def enter_dual_level():
 
 
 def exit_dual_level(*, level=None):
-    """Closes the innermost level; its duals become ordinary tensors."""
+    """Closes the innermost level of forward mode; its duals become ordinary tensors.
+
+    Args:
+        level: its number, for a check; None for the innermost.
+
+    Errors: RuntimeError where none is open, and for another level than the innermost.
+
+    >>> level = torch.autograd.forward_ad.enter_dual_level()
+    >>> torch.autograd.forward_ad.exit_dual_level()
+    """
     if not _state.levels:
         raise RuntimeError("exit_dual_level: no level is open")
     if level is not None and level != len(_state.levels) - 1:
@@ -71,8 +99,22 @@ def _current(level, name):
 
 
 def make_dual(tensor, tangent, *, level=None):
-    """A tensor of the same values whose derivative in direction of the inputs is `tangent`, of the same shape and
-    dtype."""
+    """A tensor of the same values whose derivative in direction of the inputs is `tangent`.
+
+    Args:
+        tensor: the values, floating or complex.
+        tangent: of the same shape and dtype.
+        level: the level of forward mode; None for the innermost.
+
+    Errors: RuntimeError outside of a level; ValueError for dtypes that are not floating; RuntimeError for a tangent of another
+    shape.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     x = fwAD.make_dual(torch.tensor([1., 2.]), torch.tensor([1., 10.]))
+    ...     fwAD.unpack_dual(x * x).tangent
+    tensor([ 2., 40.])
+    """
     opened = _current(level, "make_dual")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(f"make_dual: Expected primal to be floating point or complex, got {tensor.dtype}")
@@ -97,7 +139,19 @@ def _state_of(tensor):
 
 
 def unpack_dual(tensor, *, level=None):
-    """The value and the tangent of a dual, as `UnpackedDualTensor(primal, tangent)`."""
+    """The value and the tangent of a dual.
+
+    Args:
+        tensor: any tensor.
+        level: the level of forward mode; None for the innermost.
+
+    Returns an `UnpackedDualTensor` of ``primal`` and ``tangent``; the tangent is None where the tensor depends on no dual.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     fwAD.unpack_dual(torch.ones(1)).tangent is None
+    True
+    """
     if level is None and not _state.levels:
         return UnpackedDualTensor(tensor, None)
     opened = _current(level, "unpack_dual")
@@ -162,7 +216,14 @@ def _depends_on_more(tensor, probe):
 
 
 class dual_level(_Switch):
-    """Within it, a level of forward mode is open."""
+    """Within it, a level of forward mode is open: results of duals carry derivatives along.
+
+    >>> fwAD = torch.autograd.forward_ad
+    >>> with fwAD.dual_level():
+    ...     y = fwAD.make_dual(torch.tensor(0.), torch.tensor(1.)).sin()
+    ...     fwAD.unpack_dual(y)
+    UnpackedDualTensor(primal=tensor(0.), tangent=tensor(1.))
+    """
 
     def __enter__(self):
         return enter_dual_level()

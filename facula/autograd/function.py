@@ -36,7 +36,15 @@ class FunctionCtx:
     """What forward and setup_context use to talk to backward.
 
     `needs_input_grad` has a bool per argument of forward: in forward, whether it requires a gradient; in backward,
-    whether the pass that runs needs its gradient, which for `grad(loss, x)` is True only on the way to x.
+    whether the pass that runs needs its gradient, which for ``grad(loss, x)`` is True only on the way to x.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         print(ctx.needs_input_grad)
+    ...         return 2 * x
+    >>> y = Double.apply(torch.ones(1, requires_grad=True))
+    (True,)
     """
 
     to_save = None
@@ -47,32 +55,124 @@ class FunctionCtx:
     needs_input_grad = ()
 
     def save_for_backward(self, *tensors):
-        """Keeps inputs and outputs of forward for backward, where `saved_tensors` gives them back. Others may be
-        kept so, too."""
+        """Keeps inputs and outputs of forward for backward, where ``saved_tensors`` gives them back.
+
+        Other tensors may be kept so, too.
+
+        Args:
+            tensors: tensors or None.
+
+        >>> class Square(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * grad
+        >>> x = torch.tensor(3., requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor(6.)
+        """
         self.to_save = tensors
 
     def save_for_forward(self, *tensors):
-        """Keeps tensors for jvp."""
+        """Keeps tensors for jvp, where ``saved_tensors`` gives them back.
+
+        Args:
+            tensors: tensors or None.
+
+        Errors: TypeError for anything else.
+
+        >>> class Square(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_forward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     def jvp(ctx, tangent):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * tangent
+        >>> fwAD = torch.autograd.forward_ad
+        >>> with fwAD.dual_level():
+        ...     y = Square.apply(fwAD.make_dual(torch.tensor(3.), torch.tensor(1.)))
+        ...     fwAD.unpack_dual(y).tangent
+        tensor(6.)
+        """
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(f"save_for_forward: expected Tensors or None, got {type(tensor).__name__}")
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args):
-        """Says which inputs forward changed in place; each must be returned."""
+        """Says which inputs forward changed in place; each must be returned.
+
+        Args:
+            args: the inputs.
+
+        >>> class AddOne(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.mark_dirty(x)
+        ...         return x.add_(1)
+        >>> AddOne.apply(torch.zeros(2))
+        tensor([1., 1.])
+        """
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args):
-        """Says which outputs have no gradient."""
+        """Says which outputs have no gradient.
+
+        Args:
+            args: the outputs.
+
+        >>> class SortWithPlaces(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         values, places = x.sort()
+        ...         ctx.mark_non_differentiable(places)
+        ...         return values, places
+        >>> values, places = SortWithPlaces.apply(torch.tensor([2., 1.], requires_grad=True))
+        >>> values.requires_grad, places.requires_grad
+        (True, False)
+        """
         self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool):
-        """Whether backward gets zeros (the default) or None for outputs without gradient."""
+        """Whether backward gets zeros (the default) or None for outputs without gradient.
+
+        Args:
+            value: False for None.
+
+        >>> class Both(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.set_materialize_grads(False)
+        ...         return x + 1, x + 2
+        ...     @staticmethod
+        ...     def backward(ctx, first, second):
+        ...         return first if second is None else second
+        >>> x = torch.ones(1, requires_grad=True)
+        >>> Both.apply(x)[0].backward()
+        >>> x.grad
+        tensor([1.])
+        """
         self.materialize_grads = value
 
 
 class BackwardCFunction(_C._FunctionBase, FunctionCtx):
-    """The context of one call, and the node of the graph that belongs to it."""
+    """The context of one call of a Function, and the node of the graph that belongs to it.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    >>> y = Double.apply(torch.ones(1, requires_grad=True))
+    >>> isinstance(y.grad_fn, torch.autograd.function.BackwardCFunction), y.grad_fn.name()
+    (True, 'DoubleBackward')
+    """
 
     _is_legacy = False
 
@@ -91,7 +191,14 @@ def _placeholder(name, text):
 
 
 class FunctionMeta(type):
-    """Gives every subclass of Function its class of contexts."""
+    """The class of classes of Function: gives every subclass its class of contexts.
+
+    Args:
+        name, bases, attributes: of the class, as `type` takes them.
+
+    >>> isinstance(torch.autograd.Function, torch.autograd.function.FunctionMeta)
+    True
+    """
 
     def __init__(cls, name, bases, attributes):
         super().__init__(name, bases, attributes)
@@ -122,11 +229,32 @@ class _FunctionMeta(FunctionMeta, type(_C._FunctionBase)):
 
 
 class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
-    """Base of operations with a derivative written by hand; use `MyFunction.apply(*args)`.
+    """Base of operations with a derivative written by hand; use ``MyFunction.apply(*args)``.
 
-    Either `forward(ctx, *args)`, or `forward(*args)` together with `setup_context(ctx, inputs, output)`.
-    `backward(ctx, *grad_outputs)` gives one gradient (or None) per argument of forward. `jvp(ctx, *tangents)` serves
-    forward mode, `vmap(info, in_dims, *args)` (or `generate_vmap_rule = True`) vmap.
+    A subclass has static methods: either ``forward(ctx, *args)``, or ``forward(*args)`` together with
+    ``setup_context(ctx, inputs, output)``. ``backward(ctx, *grad_outputs)`` (or vjp) gives one gradient (or None) per argument
+    of forward. ``jvp(ctx, *tangents)`` serves forward mode, ``vmap(info, in_dims, *args)`` (or ``generate_vmap_rule = True``)
+    vmap.
+
+    Args:
+        args, kwargs: none are taken: a Function is not instantiated.
+
+    Errors: RuntimeError for making an instance, NotImplementedError for a method that is needed and missing.
+
+    >>> class Exp(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         result = x.exp()
+    ...         ctx.save_for_backward(result)
+    ...         return result
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (result,) = ctx.saved_tensors
+    ...         return grad * result
+    >>> x = torch.zeros(2, requires_grad=True)
+    >>> Exp.apply(x).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
     """
 
     generate_vmap_rule = False
@@ -147,14 +275,39 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
 
 
 class InplaceFunction(Function):
-    """A Function with an `inplace` flag; kept for old code."""
+    """A Function with an ``inplace`` flag; kept for old code.
+
+    Args:
+        inplace: the flag.
+
+    >>> issubclass(torch.autograd.function.InplaceFunction, torch.autograd.Function)
+    True
+    """
 
     def __init__(self, inplace=False):
         self.inplace = inplace
 
 
 def once_differentiable(fn):
-    """Marks a backward that cannot be differentiated again: doing so is a RuntimeError."""
+    """Decorates a backward that cannot be differentiated again.
+
+    Args:
+        fn: the static method backward.
+
+    Errors: RuntimeError for a derivative of its results.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     @torch.autograd.function.once_differentiable
+    ...     def backward(ctx, grad):
+    ...         return 2 * grad
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> torch.autograd.grad(Double.apply(x), x)
+    (tensor([2.]),)
+    """
 
     @functools.wraps(fn)
     def wrapper(ctx, *args):
@@ -263,8 +416,15 @@ def _apply_with_jvp(cls, args):
 
 
 class NestedIOFunction(Function):
-    """A Function over nested lists and tuples of tensors; kept for old code, where forward and backward are
-    instance methods."""
+    """A Function over nested lists and tuples of tensors, kept for old code: a subclass has instance methods
+    ``forward_extended(*args)`` and ``backward_extended(*grads)``.
+
+    Args:
+        args, kwargs: none are taken: like any Function it is not instantiated.
+
+    >>> issubclass(torch.autograd.NestedIOFunction, torch.autograd.Function)
+    True
+    """
 
     @classmethod
     def apply(cls, *args):

@@ -89,7 +89,22 @@ def _pull(outputs, inputs, vectors, create_graph, retain_graph=True):
 
 
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
-    """`func(*inputs)` and the product of `v` (of the outputs' shapes) with the Jacobian."""
+    """The value of ``func(*inputs)`` and the product of `v` with the Jacobian: v^T J.
+
+    Args:
+        func: a function of tensors that gives a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
+        v: of the shapes of the outputs; may be left out where the output has one element.
+        create_graph: records the computation, for further derivatives.
+        strict: an output that does not depend on an input is a RuntimeError rather than zeros.
+
+    Returns (outputs, products), the products of the shapes of the inputs.
+
+    Errors: RuntimeError for a v of other shapes, or a missing one; TypeError for what are no tensors.
+
+    >>> torch.autograd.functional.vjp(lambda x: x * x, torch.tensor([1., 2.]), torch.tensor([1., 10.]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+    """
     with enable_grad():
         inputs, single_input = _tuple_of(inputs, "vjp", "inputs")
         own = _own_inputs(inputs, create_graph)
@@ -102,7 +117,22 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
-    """`func(*inputs)` and the product of the Jacobian with `v` (of the inputs' shapes)."""
+    """The value of ``func(*inputs)`` and the product of the Jacobian with `v`: J v, the derivative in direction v.
+
+    Args:
+        func: a function of tensors that gives a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
+        v: of the shapes of the inputs; may be left out where the input has one element.
+        create_graph: records the computation, for further derivatives.
+        strict: an output that does not depend on an input is a RuntimeError rather than zeros.
+
+    Returns (outputs, products), the products of the shapes of the outputs.
+
+    Errors: RuntimeError for a v of other shapes, or a missing one; TypeError for what are no tensors.
+
+    >>> torch.autograd.functional.jvp(lambda x: x * x, torch.tensor([1., 2.]), torch.tensor([1., 10.]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+    """
     with enable_grad():
         inputs, _ = _tuple_of(inputs, "jvp", "inputs")
         own = _own_inputs(inputs, create_graph)
@@ -188,9 +218,24 @@ def _jacobian_columns_at_once(output, inputs):
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
-    """The Jacobian: a tensor of shape (*output.shape, *input.shape), or a tuple (of tuples) of them.
+    """The Jacobian: how every element of the output changes with every element of the input.
 
-    `vectorize` computes all rows (or columns) in one pass; `strategy` is "reverse-mode" or "forward-mode".
+    Args:
+        func: a function of tensors that gives a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
+        create_graph: records the computation, for further derivatives.
+        strict: an output that does not depend on an input is a RuntimeError rather than zeros.
+        vectorize: computes all rows (or columns) in one pass.
+        strategy: "reverse-mode", row by row, or "forward-mode", column by column, with vectorize.
+
+    Returns a tensor of shape (*output.shape, *input.shape); for several inputs a tuple of them, for several outputs a tuple of
+    those.
+
+    Errors: ValueError for an unknown strategy; RuntimeError for strict together with vectorize.
+
+    >>> torch.autograd.functional.jacobian(lambda x: x * x, torch.tensor([1., 2.]))
+    tensor([[2., 0.],
+            [0., 4.]])
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(f"jacobian: expected strategy to be 'reverse-mode' or 'forward-mode', got {strategy!r}")
@@ -226,8 +271,25 @@ def _scalar(output, name):
 
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
-    """The matrix of second derivatives of a scalar function: shape (*input.shape, *input.shape), or tuples of
-    tuples."""
+    """The matrix of second derivatives of a scalar function.
+
+    Args:
+        func: a function of tensors that gives a tensor of one element.
+        inputs: a tensor or a tuple of them.
+        create_graph: records the computation, for further derivatives.
+        strict: an output that does not depend on an input is a RuntimeError rather than zeros.
+        vectorize: computes all rows in one pass.
+        outer_jacobian_strategy: "reverse-mode" or "forward-mode", how the gradient is differentiated; the latter with
+            vectorize.
+
+    Returns a tensor of shape (*input.shape, *input.shape), or for several inputs tuples of tuples.
+
+    Errors: RuntimeError for an output of more elements.
+
+    >>> torch.autograd.functional.hessian(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
     inputs, single_input = _tuple_of(inputs, "hessian", "inputs")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(
@@ -254,7 +316,22 @@ def _gradient_for_products(func, inputs, create_graph, name):
 
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
-    """`func(*inputs)` and the product of `v` with the Hessian of the scalar function."""
+    """The value of the scalar function and the product of `v` with its matrix of second derivatives: v^T H.
+
+    Args:
+        func: a function of tensors that gives a tensor of one element.
+        inputs: a tensor or a tuple of them.
+        v: of the shapes of the inputs; may be left out where the input has one element.
+        create_graph: records the computation, for further derivatives.
+        strict: an output that does not depend on an input is a RuntimeError rather than zeros.
+
+    Returns (output, products), the products of the shapes of the inputs.
+
+    Errors: RuntimeError for an output of more elements, and a v of other shapes.
+
+    >>> torch.autograd.functional.vhp(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]), torch.tensor([1., 1.]))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
     with enable_grad():
         inputs, single_input = _tuple_of(inputs, "vhp", "inputs")
         own, output, gradients = _gradient_for_products(func, inputs, create_graph, "vhp")
@@ -264,7 +341,22 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):
-    """`func(*inputs)` and the product of the Hessian of the scalar function with `v`."""
+    """The value of the scalar function and the product of its matrix of second derivatives with `v`: H v.
+
+    Args:
+        func: a function of tensors that gives a tensor of one element.
+        inputs: a tensor or a tuple of them.
+        v: of the shapes of the inputs; may be left out where the input has one element.
+        create_graph: records the computation, for further derivatives.
+        strict: an output that does not depend on an input is a RuntimeError rather than zeros.
+
+    Returns (output, products), the products of the shapes of the inputs. As H is symmetric, vhp gives the same in less time.
+
+    Errors: RuntimeError for an output of more elements, and a v of other shapes.
+
+    >>> torch.autograd.functional.hvp(lambda x: (x ** 3).sum(), torch.tensor([1., 2.]), torch.tensor([1., 1.]))
+    (tensor(9.), tensor([ 6., 12.]))
+    """
     with enable_grad():
         inputs, single_input = _tuple_of(inputs, "hvp", "inputs")
         own, output, gradients = _gradient_for_products(func, inputs, create_graph, "hvp")

@@ -43,7 +43,20 @@ class _Switch:
 
 
 class no_grad(_Switch):
-    """Within it, ops are not recorded and results do not require gradients."""
+    """Within it, ops are not recorded and results do not require gradients: for evaluation, and for updates of parameters.
+
+    Takes no arguments; a context manager, or a decorator of functions and generators. Holds for this thread. Tensors that the
+    program makes with requires_grad=True require gradients inside, too.
+
+    Args:
+        function: what is decorated, where it is used without parentheses.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
 
     def __new__(cls, function=None):
         self = super().__new__(cls)
@@ -57,7 +70,19 @@ class no_grad(_Switch):
 
 
 class enable_grad(_Switch):
-    """Within it, ops are recorded again, also inside no_grad."""
+    """Within it, ops are recorded again, also inside no_grad.
+
+    A context manager, or a decorator of functions and generators. Holds for this thread.
+
+    Args:
+        function: what is decorated, where it is used without parentheses.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.no_grad(), torch.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
 
     def __new__(cls, function=None):
         self = super().__new__(cls)
@@ -71,7 +96,17 @@ class enable_grad(_Switch):
 
 
 class set_grad_enabled(_Switch):
-    """Switches recording at once; as a context manager, back at the end."""
+    """Switches recording at once; as a context manager or a decorator, back at the end.
+
+    Args:
+        mode: whether ops are recorded on this thread.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.set_grad_enabled(False):
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
 
     def __init__(self, mode: bool):
         self.mode = bool(mode)
@@ -93,7 +128,21 @@ class set_grad_enabled(_Switch):
 
 
 class inference_mode(_Switch):
-    """As no_grad; tensors made within it never take part in recording."""
+    """Within it, nothing is recorded, and tensors made there never take part in recording: saving less than no_grad.
+
+    A context manager, or a decorator of functions and generators. Holds for this thread.
+
+    Args:
+        mode: whether it is on; or the function that is decorated, where it is used without parentheses.
+
+    Tensors made inside can be written and read outside, but using them where a graph would save them raises RuntimeError there;
+    clone them first.
+
+    >>> with torch.inference_mode():
+    ...     y = torch.ones(2) * 2
+    >>> y.is_inference(), y.requires_grad
+    (True, False)
+    """
 
     def __new__(cls, mode=True):
         self = super().__new__(cls)
@@ -120,7 +169,14 @@ class inference_mode(_Switch):
 
 
 class set_multithreading_enabled(_Switch):
-    """Accepted for compatibility: CPU nodes always run on the calling thread."""
+    """Whether backward may use several threads. Changes nothing on the CPU, whose nodes run on the calling thread.
+
+    Args:
+        mode: the switch.
+
+    >>> with torch.autograd.set_multithreading_enabled(False):
+    ...     torch.ones(1, requires_grad=True).sum().backward()
+    """
 
     def __init__(self, mode: bool):
         self.mode = mode

@@ -16,7 +16,12 @@ Tensor = _C.Tensor
 
 
 class GradcheckError(RuntimeError):
-    """A derivative differs from finite differences."""
+    """A derivative differs from finite differences: what gradcheck raises.
+
+    >>> import sys
+    >>> issubclass(sys.modules[torch.autograd.gradgradcheck.__module__].GradcheckError, RuntimeError)
+    True
+    """
 
 
 def _differentiable_inputs(inputs):
@@ -190,11 +195,29 @@ def gradcheck(
     fast_mode=False,
     masked=None,
 ):
-    """Whether derivatives of `func` at `inputs` agree with central differences of width `eps`, within `atol + rtol
-    * |d|`.
+    """Whether derivatives of `func` agree with central differences.
 
-    The inputs that require gradients should be float64 or complex128; `fast_mode` is accepted and checks as thoroughly.
-    Raises GradcheckError on a difference, or gives False when `raise_exception` is off.
+    Args:
+        func: a function of tensors that gives a tensor or several.
+        inputs: a tensor or a sequence of arguments; those that require gradients are checked, and should be float64 or
+            complex128.
+        eps: the width of the differences.
+        atol, rtol: how much may differ: atol + rtol * |d|.
+        raise_exception: whether a difference raises rather than gives False.
+        nondet_tol: accepted: backward gives one result.
+        check_undefined_grad: whether backward must cope with outputs that have no gradient.
+        check_grad_dtypes: whether gradients must have the dtype of their inputs.
+        check_batched_grad: whether a batch of gradients at once must give what each gives.
+        check_batched_forward_grad: accepted.
+        check_forward_ad, check_backward_ad: which modes are checked.
+        fast_mode: accepted; everything is checked as thoroughly.
+        masked: accepted.
+
+    Returns True. Errors: GradcheckError on a difference, ValueError where no input requires a gradient.
+
+    >>> x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradcheck(torch.sin, (x,))
+    True
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("gradcheck: one of check_forward_ad and check_backward_ad must be on")
@@ -255,7 +278,21 @@ def gradgradcheck(
     fast_mode=False,
     masked=False,
 ):
-    """As gradcheck, for the second derivatives: the gradients of `func`, as a function of inputs and grad_outputs."""
+    """Whether second derivatives of `func` agree with central differences of its gradients.
+
+    Args:
+        func, inputs, eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad,
+            fast_mode, masked: as for gradcheck.
+        grad_outputs: what the gradients are taken with; drawn at random where None.
+        gen_non_contig_grad_outputs: whether those that are drawn are not contiguous.
+        check_fwd_over_rev, check_rev_over_rev: in which modes the gradients are differentiated.
+
+    Returns True. Errors: GradcheckError on a difference.
+
+    >>> x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
+    >>> torch.autograd.gradgradcheck(torch.sin, (x,))
+    True
+    """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = _as_outputs(func(*inputs))
     used = [k for k, o in enumerate(outputs) if o.requires_grad]

@@ -23,7 +23,15 @@ Tensor = _C.Tensor
 class GradientEdge(NamedTuple):
     """Where the gradient of a tensor goes: output `output_nr` of `node`.
 
-    `ownership_token` keeps the graph alive when the node is the context of a Function.
+    Args:
+        node: the node of the graph.
+        output_nr: which of its outputs.
+        ownership_token: keeps the graph alive when the node is the context of a Function.
+
+    >>> y = torch.ones(1, requires_grad=True) * 2
+    >>> edge = torch.autograd.graph.get_gradient_edge(y)
+    >>> edge.node.name(), edge.output_nr
+    ('MulBackward0', 0)
     """
 
     node: Node
@@ -32,7 +40,19 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor):
-    """The edge of a tensor that requires a gradient; it serves in its place in `grad` and `backward`."""
+    """The edge of a tensor that requires a gradient; it serves in its place in `grad` and `backward`, and does not keep its
+    memory.
+
+    Args:
+        tensor: the tensor.
+
+    Errors: RuntimeError for a tensor that does not require a gradient.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> edge = torch.autograd.graph.get_gradient_edge(x)
+    >>> torch.autograd.grad((x * 3).sum(), edge)
+    (tensor([3., 3.]),)
+    """
     if not tensor.requires_grad:
         raise RuntimeError(
             f"get_gradient_edge: a tensor that requires a gradient is expected, got shape {tuple(tensor.shape)}"
@@ -43,7 +63,16 @@ def get_gradient_edge(tensor):
 
 
 def increment_version(tensor):
-    """Counts a write that autograd did not see; takes a tensor or several."""
+    """Counts a write that autograd did not see, so that backward finds out that a saved value has changed.
+
+    Args:
+        tensor: a tensor or several.
+
+    >>> x = torch.ones(2)
+    >>> torch.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         t._bump_version()
 
@@ -51,7 +80,17 @@ def increment_version(tensor):
 class saved_tensors_hooks:
     """Within it, every value saved for backward goes through `pack_hook`, and through `unpack_hook` when it is used.
 
-    `pack_hook(tensor)` may return anything, from which `unpack_hook` makes the tensor again.
+    Args:
+        pack_hook: takes a tensor and may return anything.
+        unpack_hook: makes the tensor again of that.
+
+    >>> packed = []
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t.numpy(), torch.from_numpy):
+    ...     y = x.detach().exp() * x
+    >>> y.sum().backward()
+    >>> len(packed), x.grad
+    (1, tensor([2.7183, 2.7183]))
     """
 
     def __init__(self, pack_hook, unpack_hook):
@@ -66,7 +105,19 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Within it, values saved for backward are kept in main memory."""
+    """Within it, values saved for backward are kept in main memory, and go back to their device when they are used.
+
+    Args:
+        pin_memory: whether in page-locked memory, which copies faster.
+        device_type: the device whose kind of pinned memory is meant.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.save_on_cpu():
+    ...     y = x * x
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
         def pack(tensor):
@@ -85,7 +136,14 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str):
-    """Within it, entering saved_tensors_hooks is a RuntimeError with this message."""
+    """Within it, entering saved_tensors_hooks is a RuntimeError.
+
+    Args:
+        error_message: the text of the error.
+
+    >>> with torch.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+    ...     y = torch.ones(1, requires_grad=True) * 2
+    """
     before = _C._disable_saved_hooks(error_message)
     try:
         yield
@@ -111,9 +169,22 @@ class _MultiHandle:
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):
-    """Calls `fn` when the gradients of all `tensors` were computed ("all": with the list of them, None where there
-    is none)
-    or when the first of them was ("any": with that gradient). Returns a handle with `remove()`.
+    """Calls a function when the gradients of several tensors were computed.
+
+    Args:
+        tensors: tensors that require gradients.
+        fn: called once per backward pass.
+        mode: "all": when all were, with the list of them, None where there is none; "any": when the first was, with that
+            gradient.
+
+    Returns a handle with ``remove()``.
+
+    Errors: ValueError for another mode.
+
+    >>> a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    >>> handle = torch.autograd.graph.register_multi_grad_hook([a, b], print)
+    >>> (a * 2 + b * 3).backward()
+    [tensor([2.]), tensor([3.])]
     """
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: expected mode to be one of 'all', 'any', got {mode!r}")
@@ -228,7 +299,17 @@ def allow_mutation_on_saved_tensors():
     """Within it, values saved for backward may be written to: each is copied just before the first write to its memory.
 
     Backward has to run within it, too. Writes are seen when they are made by functions and methods of the library.
+
     Errors: RuntimeError when entered twice, and for a backward after it ended.
+
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = y * y
+    ...     y = y.mul_(5)
+    ...     z.sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
     """
     from ..overrides import TorchFunctionMode
 
@@ -254,4 +335,10 @@ def allow_mutation_on_saved_tensors():
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled):
-    """Accepted for compatibility: gradients accumulate on the calling thread."""
+    """Whether to warn of gradients that accumulate in another stream. Changes nothing: they accumulate on the calling thread.
+
+    Args:
+        enabled: the switch.
+
+    >>> torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    """

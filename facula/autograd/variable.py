@@ -19,7 +19,17 @@ class _VariableMeta(type):
 
 
 class Variable(metaclass=_VariableMeta):
-    """`Variable(tensor, requires_grad=False)` gives the tensor itself, with its requires_grad set."""
+    """A tensor, under a name of old programs, with its requires_grad set: nothing is wrapped. Every tensor is an instance.
+
+    Args:
+        data: a tensor, or numbers.
+        requires_grad: whether autograd records what is computed from it.
+        volatile: changes nothing.
+
+    >>> x = torch.autograd.Variable(torch.ones(2), requires_grad=True)
+    >>> type(x).__name__, x.requires_grad, isinstance(torch.ones(1), torch.autograd.Variable)
+    ('Tensor', True, True)
+    """
 
     _execution_engine = _ExecutionEngine()
 

@@ -9,10 +9,13 @@ _KEYS = """
 
 
 class DispatchKey:
-    """A key, by its name.
+    """A key of a dispatcher, by its name. There is no dispatcher here; programs form sets of keys while they are imported.
 
     Args:
         name: for example "CPU".
+
+    >>> torch._C.DispatchKey.CPU.name
+    'CPU'
     """
 
     def __init__(self, name):
@@ -33,10 +36,14 @@ for _name in _KEYS.split():
 
 
 class DispatchKeySet:
-    """A set of keys.
+    """A set of keys; ``|``, ``&`` and ``-`` make others of two.
 
     Args:
         keys: a key, or several.
+
+    >>> keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+    >>> keys.has(torch._C.DispatchKey.CPU), keys.has(torch._C.DispatchKey.CUDA)
+    (True, False)
     """
 
     def __init__(self, keys):

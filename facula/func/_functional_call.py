@@ -6,13 +6,23 @@ from .. import _C
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
-    """`module(*args, **kwargs)` with the given tensors in place of its parameters and buffers of those names.
+    """``module(*args, **kwargs)`` with the given tensors in place of its parameters and buffers of those names.
 
     Args:
+        module: the module, which is the same afterwards.
         parameter_and_buffer_dicts: a dict from dotted names to tensors, or a sequence of such dicts with distinct
-        names.
+            names.
+        args: the arguments, a tuple; a single one need not be in one.
+        kwargs: the arguments by name, a dict.
         tie_weights: a tensor given for one name stands for all names that share the parameter.
         strict: names must match those of the module exactly.
+
+    Errors: ValueError for a name in several dicts, RuntimeError for names that strict does not allow.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> weights = {"weight": torch.tensor([[1., 2.]]), "bias": torch.tensor([10.])}
+    >>> torch.func.functional_call(layer, weights, (torch.tensor([3., 4.]),))
+    tensor([21.])
     """
     from ..nn.utils import stateless
 
@@ -33,9 +43,19 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
 
 
 def stack_module_state(models):
-    """The parameters and buffers of models of one architecture, stacked along a new first dimension.
+    """The parameters and buffers of models of one architecture, stacked along a new first dimension: for ensembles with vmap.
+
+    Args:
+        models: a list of modules of one class, all in training or all in evaluation.
 
     Returns two dicts from names to tensors; parameters that require gradients become leaves that do.
+
+    Errors: RuntimeError for no models, models of different classes, and of different modes.
+
+    >>> models = [nn.Linear(2, 3) for _ in range(4)]
+    >>> params, buffers = torch.func.stack_module_state(models)
+    >>> {name: tuple(p.shape) for name, p in params.items()}
+    {'weight': (4, 3, 2), 'bias': (4, 3)}
     """
     models = list(models)
     if not models:
@@ -61,8 +81,17 @@ def _stacked(tensors):
 
 
 def replace_all_batch_norm_modules_(root):
-    """Makes the batch normalisations in the module `root`, itself included, normalise by the batch at hand in training and
-    evaluation alike, which vmap can run; gives `root` back."""
+    """Makes the batch normalisations in a module normalise by the batch at hand in training and evaluation alike.
+
+    They keep no running statistics then, which vmap could not write.
+
+    Args:
+        root: the module, itself included; it is changed and given back.
+
+    >>> net = torch.func.replace_all_batch_norm_modules_(nn.Sequential(nn.BatchNorm1d(3)))
+    >>> net[0].running_mean is None
+    True
+    """
     from ..nn.modules.batchnorm import _BatchNorm
 
     for module in root.modules():

@@ -157,10 +157,17 @@ def _argnums(args, argnums, name):
 
 
 def grad_and_value(func, argnums=0, has_aux=False):
-    """A function that gives the gradient of the scalar function `func` and its value: `(grads, value)`.
+    """A function that gives the gradient of the scalar function `func` and its value: ``(grads, value)``.
 
-    `argnums` is the positional argument, or a tuple of them, to differentiate; with `has_aux`, func gives
-    `(output, aux)` and the result is `(grads, (value, aux))`.
+    Args:
+        func: gives a tensor of one element; with has_aux, ``(output, aux)``.
+        argnums: the positional argument, or a tuple of them, to differentiate.
+        has_aux: whether the result is ``(grads, (value, aux))``.
+
+    Errors: RuntimeError, when it is called, for an output of more elements.
+
+    >>> torch.func.grad_and_value(lambda x: x ** 2)(torch.tensor(3.))
+    (tensor(6.), tensor(9.))
     """
 
     @functools.wraps(func)
@@ -186,7 +193,20 @@ def grad_and_value(func, argnums=0, has_aux=False):
 
 
 def grad(func, argnums=0, has_aux=False):
-    """A function that gives the gradient of the scalar function `func`; with `has_aux`, `(grads, aux)`."""
+    """A function that gives the gradient of the scalar function `func`.
+
+    Args:
+        func: gives a tensor of one element; with has_aux, ``(output, aux)``.
+        argnums: the positional argument, or a tuple of them, to differentiate.
+        has_aux: whether the result is ``(grads, aux)``.
+
+    Errors: RuntimeError, when it is called, for an output of more elements.
+
+    >>> torch.func.grad(torch.sin)(torch.tensor(0.))
+    tensor(1.)
+    >>> torch.func.grad(torch.func.grad(lambda x: x ** 3))(torch.tensor(2.))
+    tensor(12.)
+    """
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -250,7 +270,22 @@ def _zeros(leaf, original):
 
 
 def vjp(func, *primals, has_aux=False):
-    """`(output, vjp_fn)` or `(output, vjp_fn, aux)`: `vjp_fn(cotangents)` multiplies the Jacobian's transpose."""
+    """The value of a function and a function that multiplies the Jacobian's transpose.
+
+    Args:
+        func: gives a tensor or nested containers of them; with has_aux, ``(output, aux)``.
+        primals: its arguments, tensors or nested containers of them.
+        has_aux: whether the result has aux as a third part.
+
+    Returns ``(output, vjp_fn)`` or ``(output, vjp_fn, aux)``; ``vjp_fn(cotangents)``, of the output's structure, gives a tuple
+    with one gradient per primal.
+
+    Errors: RuntimeError for cotangents of another structure.
+
+    >>> output, vjp_fn = torch.func.vjp(lambda x: x * x, torch.tensor([1., 2.]))
+    >>> vjp_fn(torch.tensor([1., 10.]))
+    (tensor([ 2., 40.]),)
+    """
     if not primals:
         raise RuntimeError("vjp: expected at least one primal")
     with enable_grad():
@@ -298,7 +333,22 @@ def _push(flat_output, inputs, tangents, strict=False):
 
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
-    """`(output, tangent)` or `(output, tangent, aux)`: the derivative of the function in direction of `tangents`."""
+    """The value of a function and its derivative in direction of `tangents`.
+
+    Args:
+        func: gives a tensor or nested containers of them; with has_aux, ``(output, aux)``.
+        primals: a tuple of its arguments.
+        tangents: a tuple of the directions, of the structure of primals.
+        strict: whether an output that does not depend on the primals is a RuntimeError rather than zeros.
+        has_aux: whether the result has aux as a third part.
+
+    Returns ``(output, tangent)`` or ``(output, tangent, aux)``.
+
+    Errors: RuntimeError for primals and tangents that do not fit.
+
+    >>> torch.func.jvp(torch.sin, (torch.tensor(0.),), (torch.tensor(2.),))
+    (tensor(0.), tensor(2.))
+    """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise RuntimeError(
             f"jvp: expected primals and tangents to be tuples, got {type(primals).__name__} and "
@@ -321,7 +371,20 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
 
 
 def linearize(func, *primals):
-    """`(output, jvp_fn)`: the function's value, and its derivative at the primals as a linear function of tangents."""
+    """The function's value, and its derivative at the primals as a linear function of tangents.
+
+    That function can be called many times.
+
+    Args:
+        func: gives a tensor or nested containers of them.
+        primals: its arguments.
+
+    Returns ``(output, jvp_fn)``; ``jvp_fn(*tangents)`` takes one tangent per primal.
+
+    >>> output, jvp_fn = torch.func.linearize(torch.sin, torch.tensor(0.))
+    >>> output, jvp_fn(torch.tensor(1.)), jvp_fn(torch.tensor(2.))
+    (tensor(0.), tensor(1.), tensor(2.))
+    """
     with enable_grad():
         flat, spec = _flatten(primals)
         inputs = _Inputs(_checked(flat, "linearize", "the primals"))
@@ -371,8 +434,20 @@ def _filled(args, numbers, argnums, own):
 
 
 def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
-    """A function that gives the Jacobian, output by output: shape (*output.shape, *input.shape), nested as
-    outputs, then inputs."""
+    """A function that gives the Jacobian, computed output by output: the better one where outputs are fewer than inputs.
+
+    Args:
+        func: gives a tensor or nested containers of them; with has_aux, ``(output, aux)``.
+        argnums: the positional argument, or a tuple of them, to differentiate.
+        has_aux: whether the result is ``(jacobian, aux)``.
+        chunk_size: rows that are computed together at most; None for all.
+
+    The Jacobian is of shape (*output.shape, *input.shape), nested as outputs, then inputs.
+
+    >>> torch.func.jacrev(lambda x: x * x)(torch.tensor([1., 2.]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
@@ -436,7 +511,19 @@ def _wrapped_zeros(shape, x, original):
 
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
-    """As jacrev, input by input."""
+    """A function that gives the Jacobian, computed input by input: the better one where inputs are fewer than outputs.
+
+    Args:
+        func: gives a tensor or nested containers of them; with has_aux, ``(output, aux)``.
+        argnums: the positional argument, or a tuple of them, to differentiate.
+        has_aux: whether the result is ``(jacobian, aux)``.
+        randomness: of random numbers within: "error", "same" or "different" for each direction.
+
+    The Jacobian is of shape (*output.shape, *input.shape), nested as outputs, then inputs.
+
+    >>> torch.func.jacfwd(lambda x: torch.stack([x, x ** 2]))(torch.tensor(3.))
+    tensor([1., 6.])
+    """
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
@@ -481,12 +568,31 @@ def _column_block(output, leaf, units, shape, original):
 
 
 def hessian(func, argnums=0):
-    """A function that gives the matrix of second derivatives, forward over reverse."""
+    """A function that gives the matrix of second derivatives of a scalar function, forward over reverse.
+
+    Args:
+        func: gives a tensor of one element.
+        argnums: the positional argument, or a tuple of them, to differentiate.
+
+    The matrix is of shape (*input.shape, *input.shape), nested for several arguments.
+
+    >>> torch.func.hessian(lambda x: (x ** 3).sum())(torch.tensor([1., 2.]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
     return jacfwd(jacrev(func, argnums), argnums)
 
 
 def functionalize(func, *, remove="mutations"):
-    """The function itself: writes in place are recorded as they are."""
+    """The function itself: writes in place are recorded as they are, and need not be taken out first.
+
+    Args:
+        func: the function.
+        remove: "mutations" or "mutations_and_views"; changes nothing.
+
+    >>> torch.func.functionalize(lambda x: x.clone().add_(1))(torch.zeros(2))
+    tensor([1., 1.])
+    """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
             f"functionalize: Valid values for remove are 'mutations' and 'mutations_and_views', got {remove!r}"

@@ -79,7 +79,17 @@ def is_batched(value, level=None):
 
 
 def debug_unwrap(tensor, *, recurse=True):
-    """The batch behind a tensor inside vmap; with recurse through all levels."""
+    """The batch behind a tensor inside vmap, to look at.
+
+    Args:
+        tensor: any tensor.
+        recurse: whether through all levels of vmap, or only the innermost.
+
+    >>> shapes = []
+    >>> y = torch.vmap(lambda x: shapes.append(torch.func.debug_unwrap(x).shape) or x)(torch.zeros(3, 2))
+    >>> shapes
+    [torch.Size([3, 2])]
+    """
     while is_batched(tensor):
         tensor = _C._batch_value(tensor)
         if not recurse:
@@ -150,14 +160,22 @@ def map_tensors(function, value):
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """`func` over a batch: `vmap(func)(xs)[i] == func(xs[i])`.
+    """The function over a batch: ``vmap(func)(xs)[i] == func(xs[i])``, in one run of ops on all examples.
 
     Args:
+        func: a function of tensors, or nested containers of them, that gives such.
         in_dims: per argument the dimension of the batch, None for arguments all examples share; nested as the
-        arguments.
+            arguments.
         out_dims: the dimension of the batch in each result.
         randomness: "error", "same" or "different" random numbers per example.
-        chunk_size: examples that run together at most.
+        chunk_size: examples that run together at most; None for all.
+
+    Errors: ValueError for batches of different sizes and for in_dims or out_dims that do not fit; RuntimeError for random
+    numbers where randomness is "error", and for code that needs the value of an example, such as ``if x > 0``.
+
+    >>> x, y = torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([1., 10.])
+    >>> torch.vmap(torch.dot, in_dims=(0, None))(x, y)
+    tensor([21., 43.])
     """
     if randomness not in _RANDOMNESS:
         raise RuntimeError(

@@ -40,12 +40,33 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["compl
 
 
 def astype(x, dtype, /, *, copy=True, device=None):
-    """`x` in another dtype; a copy unless copy=False and nothing changes."""
+    """The values of `x` in another dtype.
+
+    Args:
+        x: the tensor.
+        dtype: the dtype of the result.
+        copy: False gives `x` itself where nothing changes, True always a new tensor.
+        device: where the result is; None for where x is.
+
+    >>> torch.astype(torch.tensor([1.7, -1.7]), torch.int32)
+    tensor([ 1, -1], dtype=torch.int32)
+    """
     return x.to(device=device, dtype=dtype, copy=copy)
 
 
 def isdtype(dtype, kind):
-    """Whether `dtype` is `kind`: a dtype, a name such as "integral" or "real floating", or a tuple of them."""
+    """Whether a dtype is of a kind.
+
+    Args:
+        dtype: the dtype.
+        kind: another dtype; "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating" or
+            "numeric"; or a tuple of them, one of which is enough.
+
+    Errors: ValueError for other words.
+
+    >>> torch.isdtype(torch.float16, "real floating"), torch.isdtype(torch.uint8, ("bool", torch.int8))
+    (True, False)
+    """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str):
@@ -62,12 +83,28 @@ def isdtype(dtype, kind):
 
 
 def bitwise_invert(x, /):
-    """As bitwise_not."""
+    """The bits of integers exchanged, or the logical not of bools.
+
+    Args:
+        x: a tensor of integers or bools.
+
+    >>> torch.bitwise_invert(torch.tensor([0, 5]))
+    tensor([-1, -6])
+    """
     return facula.bitwise_not(x)
 
 
 def broadcast_arrays(*arrays):
-    """The arrays expanded to their common shape."""
+    """The tensors expanded to the shape that they broadcast to, as a tuple of views.
+
+    Args:
+        arrays: tensors of shapes that broadcast.
+
+    Errors: RuntimeError where they do not.
+
+    >>> [a.shape for a in torch.broadcast_arrays(torch.ones(3), torch.ones(2, 1))]
+    [torch.Size([2, 3]), torch.Size([2, 3])]
+    """
     return tuple(facula.broadcast_tensors(*arrays))
 
 
@@ -85,49 +122,139 @@ def _cumulative(op, identity, x, axis, dtype, include_initial):
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
-    """Running sums along `axis`; include_initial puts the empty sum, 0, in front."""
+    """Running sums along `axis`.
+
+    Args:
+        x: the tensor.
+        axis: the dimension; may be left out for one dimension.
+        dtype: that of the result; None for that of x, and int64 for smaller integers.
+        include_initial: whether the empty sum, 0, stands in front, which makes the result longer by one.
+
+    Errors: ValueError for a missing axis where there are several dimensions.
+
+    >>> torch.cumulative_sum(torch.tensor([1, 2, 3]), include_initial=True)
+    tensor([0, 1, 3, 6])
+    """
     return _cumulative("cumsum", 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
-    """Running products along `axis`; include_initial puts the empty product, 1, in front."""
+    """Running products along `axis`.
+
+    Args:
+        x: the tensor.
+        axis: the dimension; may be left out for one dimension.
+        dtype: that of the result; None for that of x, and int64 for smaller integers.
+        include_initial: whether the empty product, 1, stands in front, which makes the result longer by one.
+
+    Errors: ValueError for a missing axis where there are several dimensions.
+
+    >>> torch.cumulative_prod(torch.tensor([1, 2, 3]), include_initial=True)
+    tensor([1, 1, 2, 6])
+    """
     return _cumulative("cumprod", 1, x, axis, dtype, include_initial)
 
 
 def expand_dims(x, /, axis=0):
-    """`x` with a dimension of size 1 at `axis`."""
+    """A view of `x` with a dimension of size 1 at `axis`.
+
+    Args:
+        x: the tensor.
+        axis: where the new dimension is; negative ones count from the end.
+
+    Errors: IndexError for an axis outside.
+
+    >>> torch.expand_dims(torch.ones(2, 3), axis=1).shape
+    torch.Size([2, 1, 3])
+    """
     return x.unsqueeze(axis)
 
 
 def matrix_transpose(x, /):
-    """The last two dimensions exchanged."""
+    """A view with the last two dimensions exchanged.
+
+    Args:
+        x: a tensor of two or more dimensions.
+
+    >>> torch.matrix_transpose(torch.ones(4, 2, 3)).shape
+    torch.Size([4, 3, 2])
+    """
     return x.mT
 
 
 def permute_dims(x, /, axes):
-    """The dimensions in the order of `axes`."""
+    """A view with the dimensions in the order of `axes`.
+
+    Args:
+        x: the tensor.
+        axes: each of its dimensions once.
+
+    Errors: RuntimeError where they are not.
+
+    >>> torch.permute_dims(torch.ones(4, 2, 3), (2, 0, 1)).shape
+    torch.Size([3, 4, 2])
+    """
     return x.permute(tuple(axes))
 
 
 def repeat(x, repeats, /, *, axis=None):
-    """Each element `repeats` times (an int, or a tensor with one count per element) along `axis`; None: flattened."""
+    """Each element several times in a row.
+
+    Args:
+        x: the tensor.
+        repeats: how often, an int; or a tensor with one count for each element along `axis`.
+        axis: the dimension along which elements are repeated; None flattens first.
+
+    >>> torch.repeat(torch.tensor([1, 2]), 2), torch.repeat(torch.tensor([1, 2]), torch.tensor([3, 1]))
+    (tensor([1, 1, 2, 2]), tensor([1, 1, 1, 2]))
+    """
     if isinstance(repeats, facula.Tensor):
         repeats = repeats.to(facula.int64)
     return facula.repeat_interleave(x, repeats, dim=axis)
 
 
 def take_along_axis(x, indices, /, *, axis=-1):
-    """The elements at `indices` along `axis`."""
+    """The elements at `indices` along `axis`.
+
+    Args:
+        x: the tensor.
+        indices: integers, of a shape that broadcasts with that of x but for `axis`.
+        axis: the dimension that the indices count along.
+
+    Errors: RuntimeError or IndexError for an index or an axis outside.
+
+    >>> x = torch.tensor([[3, 1, 2]])
+    >>> torch.take_along_axis(x, torch.argsort(x, -1))
+    tensor([[1, 2, 3]])
+    """
     return facula.take_along_dim(x, indices.to(facula.int64), dim=axis)
 
 
 def unstack(x, /, *, axis=0):
-    """The slices along `axis`, as a tuple."""
+    """The slices along `axis`, as a tuple of views.
+
+    Args:
+        x: a tensor of one or more dimensions.
+        axis: the dimension that the slices do not have.
+
+    >>> torch.unstack(torch.tensor([[1, 2], [3, 4]]), axis=1)
+    (tensor([1, 3]), tensor([2, 4]))
+    """
     return tuple(x.unbind(axis))
 
 
 def vecdot(x1, x2, /, *, axis=-1):
-    """The dot products of vectors along `axis`; the first is conjugated."""
+    """The dot products of vectors along `axis`: sum(conj(x1) * x2).
+
+    Args:
+        x1, x2: tensors of equal size along axis, whose other dimensions broadcast; the first is conjugated.
+        axis: the dimension of the vectors, which the result does not have.
+
+    Errors: ValueError for vectors of different lengths.
+
+    >>> torch.vecdot(torch.tensor([[1, 2], [3, 4]]), torch.tensor([10, 1]))
+    tensor([12, 34])
+    """
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot: vectors of one length along axis {axis}, got shapes {list(x1.shape)} and {list(x2.shape)}")
     dtype = facula.promote_types(x1.dtype, x2.dtype)
@@ -151,23 +278,57 @@ def first_positions(inverse, count):
 
 
 def unique_all(x, /):
-    """Distinct values in order, the flat index of the first of each, which value each element is, and how often."""
+    """The distinct values of a tensor in ascending order, where each is first, which one each element is, and their counts.
+
+    Args:
+        x: a tensor of any shape.
+
+    Returns a named tuple of values, indices (into x flattened), inverse_indices (of the shape of x) and counts.
+
+    >>> torch.unique_all(torch.tensor([3, 1, 3]))
+    UniqueAll(values=tensor([1, 3]), indices=tensor([1, 0]), inverse_indices=tensor([1, 0, 1]), counts=tensor([1, 2]))
+    """
     values, inverse, counts = facula.unique(x, return_inverse=True, return_counts=True)
     return UniqueAll(values, first_positions(inverse, len(values)), inverse, counts)
 
 
 def unique_counts(x, /):
-    """Distinct values in order, and how often each occurs."""
+    """The distinct values of a tensor in ascending order, and how often each is there.
+
+    Args:
+        x: a tensor of any shape.
+
+    Returns a named tuple of values and counts.
+
+    >>> torch.unique_counts(torch.tensor([3, 1, 3]))
+    UniqueCounts(values=tensor([1, 3]), counts=tensor([1, 2]))
+    """
     return UniqueCounts(*facula.unique(x, return_counts=True))
 
 
 def unique_inverse(x, /):
-    """Distinct values in order, and which of them each element is."""
+    """The distinct values of a tensor in ascending order, and which of them each element is.
+
+    Args:
+        x: a tensor of any shape.
+
+    Returns a named tuple of values and inverse_indices, of the shape of x.
+
+    >>> torch.unique_inverse(torch.tensor([3, 1, 3]))
+    UniqueInverse(values=tensor([1, 3]), inverse_indices=tensor([1, 0, 1]))
+    """
     return UniqueInverse(*facula.unique(x, return_inverse=True))
 
 
 def unique_values(x, /):
-    """Distinct values in order."""
+    """The distinct values of a tensor in ascending order.
+
+    Args:
+        x: a tensor of any shape.
+
+    >>> torch.unique_values(torch.tensor([3, 1, 3]))
+    tensor([1, 3])
+    """
     return facula.unique(x)
 
 

@@ -5,6 +5,7 @@ The state of the CPU and of CUDA is the core's, which casts by it. Other device 
 
 from __future__ import annotations
 
+import inspect
 import threading
 import warnings
 
@@ -50,18 +51,49 @@ def _check(name: str, argument: str, value, kind: type) -> None:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there is autocast for a device type, whether or not this machine has such a device."""
+    """Whether there is autocast for a device type, whether or not this machine has such a device.
+
+    Args:
+        device_type: "cpu", "cuda" or another type's name.
+
+    Errors: TypeError for what is no str, RuntimeError for an unknown type.
+
+    >>> torch.amp.is_autocast_available("cpu"), torch.amp.is_autocast_available("meta")
+    (True, False)
+    """
     return known_device_type("is_autocast_available", device_type) in LOWER_PRECISION
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether this thread is in an autocast region of a device type."""
+    """Whether this thread is in an autocast region of a device type.
+
+    Args:
+        device_type: "cpu", "cuda" or another type's name.
+
+    Errors: TypeError for what is no str, RuntimeError for an unknown type.
+
+    >>> with torch.autocast("cpu"):
+    ...     torch.is_autocast_enabled("cpu")
+    True
+    """
     kind = known_device_type("is_autocast_enabled", device_type)
     return _C._is_autocast_enabled(kind) if kind in _OF_THE_CORE else _others.enabled.get(kind, False)
 
 
 def set_autocast_enabled(device_type, enabled=None) -> None:
-    """Switches autocast of a device type on this thread; of "cuda" when called with the switch alone."""
+    """Switches autocast of a device type on this thread; `autocast` does it for a block.
+
+    Args:
+        device_type: the type's name; or the switch alone, for "cuda".
+        enabled: the switch.
+
+    Errors: TypeError for other classes of arguments, RuntimeError for an unknown type.
+
+    >>> torch.set_autocast_enabled("cpu", True)
+    >>> torch.is_autocast_enabled("cpu")
+    True
+    >>> torch.set_autocast_enabled("cpu", False)
+    """
     if enabled is None and isinstance(device_type, bool):
         device_type, enabled = "cuda", device_type
     kind = known_device_type("set_autocast_enabled", device_type)
@@ -73,7 +105,16 @@ def set_autocast_enabled(device_type, enabled=None) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> facula.dtype:
-    """The lower precision of a device type."""
+    """The lower precision in which ops of a device type compute in an autocast region.
+
+    Args:
+        device_type: "cpu", "cuda" or another type's name.
+
+    Errors: TypeError for what is no str; RuntimeError for an unknown type and for one that has no autocast.
+
+    >>> torch.get_autocast_dtype("cpu"), torch.get_autocast_dtype("cuda")
+    (torch.bfloat16, torch.float16)
+    """
     kind = known_device_type("get_autocast_dtype", device_type)
     if kind not in LOWER_PRECISION:
         raise RuntimeError(f"get_autocast_dtype: expected a device type that has autocast, got {device_type!r}")
@@ -81,7 +122,19 @@ def get_autocast_dtype(device_type: str) -> facula.dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: facula.dtype) -> None:
-    """Sets the lower precision of a device type on this thread."""
+    """Sets the lower precision of a device type on this thread; `autocast` does it for a block.
+
+    Args:
+        device_type: "cpu", "cuda" or another type's name.
+        dtype: float16 or bfloat16.
+
+    Errors: TypeError for other classes of arguments, RuntimeError for an unknown type.
+
+    >>> torch.set_autocast_dtype("cpu", torch.float16)
+    >>> torch.get_autocast_dtype("cpu")
+    torch.float16
+    >>> torch.set_autocast_dtype("cpu", torch.bfloat16)
+    """
     kind = known_device_type("set_autocast_dtype", device_type)
     _check("set_autocast_dtype", "dtype", dtype, facula.dtype)
     if kind in _OF_THE_CORE:
@@ -105,13 +158,50 @@ def exchange(kind: str, enabled: bool, dtype: facula.dtype) -> tuple[bool, facul
 # Names of older programs: one function for each of four device types.
 
 
-def _deprecated(name: str, replacement: str, function):
+_ANSWERS = """{replacement}, under a deprecated name: {what} on this thread. Warns of that.
+
+Args: none.
+
+>>> import warnings
+>>> with warnings.catch_warnings():
+...     warnings.simplefilter("ignore")
+...     torch.{name}()
+{shown}
+"""
+_SETS = """{replacement}, under a deprecated name: sets {what} on this thread. Warns of that.
+
+Args:
+    {argument}
+
+>>> import warnings
+>>> with warnings.catch_warnings():
+...     warnings.simplefilter("ignore")
+...     torch.{name}({value})
+"""
+
+
+def _text_of_older(name, replacement, kind):
+    """The docstring of such a function."""
+    switch = "enabled" in name
+    what = f"whether {kind} tensors are cast" if switch else f"the lower precision of {kind} tensors"
+    if name.startswith("set"):
+        argument = "enabled: whether it is on." if switch else "dtype: the lower precision."
+        value = "False" if switch else LOWER_PRECISION[kind]
+        return _SETS.format(name=name, replacement=replacement, what=what, argument=argument, value=value)
+    shown = "False" if switch else LOWER_PRECISION[kind]
+    return _ANSWERS.format(name=name, replacement=replacement, what=what, shown=shown)
+
+
+def _deprecated(name: str, replacement: str, doc: str, function):
     def call(*args):
         warnings.warn(f"{name}: deprecated, use {replacement}", DeprecationWarning, stacklevel=2)
         return function(*args)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"As {replacement}. Deprecated."
+    call.__signature__ = inspect.Signature(
+        [inspect.Parameter(a, inspect.Parameter.POSITIONAL_ONLY) for a in inspect.signature(function).parameters]
+    )
+    call.__doc__ = doc
     return call
 
 
@@ -130,9 +220,11 @@ def _older_names():
 
     for kind in ("cpu", "ipu", "xla"):
         for name, (replacement, function) in {**of(kind), **dtypes_of(kind, kind)}.items():
-            yield name, _deprecated(name, f"{replacement}('{kind}', ...)", function)
+            instead = f"{replacement}('{kind}', ...)"
+            yield name, _deprecated(name, instead, _text_of_older(name, instead, kind), function)
     for name, (replacement, function) in dtypes_of("gpu", "cuda").items():
-        yield name, _deprecated(name, f"{replacement}('cuda', ...)", function)
+        instead = f"{replacement}('cuda', ...)"
+        yield name, _deprecated(name, instead, _text_of_older(name, instead, "cuda"), function)
 
 
 globals().update(_older_names())

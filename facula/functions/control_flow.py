@@ -15,7 +15,21 @@ __all__ = ["cond", "while_loop"]  # the others are under `_higher_order_ops`
 
 
 def cond(pred, true_fn, false_fn, operands=()):
-    """true_fn(*operands) where `pred` (a bool, or a tensor of one element) holds, else false_fn(*operands)."""
+    """``true_fn(*operands)`` where `pred` holds, else ``false_fn(*operands)``.
+
+    In a program that export records both branches stay, and `pred` chooses when it runs.
+
+    Args:
+        pred: a bool, or a tensor of one element.
+        true_fn, false_fn: functions that take the operands; where a program is recorded, what they return has the same shapes.
+        operands: tensors, or nested containers of them.
+
+    Errors: RuntimeError for what is no function, and for a pred of more elements.
+
+    >>> x = torch.tensor([1., -2.])
+    >>> torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: -x, (x,))
+    tensor([-1.,  2.])
+    """
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError(f"cond: two callables, got {type(true_fn).__name__} and {type(false_fn).__name__}")
     if isinstance(pred, facula.Tensor) and pred.numel() != 1:
@@ -26,7 +40,16 @@ def cond(pred, true_fn, false_fn, operands=()):
 
 
 def while_loop(cond_fn, body_fn, carried_inputs):
-    """Repeats ``carried = body_fn(*carried)`` as long as cond_fn(*carried) holds; the last values, as a tuple."""
+    """Repeats ``carried = body_fn(*carried)`` as long as ``cond_fn(*carried)`` holds; the last values, as a tuple.
+
+    Args:
+        cond_fn: gives a bool or a tensor of one element.
+        body_fn: gives as many values as it takes.
+        carried_inputs: the first values; tensors where a program is recorded.
+
+    >>> torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), torch.tensor(1.)))
+    (tensor(3), tensor(8.))
+    """
     carried = tuple(carried_inputs)
     if _C._recording():
         return _recorded_while_loop(cond_fn, body_fn, carried)

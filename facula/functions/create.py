@@ -26,10 +26,20 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
     """A tensor on the memory of an object with `__dlpack__`, or of a DLPack capsule.
 
     Args:
+        ext_tensor: an array of any library that exports DLPack, or the capsule that it exports. A capsule serves once.
         device: where the values are wanted; None for where they are.
         copy: True for memory of its own, False to raise where one would be needed, None for a copy where needed.
 
-    Errors: BufferError where the memory cannot be shared.
+    Returns a tensor of the exporter's shape, strides and dtype. Unless copied, both see what is written to either.
+
+    Errors: BufferError where the memory cannot be shared; ValueError for copy=False where the values would have to move.
+
+    >>> import numpy as np
+    >>> a = np.zeros(3)
+    >>> t = torch.from_dlpack(a)
+    >>> a[0] = 5
+    >>> t
+    tensor([5., 0., 0.], dtype=torch.float64)
     """
     if not hasattr(ext_tensor, "__dlpack__"):
         tensor = _C._from_dlpack(ext_tensor)
@@ -64,11 +74,25 @@ def _stream_of_this_thread(source):
 
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
-    """A 1-D tensor on the memory of any object with the buffer protocol.
+    """A 1-D tensor on the memory of any object with the buffer protocol, such as bytes, bytearray, array.array or memoryview.
 
     Args:
+        buffer: the object; it is kept alive by the tensor.
+        dtype: what the bytes are read as.
         count: elements to take; negative for all of them.
         offset: bytes to leave out at the start.
+        requires_grad: whether autograd records what is computed from the tensor.
+
+    Returns a tensor of shape (count,) that shares the bytes: a write to one is seen in the other. Memory that is read-only is
+    shared, too, with a warning, once.
+
+    Errors: ValueError for an object without a buffer, an empty one, an offset outside, a count of 0, elements that do not fit,
+    and bytes that are no multiple of the element's size where count is negative.
+
+    >>> torch.frombuffer(bytearray([1, 0, 2, 0]), dtype=torch.int16)
+    tensor([1, 2], dtype=torch.int16)
+    >>> torch.frombuffer(bytearray(8), dtype=torch.float32, count=1, offset=4)
+    tensor([0.])
     """
     try:
         storage = _C._storage_from_buffer(buffer)
@@ -99,7 +123,19 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """A tensor of any array-like: a tensor, a NumPy array, something with DLPack or the buffer protocol, or numbers.
 
     Args:
+        obj: the values. What has memory of its own is shared; nested sequences of numbers are copied.
+        dtype: the result's dtype; None for that of obj.
+        device: where the result is; None for where obj is.
         copy: True for memory of its own; False to raise where sharing is impossible; None for a copy where needed.
+        requires_grad: whether autograd records what is computed from the result. False cuts off the history of a tensor given.
+
+    Errors: ValueError for copy=False where dtype, device or the kind of obj need a copy.
+
+    >>> x = torch.zeros(2)
+    >>> torch.asarray(x) is x
+    True
+    >>> torch.asarray([1, 2], dtype=torch.float64)
+    tensor([1., 2.], dtype=torch.float64)
     """
     tensor, shared = _as_tensor(obj, dtype)
     if shared and dtype is device is copy is None and not (requires_grad or tensor.requires_grad):
@@ -154,11 +190,25 @@ def _exports_buffer(obj):
 
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
-    """A 1-D tensor on the bytes of a file.
+    """A 1-D tensor on the bytes of a file, which are read when they are used.
 
     Args:
+        filename: the path of the file.
         shared: True to write changes back to the file, which is made or grown as needed; else it is left as it is.
-        size: number of elements.
+        size: number of elements, taken from the start of the file.
+        dtype: what the bytes are read as; default: the default dtype.
+        layout, device, pin_memory: a strided tensor in the CPU's memory is the only one there is.
+        requires_grad: whether autograd records what is computed from the tensor.
+
+    Errors: RuntimeError for a size that is not positive, for a file that is too short and not shared, and for other layouts,
+    devices and pinned memory.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "numbers")
+    >>> torch.from_file(path, shared=True, size=3, dtype=torch.int32).fill_(7)
+    tensor([7, 7, 7], dtype=torch.int32)
+    >>> torch.from_file(path, size=2, dtype=torch.int32)
+    tensor([7, 7], dtype=torch.int32)
     """
     dtype = dtype or _C.get_default_dtype()
     if pin_memory or (layout or _C.strided) is not _C.strided or _C.device(device or "cpu").type != "cpu":

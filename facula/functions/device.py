@@ -69,7 +69,16 @@ def exit(device):
 
 
 def set_default_device(device):
-    """Sets the device of factories for this thread; None goes back to the CPU."""
+    """Sets the device of factories that are not told one, for this thread.
+
+    Args:
+        device: a device, its name or its number; None goes back to the CPU.
+
+    >>> torch.set_default_device("meta")
+    >>> torch.ones(2).device
+    device(type='meta')
+    >>> torch.set_default_device(None)
+    """
     if _entered.default in _modes.stack:
         _modes.stack.remove(_entered.default)
         _C._set_function_mode_active(bool(_modes.stack))
@@ -84,7 +93,14 @@ def set_default_device(device):
 
 
 def get_default_device():
-    """The device of factories that are not told one."""
+    """The device of factories that are not told one: of set_default_device, or of the innermost ``with device:``.
+
+    >>> torch.get_default_device()
+    device(type='cpu')
+    >>> with torch.device("meta"):
+    ...     torch.get_default_device()
+    device(type='meta')
+    """
     for mode in reversed(_modes.stack):
         if isinstance(mode, DeviceContext):
             return mode.device
@@ -92,7 +108,16 @@ def get_default_device():
 
 
 def get_device_module(device=None):
-    """The module of a kind of device: facula.cpu, facula.cuda; by default that of the accelerator, if there is one."""
+    """The module of a kind of device, such as cpu or cuda.
+
+    Args:
+        device: a device or the name of its kind; by default that of the accelerator, or the CPU where there is none.
+
+    Errors: RuntimeError for what is neither a device nor its name.
+
+    >>> torch.get_device_module("cpu") is torch.cpu
+    True
+    """
     import importlib
 
     if device is not None and not isinstance(device, (str, _C.device)):

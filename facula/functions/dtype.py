@@ -40,7 +40,19 @@ class _Limits:
 class finfo(_Limits):
     """Limits of a floating-point dtype (of the real part of a complex one); by default of the default dtype.
 
-    bits; eps, the step from 1 upwards; max, min; tiny = smallest_normal; resolution, a power of ten; dtype, its name.
+    Args:
+        type: the dtype.
+
+    Attributes: ``bits``, the size of a number; ``eps``, the step from 1 upwards; ``max`` and ``min``, the largest finite number
+    and its negative; ``tiny`` = ``smallest_normal``, the smallest positive number of full precision; ``resolution``, a power of
+    ten that decimal digits keep; ``dtype``, the dtype's name.
+
+    Errors: TypeError for integers, bool, and what is no dtype.
+
+    >>> torch.finfo(torch.bfloat16).eps
+    0.0078125
+    >>> torch.finfo(torch.float16).max
+    65504.0
     """
 
     __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
@@ -67,7 +79,20 @@ class finfo(_Limits):
 
 
 class iinfo(_Limits):
-    """Limits of an integer dtype: bits, min, max, dtype (its name)."""
+    """Limits of an integer dtype.
+
+    Args:
+        type: the dtype.
+
+    Attributes: ``bits``, the size of a number; ``min`` and ``max``, the smallest and the largest; ``dtype``, the dtype's name.
+
+    Errors: TypeError for floating-point and complex dtypes, bool, and what is no dtype.
+
+    >>> torch.iinfo(torch.int8)
+    iinfo(min=-128, max=127, dtype=int8)
+    >>> torch.iinfo(torch.int64).max
+    9223372036854775807
+    """
 
     __slots__ = ()
     __module__ = "torch"

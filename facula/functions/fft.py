@@ -23,10 +23,29 @@ def stft(
     input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
     onesided=None, return_complex=None, align_to_window=None,
 ):  # fmt: skip
-    """Transforms of windowed frames, every `hop_length` (n_fft // 4) samples, of a signal (time) or (batch, time).
+    """Fourier transforms of windowed frames of a signal: how its frequencies change with time.
 
-    The result is (..., frequencies, frames): n_fft // 2 + 1 frequencies when `onesided` (the default for real signals),
-    else n_fft. With `center` frames are centred on their samples, the signal padded by `pad_mode`.
+    Args:
+        input: the signal, (time) or (batch, time), floating or complex.
+        n_fft: samples of a frame.
+        hop_length: samples from one frame to the next; None for n_fft // 4.
+        win_length: samples of the window, which lies in the middle of the frame; None for n_fft.
+        window: (win_length), what frames are multiplied by; None for ones.
+        center: whether frames are centred on their samples, the signal padded by n_fft // 2 at both ends.
+        pad_mode: how it is padded, a mode of nn.functional.pad.
+        normalized: whether the transforms are divided by the root of n_fft.
+        onesided: whether only the frequencies 0 to n_fft // 2 are given; None for that where signal and window are real.
+        return_complex: True for a complex result, False for real and imaginary parts in a last dimension of 2; needed for real
+            signals.
+        align_to_window: only with center=False.
+
+    Returns (frequencies, frames), with a batch in front where the signal has one.
+
+    Errors: RuntimeError for other shapes and dtypes, a missing return_complex, frames longer than the signal, and onesided
+    transforms of complex numbers.
+
+    >>> torch.stft(torch.ones(16), n_fft=8, return_complex=True).shape
+    torch.Size([5, 9])
     """
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
@@ -64,9 +83,24 @@ def istft(
     input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
     length=None, return_complex=False,
 ):  # fmt: skip
-    """The signal (..., time) whose `stft` is `input` (..., frequencies, frames).
+    """The signal whose `stft` is `input`: overlapping frames are averaged, weighted by the window.
 
-    Overlapping frames are averaged, weighted by the window.
+    Args:
+        input: complex, (frequencies, frames) or (batch, frequencies, frames).
+        n_fft, hop_length, win_length, window, center, normalized, onesided: as stft was given them; onesided None for what the
+            number of frequencies says.
+        length: samples of the signal; None for what the frames say.
+        return_complex: whether the signal is complex.
+
+    Returns the signal, (time) or (batch, time).
+
+    Errors: RuntimeError for other shapes, a wrong number of frequencies, and windows that add up to zero somewhere.
+
+    >>> x = torch.arange(16.)
+    >>> window = torch.hann_window(8)
+    >>> y = torch.istft(torch.stft(x, 8, window=window, return_complex=True), 8, window=window)
+    >>> torch.allclose(x, y, atol=1e-5)
+    True
     """
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length

@@ -10,17 +10,26 @@ Tensor = _C.Tensor
 
 
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
-    """The derivatives of the samples `input` along each dimension, or along `dim` (an int or several).
+    """The derivatives of the samples `input` along each dimension, or along `dim`, by finite differences.
 
     Inside, the difference quotient of second order of the two neighbours, weighted by their distances (Fornberg 1988);
-    at the two ends one of order `edge_order`, 1 or 2, from one side. Returns a tuple with one tensor of the shape of
-    `input` per dimension, recorded for differentiation.
+    at the two ends one of order `edge_order` from one side.
 
     Args:
+        input: the samples, of a signed, floating or complex dtype.
         spacing: the distance of two samples; or per dimension that distance; or per dimension a 1-D tensor with the
             coordinates of the samples.
+        dim: a dimension or several; None for all.
+        edge_order: 1 or 2.
+
+    Returns a tuple with one tensor of the shape of `input` per dimension, recorded for differentiation.
 
     Errors: RuntimeError for fewer than edge_order + 1 samples, uint8 and bool samples, or spacing that does not fit dim.
+
+    >>> torch.gradient(torch.tensor([0., 1., 4., 9.]), edge_order=2)
+    (tensor([0., 2., 4., 6.]),)
+    >>> torch.gradient(torch.tensor([0., 1., 9.]), spacing=[torch.tensor([0., 1., 3.])])
+    (tensor([1., 2., 4.]),)
     """
     if edge_order not in (1, 2):
         raise RuntimeError(f"gradient: edge_order is 1 or 2, got {edge_order}")

@@ -7,10 +7,23 @@ from facula.autograd.grad_mode import no_grad
 
 
 def nonzero(input, *, out=None, as_tuple=False):
-    """The positions of the elements of `input` that are not zero.
+    """The positions of the elements of `input` that are not zero, in the order of the elements.
 
-    An int64 tensor of shape (count, input.dim()), or with `as_tuple` one tensor of shape (count,) per dimension, which
-    is what indexing takes: ``x[x.nonzero(as_tuple=True)]``. A 0-d tensor counts as one of a single element then.
+    Args:
+        input: a tensor of any shape and dtype.
+        out: the tensor that the result is written to; not with as_tuple.
+        as_tuple: whether the result is a tuple of one tensor of shape (count) per dimension, which is what indexing takes:
+            ``x[x.nonzero(as_tuple=True)]``. A 0-d tensor counts as one of a single element then.
+
+    Returns an int64 tensor of shape (count, input.dim()), or the tuple.
+
+    Errors: TypeError for out together with as_tuple.
+
+    >>> torch.nonzero(torch.tensor([[0, 5], [7, 0]]))
+    tensor([[0, 1],
+            [1, 0]])
+    >>> torch.nonzero(torch.tensor([0, 5, 7]), as_tuple=True)
+    (tensor([1, 2]),)
     """
     if not as_tuple:
         return _C.nonzero(input, out=out)
@@ -23,7 +36,18 @@ _C._install_methods({"nonzero": nonzero})
 
 
 def embedding_renorm_(input, indices, max_norm, norm_type):
-    """Scales the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place."""
+    """Scales the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place.
+
+    Args:
+        input: a floating matrix, which is written and returned.
+        indices: integers, of any shape.
+        max_norm: the largest norm; shorter rows stay.
+        norm_type: the order of the norm.
+
+    >>> torch.embedding_renorm_(torch.tensor([[3., 4.], [30., 40.]]), torch.tensor([0]), 1.0, 2.0)
+    tensor([[ 0.6000,  0.8000],
+            [30.0000, 40.0000]])
+    """
     if _C._recording():
         arguments = (input, indices, float(max_norm), float(norm_type))
         return _C._record_op("embedding_renorm_.default", arguments, lambda: _renorm_(*arguments), ())

@@ -6,10 +6,25 @@ from facula import _C
 
 
 def lu(A, pivot=True, get_infos=False, out=None):
-    """The LU factors in one matrix and the row exchanges; with `get_infos` also 0 or a zero pivot's place."""
+    """The LU factors of matrices in one matrix, and the row exchanges: P L U = A.
+
+    Args:
+        A: (..., m, n), floating or complex.
+        pivot: whether rows are exchanged; without, only on a GPU.
+        get_infos: whether a third result tells for each matrix 0, or the place of the first pivot that is zero.
+        out: a tuple of two tensors (three with get_infos) that the results are written to.
+
+    Returns a tuple: L below the diagonal and U above, (..., m, n); the exchanges counted from 1, int32, (..., min(m, n)).
+
+    Errors: RuntimeError for a singular matrix without get_infos, and for pivot=False on the CPU.
+
+    >>> torch.lu(torch.tensor([[4., 2.], [2., 3.]]))
+    (tensor([[4.0000, 2.0000],
+            [0.5000, 2.0000]]), tensor([1, 2], dtype=torch.int32))
+    """
     result = (_C.linalg.lu_factor_ex if get_infos else _C.linalg.lu_factor)(A, pivot=pivot)
     if out is None:
-        return result
+        return result if get_infos else tuple(result)
     if len(out) != len(result):
         raise TypeError(f"lu: out is a tuple of {len(result)} tensors, got {len(out)}")
     for target, value in zip(out, result, strict=True):
@@ -35,7 +50,25 @@ def _range_basis(A, q: int, niter: int, M):
 
 
 def svd_lowrank(A, q=6, niter=2, M=None):
-    """U, S, V of about the q largest singular values of A - M, by random projection with `niter` iterations."""
+    """U, S and V of about the q largest singular values of A - M: A - M is near U diag(S) V^H.
+
+    Found by random projection (Halko et al. 2009).
+
+    Args:
+        A: (..., m, n), floating or complex.
+        q: how many, at most the smaller side; a little more than are wanted makes them more exact.
+        niter: how often the subspace is improved.
+        M: what is subtracted, of a shape that expands to A's; None for nothing.
+
+    Returns U (..., m, q), S (..., q) in descending order and V (..., n, q).
+
+    Errors: ValueError for a q outside.
+
+    >>> A = torch.outer(torch.tensor([3., 4.]), torch.tensor([1., 0., 0.]))
+    >>> U, S, V = torch.svd_lowrank(A, q=1)
+    >>> S
+    tensor([5.])
+    """
     q = 6 if q is None else q
     if not 0 <= q <= min(A.shape[-2:]):
         raise ValueError(f"svd_lowrank: q is from 0 to the smaller side of the matrix, {min(A.shape[-2:])}, got {q}")
@@ -48,7 +81,23 @@ def svd_lowrank(A, q=6, niter=2, M=None):
 
 
 def pca_lowrank(A, q=None, center=True, niter=2):
-    """U, S, V of about the q principal directions of rows of A, whose mean is subtracted when `center`."""
+    """U, S and V of about the q principal directions of the rows of A: the columns of V, found by random projection.
+
+    Args:
+        A: (..., m, n), m samples of n numbers each.
+        q: how many directions, at most the smaller side; None for that, but at most 6.
+        center: whether the mean of the rows is subtracted first.
+        niter: how often the subspace is improved.
+
+    Returns U (..., m, q), S (..., q), the singular values in descending order, and V (..., n, q).
+
+    Errors: ValueError for a q outside and a negative niter.
+
+    >>> A = torch.tensor([[1., 1.], [2., 2.], [3., 3.]])
+    >>> U, S, V = torch.pca_lowrank(A, q=1)
+    >>> S
+    tensor([2.])
+    """
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q
     if not 0 <= q <= min(m, n):
@@ -60,7 +109,19 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 
 def frobenius_norm(input, dim, keepdim=False, *, out=None):
-    """The root of the sum of squared absolute values over `dim`, one dimension or two."""
+    """The root of the sum of squared absolute values over one dimension or two.
+
+    Args:
+        input: a floating or complex tensor.
+        dim: a dimension or two; an empty list for all.
+        keepdim: whether dimensions that are reduced stay, with size 1.
+        out: the tensor that the result is written to.
+
+    Errors: RuntimeError for more than two dimensions.
+
+    >>> torch.frobenius_norm(torch.tensor([[3., 4.], [0., 0.]]), dim=(0, 1))
+    tensor(5.)
+    """
     dims = [dim] if isinstance(dim, int) else list(dim)
     if len(dims) > 2:
         raise RuntimeError(f"frobenius_norm: at most two dimensions, got {dim}")
@@ -68,7 +129,19 @@ def frobenius_norm(input, dim, keepdim=False, *, out=None):
 
 
 def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
-    """The sum of the singular values of a matrix, or of those in the two dimensions `dim`."""
+    """The sum of the singular values of a matrix, or of those in two dimensions.
+
+    Args:
+        input: a matrix, or a floating or complex tensor that has `dim`.
+        dim: the two dimensions of the matrices; None for those of a matrix.
+        keepdim: whether dimensions that are reduced stay, with size 1.
+        out: the tensor that the result is written to.
+
+    Errors: RuntimeError for more than two dimensions without dim.
+
+    >>> torch.nuclear_norm(torch.diag(torch.tensor([3., 4.])))
+    tensor(7.)
+    """
     if isinstance(dim, bool):
         dim, keepdim = None, dim
     from facula import linalg
@@ -79,12 +152,33 @@ def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
 
 
 def native_norm(input, p=2, dim=None, keepdim=False, dtype=None):
-    """As norm over all elements, or over `dim`."""
+    """The vector norm over all elements, or over `dim`: sum(abs(x) ** p) ** (1 / p).
+
+    Args:
+        input: a floating or complex tensor.
+        p: the order; None for 2.
+        dim: a dimension or several; None for all.
+        keepdim: whether dimensions that are reduced stay, with size 1.
+        dtype: in which the norm is computed; None for that of input.
+
+    >>> torch.native_norm(torch.tensor([3., 4.]))
+    tensor(5.)
+    """
     return _C.linalg.vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
 def norm_except_dim(v, pow=2, dim=0):
-    """The norm of order `pow` of each slice along `dim`, in a shape that broadcasts with `v`; over everything for -1."""
+    """The norm of each slice along `dim`, in a shape that broadcasts with `v`: what weight normalisation divides by.
+
+    Args:
+        v: a floating tensor.
+        pow: the order of the norm.
+        dim: the dimension that stays; -1 for the norm of everything.
+
+    >>> torch.norm_except_dim(torch.tensor([[3., 4.], [6., 8.]]), 2, 0)
+    tensor([[ 5.],
+            [10.]])
+    """
     if dim == -1:
         return _C.linalg.vector_norm(v, pow)
     return _C.linalg.vector_norm(v, pow, [d for d in range(v.dim()) if d != dim % v.dim()], True)

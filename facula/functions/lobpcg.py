@@ -21,8 +21,9 @@ def lobpcg(
     """The `k` largest (or smallest) eigenvalues (..., k) of A x = e B x and their eigenvectors (..., m, k).
 
     Args:
-        A: symmetric, (..., m, m). B: symmetric positive definite, of the same shape; None for the identity.
+        A: symmetric, (..., m, m).
         k: how many pairs; by default as many as X has columns, or 1.
+        B: symmetric positive definite, of the shape of A; None for the identity.
         X: the vectors to start from, (..., m, n); drawn from the normal distribution when None.
         n: how many vectors to carry when X is None, at least k.
         iK: the preconditioner, an approximation of the inverse of A.
@@ -31,8 +32,15 @@ def lobpcg(
         largest: False for the smallest eigenvalues.
         method: "basic" or "ortho"; both orthogonalise here.
         tracker: called with this function's worker after each step; worker.ivars, fvars, bvars and tvars hold its state.
+        ortho_iparams, ortho_fparams, ortho_bparams: accepted; they steer another way of orthogonalising.
 
+    Errors: ValueError for a matrix that is not square or has fewer than 3 n rows, a k outside and an unknown method.
     The eigenvectors' derivatives are not recorded: an A that requires grad raises NotImplementedError.
+
+    >>> A = torch.diag(torch.arange(1., 10.))
+    >>> values, vectors = torch.lobpcg(A, k=1)
+    >>> values.shape, vectors.shape
+    (torch.Size([1]), torch.Size([9, 1]))
     """
     for name, tensor in (("A", A), ("B", B)):
         if isinstance(tensor, Tensor) and tensor.requires_grad and _C.is_grad_enabled():

@@ -25,8 +25,25 @@ def _term(labels) -> str:
 def einsum(*args):
     """The sum over indices that an equation states: `einsum('ij,jk->ik', a, b)`.
 
-    Subscripts may also be lists, `einsum(a, [0, 1], b, [1, 2], [0, 2])`. Operands may be one sequence. They are
-    contracted from left to right.
+    Every letter names a dimension of the operands, the same letter the same size. Letters behind the arrow are the dimensions
+    of the result, in that order; the products are summed over the others. Without an arrow the result has the letters that
+    occur once, in alphabetical order. Dots ``...`` stand for any further dimensions, which broadcast. A letter that an operand
+    has twice takes its diagonal. Operands are contracted from left to right.
+
+    Args:
+        args: the equation and the operands, which may also be one sequence; or each operand followed by a list of integers from
+            0 to 51 (or an Ellipsis) in place of letters, and at the end, if wanted, the list of the result.
+
+    Errors: ValueError for a call without operands and for other subscripts; RuntimeError for an equation that the operands'
+    shapes do not fit.
+
+    >>> a, b = torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([[1., 0.], [1., 1.]])
+    >>> torch.einsum("ij,jk->ik", a, b)
+    tensor([[3., 2.],
+            [7., 4.]])
+    >>> torch.einsum("ii->i", a), torch.einsum(a, [0, 1], [1, 0])
+    (tensor([1., 4.]), tensor([[1., 3.],
+            [2., 4.]]))
     """
     if len(args) < 2:
         raise ValueError(
@@ -56,13 +73,37 @@ def _dimension_lists(dims, a, b):
 
 
 def tensordot(a, b, dims=2, out=None):
-    """The sum of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists."""
+    """The sum of products over dimensions of two tensors; the result has the other ones, first those of `a`, then those of `b`.
+
+    Args:
+        a, b: the tensors; the dimensions that are summed over are of equal size in both.
+        dims: how many dimensions, the last of `a` and the first of `b`; or a pair of lists, the dimensions of each.
+        out: the tensor that the result is written to; it is resized if need be.
+
+    Errors: RuntimeError for sizes that differ, for lists of different lengths, and for more dimensions than there are.
+
+    >>> torch.tensordot(torch.ones(2, 3, 4), torch.ones(3, 4, 5), dims=2).shape
+    torch.Size([2, 5])
+    >>> torch.tensordot(torch.ones(2, 3), torch.ones(5, 2), dims=([0], [1])).shape
+    torch.Size([3, 5])
+    """
     dims_a, dims_b = _dimension_lists(dims, a, b)
     return _C._ops._tensordot(a, b, dims_a, dims_b, out=out)
 
 
 def chain_matmul(*matrices, out=None):
-    """The product of matrices in the cheapest order, as `linalg.multi_dot`."""
+    """The product of matrices, in the order of multiplications that is the cheapest.
+
+    Args:
+        matrices: matrices whose sizes fit one another, one by one or as one sequence.
+        out: the tensor that the result is written to; it is resized if need be.
+
+    Errors: RuntimeError where the sizes do not fit.
+
+    >>> torch.chain_matmul(torch.ones(2, 3), torch.ones(3, 4), torch.ones(4, 1))
+    tensor([[12.],
+            [12.]])
+    """
     if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)):
         matrices = tuple(matrices[0])
     if len(matrices) == 1:

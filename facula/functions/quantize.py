@@ -145,10 +145,8 @@ def quantize_per_tensor_dynamic(input, dtype, reduce_range):
 
     Returns the quantised tensor. Errors: RuntimeError for other dtypes, and values that are not finite.
 
-    Example::
-
-        >>> torch.quantize_per_tensor_dynamic(torch.tensor([-1.0, 0.0, 1.0]), torch.quint8, False).int_repr()
-        tensor([  1, 128, 255], dtype=torch.uint8)
+    >>> torch.quantize_per_tensor_dynamic(torch.tensor([-1.0, 0.0, 1.0]), torch.quint8, False).int_repr()
+    tensor([  1, 128, 255], dtype=torch.uint8)
     """
     name = "quantize_per_tensor_dynamic"
     values = _floats(name, input)
@@ -194,6 +192,9 @@ def _dtype_of(name, levels):
 def dequantize(tensor):
     """The values of a quantised tensor in float32; of a list or tuple of tensors, a tuple of them.
 
+    Args:
+        tensor: the quantised tensor, or several.
+
     Errors: TypeError for what is no tensor. A tensor that is not quantised is converted to float32.
 
     Example::
@@ -208,7 +209,11 @@ def dequantize(tensor):
     return tensor.dequantize()
 
 
-def _method(name, doc):
+_PER_TENSOR = "torch.quantize_per_tensor(torch.tensor([0.5, 1.0]), 0.5, 10, torch.quint8)"
+_PER_CHANNEL = "torch.quantize_per_channel(torch.ones(2), torch.tensor([0.5, 1.0]), torch.tensor([0, 5]), 0, torch.quint8)"
+
+
+def _method(name, doc, made, shown):
     def function(input):
         if not isinstance(input, QuantizedTensor):
             kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
@@ -216,14 +221,20 @@ def _method(name, doc):
         return getattr(input, name)()
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc}\n\n    Errors: NotImplementedError for a tensor that is not quantised.\n    "
+    about = "Args:\n    input: the quantised tensor.\n\nErrors: NotImplementedError for a tensor that is not quantised."
+    function.__doc__ = f"{doc}\n\n{about}\n\n>>> x = {made}\n>>> torch.{name}(x)\n{shown}\n"
     return function
 
 
-int_repr = _method("int_repr", "A copy of a quantised tensor's levels.")
-q_scale = _method("q_scale", "The scale of a tensor quantised per tensor.")
-q_zero_point = _method("q_zero_point", "The level of zero of a tensor quantised per tensor.")
-q_per_channel_scales = _method("q_per_channel_scales", "The scales of a tensor quantised per channel, float64.")
-q_per_channel_zero_points = _method("q_per_channel_zero_points", "The levels of zero of a tensor quantised per channel, int64.")
-q_per_channel_axis = _method("q_per_channel_axis", "The dimension whose indices are channels.")
+int_repr = _method("int_repr", "A copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)")
+q_scale = _method("q_scale", "The scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
+q_zero_point = _method("q_zero_point", "The level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10")
+q_per_channel_scales = _method(
+    "q_per_channel_scales", "The scales of a tensor quantised per channel, float64.", _PER_CHANNEL,
+    "tensor([0.5000, 1.0000], dtype=torch.float64)",
+)  # fmt: skip
+q_per_channel_zero_points = _method(
+    "q_per_channel_zero_points", "The levels of zero of a tensor quantised per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
+)
+q_per_channel_axis = _method("q_per_channel_axis", "The dimension whose indices are channels.", _PER_CHANNEL, "0")
 

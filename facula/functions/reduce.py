@@ -28,8 +28,21 @@ def _distinct_slices(input, dim: int, consecutive: bool):
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct elements of a tensor in ascending order, or its distinct slices along `dim`.
 
-    With `return_inverse` also the place of each element (slice) among them, shaped as `input` (its size along `dim`),
-    and with `return_counts` how often each occurs, both int64. The result is in order whatever `sorted` says.
+    Args:
+        input: the tensor.
+        sorted: the result is in order whatever this says.
+        return_inverse: whether also the place of each element (slice) among them is wanted.
+        return_counts: whether also how often each occurs is wanted.
+        dim: the dimension of the slices; None for elements.
+
+    Returns the distinct ones; or a tuple of them, the places (int64, of the shape of input, or of its size along dim) and the
+    counts (int64), as far as they are wanted.
+
+    >>> torch.unique(torch.tensor([3, 1, 3]), return_inverse=True, return_counts=True)
+    (tensor([1, 3]), tensor([1, 0, 1]), tensor([1, 2]))
+    >>> torch.unique(torch.tensor([[1, 2], [0, 5], [1, 2]]), dim=0)
+    tensor([[0, 5],
+            [1, 2]])
     """
     if dim is None:
         results = _C._unique_sorted(input, return_inverse, return_counts)
@@ -41,8 +54,16 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
 
-    With `return_inverse` also the run of each element (slice), and with `return_counts` the lengths of the runs, both
-    int64.
+    Args:
+        input: the tensor.
+        return_inverse: whether also the run of each element (slice) is wanted.
+        return_counts: whether also the lengths of the runs are wanted.
+        dim: the dimension of the slices; None for elements.
+
+    Returns the first ones; or a tuple of them, the runs (int64) and the lengths (int64), as far as they are wanted.
+
+    >>> torch.unique_consecutive(torch.tensor([1, 1, 2, 1]), return_counts=True)
+    (tensor([1, 2, 1]), tensor([2, 1, 1]))
     """
     if dim is None:
         results = _C._unique_runs(input, return_inverse, return_counts)
@@ -64,10 +85,24 @@ def _edges(values, bins: int, limits):
 
 
 def histogramdd(input, bins, range=None, weight=None, density=False):
-    """The histogram of points, whose coordinates are the last dimension of `input`.
+    """The histogram of points in several dimensions.
 
-    `bins` is a number of bins for all coordinates, one number per coordinate, or one tensor of edges per coordinate;
-    `range` holds a lowest and a highest edge for each coordinate. Returns `(hist, bin_edges)`.
+    Args:
+        input: the points, (..., D), a coordinate for each of D dimensions.
+        bins: a number of bins for all coordinates, one number per coordinate, or one tensor of edges per coordinate.
+        range: a lowest and a highest edge for each coordinate, 2 D numbers; None for the least and the greatest that there are.
+            Points outside do not count.
+        weight: (...), what each point counts; None for 1.
+        density: whether the result is divided by its sum and by the bins' sizes.
+
+    Returns `(hist, bin_edges)`: hist has D dimensions, bin_edges is a tuple of D tensors.
+
+    Errors: RuntimeError for points of fewer than two dimensions, and for bins or range that do not fit D.
+
+    >>> points = torch.tensor([[0., 1.], [1., 0.], [1., 1.]])
+    >>> torch.histogramdd(points, bins=[2, 2]).hist
+    tensor([[0., 1.],
+            [1., 1.]])
     """
     if input.dim() < 2:
         raise RuntimeError(
@@ -100,11 +135,22 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     """Reduces consecutive runs along the last dimension of `lengths`.
 
     Args:
-        data: floating, (*batch, n, ...), with `axis` the dimension that is cut into runs.
+        data: floating, (*batch, n, ...).
         reduce: "sum", "mean", "prod", "max" or "min".
-        lengths: how many elements each run has, (*batch, runs); or `offsets`, where they begin and end, (*batch, runs + 1).
+        lengths: how many elements each run has, (*batch, runs).
+        indices: nothing else than None.
+        offsets: in place of lengths where the runs begin and end, (*batch, runs + 1).
+        axis: the dimension that is cut into runs, the last one of lengths.
         unsafe: leaves out the check that the lengths add up to n.
         initial: what each run starts from; also the result of an empty run (by default the neutral value, NaN for mean).
+
+    Returns (*batch, runs, ...).
+
+    Errors: RuntimeError for other words, both or neither of lengths and offsets, another axis, negative lengths, and lengths
+    that do not add up to n.
+
+    >>> torch.segment_reduce(torch.tensor([1., 2., 3., 4.]), "sum", lengths=torch.tensor([1, 3]))
+    tensor([1., 9.])
     """
     if reduce not in _SEGMENT_REDUCE:
         raise RuntimeError(f"segment_reduce: reduce is one of {', '.join(_SEGMENT_REDUCE)}, got {reduce!r}")

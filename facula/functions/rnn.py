@@ -2,11 +2,68 @@
 
 from __future__ import annotations
 
+import inspect
+
 from facula import Tensor
 from facula._autocast import in_dtype
 from facula.nn.functions.rnn import _one_layer, run
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
+
+
+_NETWORK = """{doc}
+
+With packed sequences the arguments are data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional.
+
+Args:
+    input: (time, N, features), or (N, time, features) with batch_first.
+    hx: the first state{states}, (layers * directions, N, hidden).
+    params: for each layer and direction the weights of the input and of the state, and with has_biases two biases: of
+        {gates}hidden rows.
+    has_biases: whether there are biases.
+    num_layers: how many networks follow one another.
+    dropout: the share of a layer's results that the next one does not see, where train is on.
+    train: whether values are dropped.
+    bidirectional: whether every layer also reads its input from the end.
+    batch_first: whether input and output begin with the batch.
+    data, batch_sizes: of a packed sequence, in place of input and batch_first.
+
+Returns the results of the last layer, (time, N, directions * hidden), and the last state{states}.
+
+Errors: TypeError for missing and unknown arguments; RuntimeError for shapes that do not fit.
+
+>>> cell = nn.{layer}(3, 4)
+>>> x, h = torch.zeros(5, 2, 3), torch.zeros(1, 2, 4)
+>>> output, *state = torch.{name}(x, {given}, list(cell.parameters()), True, 1, 0.0, False, False, False)
+>>> output.shape, len(state)
+(torch.Size([5, 2, 4]), {count})
+"""
+_CELL = """{doc}
+
+Args:
+    input: (N, features), or (features) for one example.
+    hx: the state{states}, (N, hidden) or (hidden).
+    w_ih, w_hh: the weights of the input, ({gates}hidden, features), and of the state, ({gates}hidden, hidden).
+    b_ih, b_hh: biases of as many rows; both or neither.
+
+Returns the next state{states}. Errors: RuntimeError for shapes that do not fit.
+
+>>> x, h = torch.zeros(2, 3), torch.zeros(2, 4)
+>>> new = torch.{name}(x, {given}, torch.zeros({rows}, 3), torch.zeros({rows}, 4))
+>>> {new}.shape
+torch.Size([2, 4])
+"""
+_GATES = {"LSTM": 4, "GRU": 3}
+
+
+def _shown(mode, name):
+    """What differs between the texts of the kinds of networks."""
+    long, gates = mode == "LSTM", _GATES.get(mode, 1)
+    layer = mode if gates > 1 else "RNN"
+    return {
+        "name": name, "layer": layer, "states": "s h and c" if long else "", "gates": f"{gates} * " if gates > 1 else "",
+        "given": "(h, h)" if long else "h", "count": 2 if long else 1, "rows": 4 * gates, "new": "new[0]" if long else "new",
+    }  # fmt: skip
 
 
 def _network(mode: str, name: str, doc: str):
@@ -32,7 +89,9 @@ def _network(mode: str, name: str, doc: str):
         return _run_network(mode, input, states, **options)
 
     network.__name__ = network.__qualname__ = name
-    network.__doc__ = doc
+    network.__doc__ = _NETWORK.format(doc=doc, **_shown(mode, name))
+    words = "input hx params has_biases num_layers dropout train bidirectional batch_first".split()
+    network.__signature__ = inspect.Signature([inspect.Parameter(w, inspect.Parameter.POSITIONAL_OR_KEYWORD) for w in words])
     return network
 
 
@@ -53,10 +112,10 @@ def _run_network(
     return (output.transpose(0, 1) if batch_first else output, *final)
 
 
-lstm = _network("LSTM", "lstm", "A long short-term memory network: (output, h_n, c_n).")
-gru = _network("GRU", "gru", "A network of gated recurrent units: (output, h_n).")
-rnn_tanh = _network("RNN_TANH", "rnn_tanh", "An Elman network with tanh: (output, h_n).")
-rnn_relu = _network("RNN_RELU", "rnn_relu", "An Elman network with relu: (output, h_n).")
+lstm = _network("LSTM", "lstm", "A long short-term memory network, whose state is (h, c).")
+gru = _network("GRU", "gru", "A network of gated recurrent units.")
+rnn_tanh = _network("RNN_TANH", "rnn_tanh", "An Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh).")
+rnn_relu = _network("RNN_RELU", "rnn_relu", "An Elman network: h' = relu(W_ih x + b_ih + W_hh h + b_hh).")
 
 
 def _cell(mode: str, name: str, doc: str):
@@ -72,11 +131,11 @@ def _cell(mode: str, name: str, doc: str):
         return final if mode == "LSTM" else final[0]
 
     cell.__name__ = cell.__qualname__ = name
-    cell.__doc__ = doc
+    cell.__doc__ = _CELL.format(doc=doc, **_shown(mode, name))
     return cell
 
 
-lstm_cell = _cell("LSTM", "lstm_cell", "One step of `lstm` for inputs (N, features): (h, c).")
-gru_cell = _cell("GRU", "gru_cell", "One step of `gru` for inputs (N, features): h.")
-rnn_tanh_cell = _cell("RNN_TANH", "rnn_tanh_cell", "One step of `rnn_tanh` for inputs (N, features): h.")
-rnn_relu_cell = _cell("RNN_RELU", "rnn_relu_cell", "One step of `rnn_relu` for inputs (N, features): h.")
+lstm_cell = _cell("LSTM", "lstm_cell", "One step of a long short-term memory network, from state (h, c) to the next.")
+gru_cell = _cell("GRU", "gru_cell", "One step of a network of gated recurrent units.")
+rnn_tanh_cell = _cell("RNN_TANH", "rnn_tanh_cell", "One step of an Elman network: tanh(W_ih x + b_ih + W_hh h + b_hh).")
+rnn_relu_cell = _cell("RNN_RELU", "rnn_relu_cell", "One step of an Elman network: relu(W_ih x + b_ih + W_hh h + b_hh).")

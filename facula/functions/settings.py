@@ -11,14 +11,32 @@ from . import tensor_types
 
 
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
-    """Sets how tensors print; see facula._tensor_str."""
+    """Sets how tensors print, for all threads. What is not given stays.
+
+    Args:
+        precision: digits behind the point, 4 at first.
+        threshold: elements from which on only the edges are printed, 1000 at first.
+        edgeitems: how many elements of each edge are printed then, 3 at first.
+        linewidth: characters of a line, 80 at first.
+        profile: "default", "short" (precision 2, edgeitems 2) or "full" (no threshold), before the others are set.
+        sci_mode: True for powers of ten, False for none; None chooses by the values.
+
+    >>> torch.set_printoptions(precision=2)
+    >>> torch.tensor([1.23456])
+    tensor([1.23])
+    >>> torch.set_printoptions(profile="default")
+    """
     from facula import _tensor_str
 
     _tensor_str.set_printoptions(precision, threshold, edgeitems, linewidth, profile, sci_mode)
 
 
 def get_printoptions():
-    """The current settings, as a dict that set_printoptions takes."""
+    """The settings of printing, as a dict of the arguments that set_printoptions takes.
+
+    >>> torch.get_printoptions()["precision"]
+    4
+    """
     from facula import _tensor_str
 
     return _tensor_str.get_printoptions()
@@ -28,7 +46,18 @@ def get_printoptions():
 
 
 def set_default_tensor_type(t, /):
-    """Sets the default dtype (and device) by a type such as DoubleTensor or its name."""
+    """Sets the default dtype by a type such as DoubleTensor or its name.
+
+    Args:
+        t: a floating tensor type of the CPU, its name ("torch.DoubleTensor"), or a dtype.
+
+    Errors: TypeError for types of CUDA and for dtypes that are not floating; ValueError for an unknown name.
+
+    >>> torch.set_default_tensor_type(torch.DoubleTensor)
+    >>> torch.tensor(1.0).dtype
+    torch.float64
+    >>> torch.set_default_tensor_type(torch.FloatTensor)
+    """
     dtype, device = tensor_types.parse(t)
     if device == "cuda":
         raise TypeError(f"set_default_tensor_type: facula was built without CUDA, got {t}")
@@ -47,22 +76,51 @@ _DETERMINISTIC_MODES = ("default", "warn", "error")
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Asks for ops whose results do not vary from run to run; on the CPU all of them are so already."""
+    """Asks for ops whose results do not vary from run to run; on the CPU all of them are so already.
+
+    Args:
+        mode: True to ask, False to go back.
+        warn_only: whether an op that has no such way warns rather than raises.
+
+    >>> torch.use_deterministic_algorithms(True, warn_only=True)
+    >>> torch.are_deterministic_algorithms_enabled()
+    True
+    >>> torch.use_deterministic_algorithms(False)
+    """
     set_deterministic_debug_mode(("warn" if warn_only else "error") if mode else "default")
 
 
 def are_deterministic_algorithms_enabled():
-    """What use_deterministic_algorithms set."""
+    """Whether use_deterministic_algorithms asked for results that do not vary.
+
+    >>> torch.are_deterministic_algorithms_enabled()
+    False
+    """
     return _Settings.deterministic != "default"
 
 
 def is_deterministic_algorithms_warn_only_enabled():
-    """Whether it only warns."""
+    """Whether use_deterministic_algorithms was called with warn_only: an op without such a way warns rather than raises.
+
+    >>> torch.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
     return _Settings.deterministic == "warn"
 
 
 def set_deterministic_debug_mode(debug_mode):
-    """As use_deterministic_algorithms, by "default", "warn", "error" or 0, 1, 2."""
+    """Sets what use_deterministic_algorithms sets, by a word or a number.
+
+    Args:
+        debug_mode: "default" or 0, "warn" or 1, "error" or 2: what happens where an op's results vary from run to run.
+
+    Errors: RuntimeError for other words and numbers, TypeError for what is neither.
+
+    >>> torch.set_deterministic_debug_mode("warn")
+    >>> torch.get_deterministic_debug_mode()
+    1
+    >>> torch.set_deterministic_debug_mode(0)
+    """
     if isinstance(debug_mode, str) and debug_mode in _DETERMINISTIC_MODES:
         _Settings.deterministic = debug_mode
     elif isinstance(debug_mode, int) and 0 <= debug_mode <= 2:
@@ -77,53 +135,116 @@ def set_deterministic_debug_mode(debug_mode):
 
 
 def get_deterministic_debug_mode():
-    """0 (default), 1 (warn) or 2 (error)."""
+    """What happens where an op's results vary from run to run: 0 (nothing), 1 (a warning) or 2 (an error).
+
+    >>> torch.get_deterministic_debug_mode()
+    0
+    """
     return _DETERMINISTIC_MODES.index(_Settings.deterministic)
 
 
 def set_warn_always(b, /):
-    """Whether warnings that appear once appear every time."""
+    """Whether warnings that appear once appear every time.
+
+    Args:
+        b: True for every time.
+
+    >>> torch.set_warn_always(True)
+    >>> torch.is_warn_always_enabled()
+    True
+    >>> torch.set_warn_always(False)
+    """
     _Settings.warn_always = bool(b)
 
 
 def is_warn_always_enabled():
-    """What set_warn_always set."""
+    """Whether warnings that appear once appear every time, as set_warn_always set it.
+
+    >>> torch.is_warn_always_enabled()
+    False
+    """
     return _Settings.warn_always
 
 
 def set_float32_matmul_precision(precision):
-    """How exact float32 products must be on a GPU: "highest", "high" or "medium"."""
+    """How exact float32 products must be on a GPU; on the CPU they are always float32's.
+
+    Args:
+        precision: "highest" for float32, "high" for TensorFloat-32 (10 bits of mantissa), "medium" for what is fastest.
+
+    Errors: ValueError for other words.
+
+    >>> torch.set_float32_matmul_precision("high")
+    >>> torch.get_float32_matmul_precision()
+    'high'
+    >>> torch.set_float32_matmul_precision("highest")
+    """
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"set_float32_matmul_precision: 'highest', 'high' or 'medium', got {precision!r}")
     _cuda.set_matmul_word(precision)
 
 
 def get_float32_matmul_precision():
-    """What set_float32_matmul_precision set."""
+    """How exact float32 products are on a GPU: "highest", "high" or "medium".
+
+    >>> torch.get_float32_matmul_precision()
+    'highest'
+    """
     return _cuda.matmul_word()
 
 
 def get_num_interop_threads():
-    """Threads for independent work (backward of several graphs): by default as many as one op may use."""
+    """Threads for independent work (backward of several graphs): by default as many as one op may use.
+
+    >>> torch.get_num_interop_threads() > 0
+    True
+    """
     return _Settings.interop_threads or _C.get_num_threads()
 
 
 def init_num_threads():
-    """Nothing to do: threads are counted when the first op needs them."""
+    """Does nothing: threads are counted when the first op needs them.
+
+    >>> torch.init_num_threads()
+    """
 
 
 def set_anomaly_enabled(mode, check_nan=True):
-    """As autograd.set_detect_anomaly, for good."""
+    """Switches the search for the source of NaNs in backward on or off for good; autograd.detect_anomaly does it for a block.
+
+    Args:
+        mode: whether forward remembers where each op was called, for backward's error to tell.
+        check_nan: whether backward raises RuntimeError at the first op that makes a NaN.
+
+    >>> torch.set_anomaly_enabled(True)
+    >>> torch.is_anomaly_enabled()
+    True
+    >>> torch.set_anomaly_enabled(False)
+    """
     _C._set_anomaly(mode, check_nan)
 
 
 def is_vulkan_available():
-    """False."""
+    """False: there are no kernels for Vulkan.
+
+    >>> torch.is_vulkan_available()
+    False
+    """
     return False
 
 
 def set_num_interop_threads(count, /):
-    """Sets get_num_interop_threads."""
+    """Sets the number of threads for independent work that get_num_interop_threads tells.
+
+    Args:
+        count: at least 1.
+
+    Errors: RuntimeError for a number that is not positive, TypeError for what is no int.
+
+    >>> torch.set_num_interop_threads(2)
+    >>> torch.get_num_interop_threads()
+    2
+    """
     if not isinstance(count, int):
         raise TypeError(f"set_num_interop_threads: an int, got {type(count).__name__}")
     if count <= 0:

@@ -6,7 +6,18 @@ from facula import _C
 
 
 def broadcast_shapes(*shapes):
-    """The shape that tensors of these shapes (sequences or ints) broadcast to."""
+    """The shape that tensors of these shapes broadcast to.
+
+    Shapes are aligned at their ends; sizes that meet are equal or one of them is 1. No tensor is made.
+
+    Args:
+        shapes: sequences of sizes; an int stands for a shape of one dimension.
+
+    Returns a Size. Errors: RuntimeError for shapes that do not broadcast, and for negative sizes.
+
+    >>> torch.broadcast_shapes((2, 1), (3,), (4, 1, 1))
+    torch.Size([4, 2, 3])
+    """
     tuples = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     result = [1] * max(map(len, tuples), default=0)
     for given, shape in zip(shapes, tuples):

@@ -83,14 +83,11 @@ def sparse_coo_tensor(
             ``sparse.check_sparse_tensor_invariants`` says.
         is_coalesced: whether every position comes once, in order.
 
-    Raises:
-        RuntimeError: parts whose shapes do not fit, or indices outside of the size, where they are checked.
+    Errors: RuntimeError for parts whose shapes do not fit, and indices outside of the size, where they are checked.
 
-    Example::
-
-        >>> facula.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
-        tensor([[0., 0., 3.],
-                [4., 0., 0.]])
+    >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
+    tensor([[0., 0., 3.],
+            [4., 0., 0.]])
     """
     op = "sparse_coo_tensor"
     if values is None:
@@ -138,8 +135,11 @@ def sparse_compressed_tensor(
         requires_grad: whether the tensor is a leaf that wants a gradient.
         check_invariants: whether indices are checked; by default what ``sparse.check_sparse_tensor_invariants`` says.
 
-    Raises:
-        RuntimeError: a layout of another kind, parts whose shapes do not fit, or wrong indices where they are checked.
+    Errors: RuntimeError for a layout of another kind, parts whose shapes do not fit, and wrong indices where they are checked.
+
+    >>> torch.sparse_compressed_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2), layout=torch.sparse_csr).to_dense()
+    tensor([[0., 5.],
+            [6., 0.]])
     """
     op = _NAMES.get(layout, "sparse_compressed_tensor")
     if layout not in COMPRESSED:
@@ -162,35 +162,124 @@ def sparse_compressed_tensor(
     return _finish(made, requires_grad, pin_memory)
 
 
-def sparse_csr_tensor(crow_indices, col_indices, values, size=None, **keywords):
-    """As `sparse_compressed_tensor`, of the layout CSR: rows are compressed.
+def sparse_csr_tensor(
+    crow_indices, col_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+    requires_grad=False, check_invariants=None,
+):  # fmt: skip
+    """A sparse tensor in the layout CSR: rows are compressed.
 
     Args:
-        crow_indices, col_indices, values, size: the parts, and the shape.
-        keywords: what `sparse_compressed_tensor` takes by keyword.
+        crow_indices: (batch ..., rows + 1), where each row begins among the values.
+        col_indices: (batch ..., entries), the column of each value.
+        values: (batch ..., entries, dense sizes ...), a tensor or nested lists.
+        size: the shape; inferred without it.
+        dtype, device: of the values; those of `values` by default.
+        pin_memory: accepted.
+        requires_grad: whether the tensor is a leaf that wants a gradient.
+        check_invariants: whether indices are checked; by default what ``sparse.check_sparse_tensor_invariants`` says.
+        layout: nothing else than None or sparse_csr.
 
-    Example::
+    Errors: RuntimeError for parts whose shapes do not fit, for another layout, and for wrong indices where they are checked.
 
-        >>> facula.sparse_csr_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2)).to_dense()
-        tensor([[0., 5.],
-                [6., 0.]])
+    >>> torch.sparse_csr_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2)).to_dense()
+    tensor([[0., 5.],
+            [6., 0.]])
     """
-    return _of_layout(facula.sparse_csr, crow_indices, col_indices, values, size, keywords)
+    options = {
+        "dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad,
+        "check_invariants": check_invariants,
+    }  # fmt: skip
+    return _of_layout(facula.sparse_csr, crow_indices, col_indices, values, size, options)
 
 
-def sparse_csc_tensor(ccol_indices, row_indices, values, size=None, **keywords):
-    """As `sparse_compressed_tensor`, of the layout CSC: columns are compressed."""
-    return _of_layout(facula.sparse_csc, ccol_indices, row_indices, values, size, keywords)
+def sparse_csc_tensor(
+    ccol_indices, row_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+    requires_grad=False, check_invariants=None,
+):  # fmt: skip
+    """A sparse tensor in the layout CSC: columns are compressed.
+
+    Args:
+        ccol_indices: (batch ..., columns + 1), where each column begins among the values.
+        row_indices: (batch ..., entries), the row of each value.
+        values: (batch ..., entries, dense sizes ...), a tensor or nested lists.
+        size: the shape; inferred without it.
+        dtype, device: of the values; those of `values` by default.
+        pin_memory: accepted.
+        requires_grad: whether the tensor is a leaf that wants a gradient.
+        check_invariants: whether indices are checked; by default what ``sparse.check_sparse_tensor_invariants`` says.
+        layout: nothing else than None or sparse_csc.
+
+    Errors: RuntimeError for parts whose shapes do not fit, for another layout, and for wrong indices where they are checked.
+
+    >>> torch.sparse_csc_tensor([0, 1, 2], [1, 0], [5.0, 6.0], (2, 2)).to_dense()
+    tensor([[0., 6.],
+            [5., 0.]])
+    """
+    options = {
+        "dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad,
+        "check_invariants": check_invariants,
+    }  # fmt: skip
+    return _of_layout(facula.sparse_csc, ccol_indices, row_indices, values, size, options)
 
 
-def sparse_bsr_tensor(crow_indices, col_indices, values, size=None, **keywords):
-    """As `sparse_compressed_tensor`, of the layout BSR: rows of blocks are compressed."""
-    return _of_layout(facula.sparse_bsr, crow_indices, col_indices, values, size, keywords)
+def sparse_bsr_tensor(
+    crow_indices, col_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+    requires_grad=False, check_invariants=None,
+):  # fmt: skip
+    """A sparse tensor in the layout BSR: rows of blocks are compressed.
+
+    Args:
+        crow_indices: (batch ..., rows of blocks + 1), where each row of blocks begins among the values.
+        col_indices: (batch ..., blocks), the column of each block.
+        values: (batch ..., blocks, two block sizes, dense sizes ...), a tensor or nested lists.
+        size: the shape; inferred without it.
+        dtype, device: of the values; those of `values` by default.
+        pin_memory: accepted.
+        requires_grad: whether the tensor is a leaf that wants a gradient.
+        check_invariants: whether indices are checked; by default what ``sparse.check_sparse_tensor_invariants`` says.
+        layout: nothing else than None or sparse_bsr.
+
+    Errors: RuntimeError for parts whose shapes do not fit, for another layout, and for wrong indices where they are checked.
+
+    >>> torch.sparse_bsr_tensor([0, 1], [1], [[[5.0], [6.0]]], (2, 2)).to_dense()
+    tensor([[0., 5.],
+            [0., 6.]])
+    """
+    options = {
+        "dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad,
+        "check_invariants": check_invariants,
+    }  # fmt: skip
+    return _of_layout(facula.sparse_bsr, crow_indices, col_indices, values, size, options)
 
 
-def sparse_bsc_tensor(ccol_indices, row_indices, values, size=None, **keywords):
-    """As `sparse_compressed_tensor`, of the layout BSC: columns of blocks are compressed."""
-    return _of_layout(facula.sparse_bsc, ccol_indices, row_indices, values, size, keywords)
+def sparse_bsc_tensor(
+    ccol_indices, row_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
+    requires_grad=False, check_invariants=None,
+):  # fmt: skip
+    """A sparse tensor in the layout BSC: columns of blocks are compressed.
+
+    Args:
+        ccol_indices: (batch ..., columns of blocks + 1), where each column of blocks begins among the values.
+        row_indices: (batch ..., blocks), the row of each block.
+        values: (batch ..., blocks, two block sizes, dense sizes ...), a tensor or nested lists.
+        size: the shape; inferred without it.
+        dtype, device: of the values; those of `values` by default.
+        pin_memory: accepted.
+        requires_grad: whether the tensor is a leaf that wants a gradient.
+        check_invariants: whether indices are checked; by default what ``sparse.check_sparse_tensor_invariants`` says.
+        layout: nothing else than None or sparse_bsc.
+
+    Errors: RuntimeError for parts whose shapes do not fit, for another layout, and for wrong indices where they are checked.
+
+    >>> torch.sparse_bsc_tensor([0, 0, 1], [0], [[[5.0], [6.0]]], (2, 2)).to_dense()
+    tensor([[0., 5.],
+            [0., 6.]])
+    """
+    options = {
+        "dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad,
+        "check_invariants": check_invariants,
+    }  # fmt: skip
+    return _of_layout(facula.sparse_bsc, ccol_indices, row_indices, values, size, options)
 
 
 def _of_layout(layout, compressed, plain, values, size, keywords):
@@ -211,7 +300,19 @@ def _validate_sparse_compressed_tensor_args(compressed_indices, plain_indices, v
 
 
 def spmm(input, mat2):
-    """The product of a sparse and a strided matrix: `mm`."""
+    """The product of a sparse and a strided matrix.
+
+    Args:
+        input: the sparse matrix, (m, k).
+        mat2: the strided matrix, (k, n).
+
+    Returns a strided matrix. Errors: RuntimeError for sizes that do not fit.
+
+    >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
+    >>> torch.spmm(a, torch.tensor([[1.], [3.]]))
+    tensor([[6.],
+            [0.]])
+    """
     return _C.mm(input, mat2)
 
 
@@ -219,7 +320,19 @@ dsmm = spmm
 
 
 def hsmm(input, mat2):
-    """The product of a sparse and a strided matrix, as a sparse one."""
+    """The product of a sparse and a strided matrix, as a sparse one whose rows are strided.
+
+    Args:
+        input: the COO matrix, (m, k).
+        mat2: the strided matrix, (k, n).
+
+    Errors: RuntimeError for other layouts and sizes that do not fit.
+
+    >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
+    >>> torch.hsmm(a, torch.tensor([[1.], [3.]])).to_dense()
+    tensor([[6.],
+            [0.]])
+    """
     return hspmm(input, mat2)
 
 
@@ -227,8 +340,15 @@ def hspmm(mat1, mat2):
     """The product of a sparse and a strided matrix, as a COO tensor with one sparse dimension: its rows.
 
     Args:
-        mat1: the sparse matrix.
-        mat2: the strided matrix.
+        mat1: the COO matrix, (m, k).
+        mat2: the strided matrix, (k, n).
+
+    Errors: RuntimeError for other layouts and sizes that do not fit.
+
+    >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
+    >>> torch.hspmm(a, torch.tensor([[1.], [3.]])).to_dense()
+    tensor([[6.],
+            [0.]])
     """
     if not mat1.is_sparse or mat2.layout is not _C.strided:
         raise RuntimeError(f"hspmm: a COO and a strided matrix are expected, got {mat1.layout} and {mat2.layout}")
@@ -241,14 +361,35 @@ def smm(input, mat):
     """The product of a sparse and a strided matrix, as a COO tensor.
 
     Args:
-        input: the sparse matrix.
-        mat: the strided matrix.
+        input: the sparse matrix, (m, k).
+        mat: the strided matrix, (k, n).
+
+    Errors: RuntimeError for sizes that do not fit.
+
+    >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
+    >>> torch.smm(a, torch.tensor([[1.], [3.]])).to_dense()
+    tensor([[6.],
+            [0.]])
     """
     return _C.mm(input, mat).to_sparse()
 
 
 def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
-    """As `sparse.addmm`: ``beta * input + alpha * (mat1 @ mat2)``."""
+    """``beta * input + alpha * (mat1 @ mat2)``.
+
+    Args:
+        input: a strided matrix.
+        mat1: a sparse matrix.
+        mat2: a strided matrix.
+        beta, alpha: the factors.
+
+    Errors: RuntimeError for sizes that do not fit.
+
+    >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
+    >>> torch.saddmm(torch.ones(2, 1), a, torch.tensor([[1.], [3.]]))
+    tensor([[7.],
+            [1.]])
+    """
     return _C.sparse.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
@@ -260,6 +401,13 @@ def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
         mat1: a sparse matrix.
         mat2: a strided matrix.
         beta, alpha: the factors.
+
+    Errors: RuntimeError for sizes that do not fit.
+
+    >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
+    >>> torch.sspaddmm(a, a, torch.ones(2, 2)).to_dense()
+    tensor([[2., 4.],
+            [0., 0.]])
     """
     return input * beta + _C.mm(mat1, mat2).to_sparse() * alpha
 

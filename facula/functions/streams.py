@@ -10,7 +10,17 @@ __all__ = ["Event", "Stream"]
 
 
 class Stream:
-    """A queue of work on an accelerator: of `device` (default: the current one), with a priority. See cuda.Stream."""
+    """A queue of work on an accelerator: what is put into one queue runs in order, several queues run side by side.
+
+    Args:
+        args, kwargs: ``device``, the accelerator (default: the current one), and ``priority``: smaller numbers run first, where
+            the device has priorities.
+
+    What is made is a `cuda.Stream`, the only kind there is. Errors: RuntimeError without a CUDA device.
+
+    >>> torch.Stream.__name__
+    'Stream'
+    """
 
     def __new__(cls, *args, **kwargs):
         from facula import cuda
@@ -19,11 +29,17 @@ class Stream:
 
 
 class Event:
-    """A place in a queue of work on an accelerator. See cuda.Event.
+    """A place in a queue of work on an accelerator, which others can wait for, and between two of which time can be measured.
 
     Args:
-        device: an accelerator; by default it is that of the stream in which the event is recorded.
-        enable_timing, blocking, interprocess: as those of cuda.Event.
+        args, kwargs: ``device``, an accelerator, by default that of the stream in which the event is recorded;
+            ``enable_timing``, whether `elapsed_time` can be asked; ``blocking``, whether a thread that waits sleeps;
+            ``interprocess``, whether other processes can wait for it.
+
+    What is made is a `cuda.Event`, the only kind there is. Errors: RuntimeError without a CUDA device.
+
+    >>> torch.Event.__name__
+    'Event'
     """
 
     def __new__(cls, *args, **kwargs):

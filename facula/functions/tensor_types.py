@@ -64,8 +64,27 @@ def _module(device_type):
     return "torch" if device_type == "cpu" else f"torch.{device_type}"
 
 
+_TEXT = """Makes and stands for tensors of {dtype} on {device}; tensors themselves are of class Tensor.
+
+`isinstance` asks for dtype and device; `Tensor.type` gives and takes the class and its name, "{name}".
+
+Args:
+    args, kwargs: sizes, for a tensor that is not initialised; numbers in nested sequences or an array; a tensor to look at;
+        or nothing, for an empty tensor.
+
+Errors: TypeError for other arguments.
+"""
+_EXAMPLE = """>>> torch.{name}([0, 1]).dtype
+{dtype}
+>>> isinstance(torch.ones(1, dtype={dtype}), torch.{name})
+True
+"""
+
+
 def _make(legacy, dtype, device_type):
-    doc = f"Makes and stands for tensors of {dtype} on {device_type}; tensors themselves are of class Tensor."
+    doc = _TEXT.format(dtype=dtype, device=device_type, name=f"{_module(device_type)}.{legacy}Tensor")
+    if device_type == "cpu":
+        doc += f"\n{_EXAMPLE.format(name=f'{legacy}Tensor', dtype=dtype)}"
     body = {"__doc__": doc, "dtype": dtype, "device_type": device_type, "layout": _C.strided, "is_sparse": False}
     return tensortype(f"{legacy}Tensor", (), {**body, "__module__": _module(device_type)})
 

@@ -207,14 +207,31 @@ def isinstance(obj, target_type):
 
 
 def fork(func, *args, **kwargs):
-    """Runs `func` at once; `wait` gives its result."""
+    """Runs `func` at once; `wait` gives its result.
+
+    Args:
+        func: a function.
+        args, kwargs: what it is called with.
+
+    Returns a Future that is done. What func raises is raised here.
+
+    >>> torch.jit.wait(torch.jit.fork(torch.add, torch.ones(1), 2))
+    tensor([3.])
+    """
     future = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
 def wait(future):
-    """The result of `fork`."""
+    """The result of `fork`.
+
+    Args:
+        future: what fork returned.
+
+    >>> torch.jit.wait(torch.jit.fork(torch.neg, torch.ones(1)))
+    tensor([-1.])
+    """
     return future.wait()
 
 

@@ -49,13 +49,13 @@ class DataLoader(Generic[_T_co]):
     """An iterable over batches of `dataset`.
 
     Args:
-        dataset: a Dataset or IterableDataset.
+        dataset: a Dataset or IterableDataset; anything with `__getitem__` and `__len__`.
         batch_size: samples per batch; None gives single samples, not collated.
         shuffle: draw samples in a new random order each epoch.
         sampler: an iterable of indices, instead of `shuffle`.
         batch_sampler: an iterable of lists of indices, instead of batch_size, shuffle, sampler and drop_last.
         num_workers: processes (or threads) that fetch ahead; 0 fetches in this one.
-        collate_fn: list of samples -> batch.
+        collate_fn: list of samples -> batch; `default_collate` by default.
         pin_memory: copy batches to page-locked memory; without a GPU this warns and does nothing.
         drop_last: leave out a last batch that is not full.
         timeout: seconds to wait for a batch from workers; 0 waits for ever.
@@ -68,6 +68,19 @@ class DataLoader(Generic[_T_co]):
         persistent_workers: keep workers from one epoch to the next.
         pin_memory_device: deprecated, ignored.
         in_order: give batches in the sampler's order, rather than as they come.
+
+    Errors: ValueError for arguments that exclude each other (shuffle and sampler, batch_sampler and batch_size, an order for a
+    stream, settings of workers without workers) and negative numbers; what a worker raises is raised here.
+
+    >>> data = torch.utils.data.TensorDataset(torch.arange(5), torch.arange(5) * 10)
+    >>> loader = torch.utils.data.DataLoader(data, batch_size=2)
+    >>> len(loader)
+    3
+    >>> for x, y in loader:
+    ...     print(x, y)
+    tensor([0, 1]) tensor([ 0, 10])
+    tensor([2, 3]) tensor([20, 30])
+    tensor([4]) tensor([40])
     """
 
     _iterator = None

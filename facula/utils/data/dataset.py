@@ -26,7 +26,19 @@ _T_co = TypeVar("_T_co", covariant=True)
 class Dataset(Generic[_T_co]):
     """Samples by index. A subclass defines `__getitem__(index)`, and `__len__` for most samplers.
 
-    It may also define `__getitems__(indices)`, which fetches a whole batch at once as a list of samples.
+    It may also define `__getitems__(indices)`, which fetches a whole batch at once as a list of samples. Two are joined by
+    ``+``.
+
+    Errors: NotImplementedError where a subclass without `__getitem__` is indexed.
+
+    >>> class Squares(torch.utils.data.Dataset):
+    ...     def __getitem__(self, index):
+    ...         return index * index
+    ...     def __len__(self):
+    ...         return 4
+    >>> data = Squares() + Squares()
+    >>> len(data), data[3], data[5]
+    (8, 9, 1)
     """
 
     def __getitem__(self, index) -> _T_co:
@@ -40,6 +52,12 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
     """Samples as a stream: a subclass defines `__iter__`.
 
     With several workers each iterates its own copy; `get_worker_info()` tells which part to give.
+
+    >>> class Countdown(torch.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([3, 2, 1])
+    >>> [batch.tolist() for batch in torch.utils.data.DataLoader(Countdown(), batch_size=2)]
+    [[3, 2], [1]]
     """
 
     def __add__(self, other):
@@ -47,7 +65,17 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
 
 
 class TensorDataset(Dataset[tuple]):
-    """Sample i is the tuple of `tensor[i]` for each tensor; all have the same first dimension."""
+    """Sample i is the tuple of ``tensor[i]`` for each tensor.
+
+    Args:
+        tensors: of equal first dimension.
+
+    Errors: AssertionError for first dimensions that differ.
+
+    >>> data = torch.utils.data.TensorDataset(torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([0, 1]))
+    >>> len(data), data[1]
+    (2, (tensor([3., 4.]), tensor(1)))
+    """
 
     def __init__(self, *tensors):
         if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
@@ -64,7 +92,18 @@ class TensorDataset(Dataset[tuple]):
 
 
 class StackDataset(Dataset):
-    """Sample i is the tuple, or for keyword arguments the dict, of sample i of each dataset."""
+    """Sample i is the tuple, or for keyword arguments the dict, of sample i of each dataset.
+
+    Args:
+        args: datasets of equal length, for tuples.
+        kwargs: datasets of equal length, for dicts; not both.
+
+    Errors: ValueError for datasets of different lengths, for both kinds of arguments and for none.
+
+    >>> data = torch.utils.data.StackDataset(image=[10, 20], label=["a", "b"])
+    >>> data[1]
+    {'image': 20, 'label': 'b'}
+    """
 
     def __init__(self, *args, **kwargs):
         if bool(args) == bool(kwargs):
@@ -106,11 +145,28 @@ def _fetch_many(dataset, indices):
 
 
 class ConcatDataset(Dataset[_T_co]):
-    """The datasets one after another."""
+    """The datasets one after another.
+
+    Args:
+        datasets: an iterable of datasets with lengths; at least one, and none that is an IterableDataset.
+
+    Errors: AssertionError for none, and for a stream; ValueError for an index outside.
+
+    >>> data = torch.utils.data.ConcatDataset([[1, 2], [3]])
+    >>> len(data), data[2], data[-3]
+    (3, 3, 1)
+    """
 
     @staticmethod
     def cumsum(sequence):
-        """Lengths of the datasets, added up."""
+        """Lengths of the datasets, added up.
+
+        Args:
+            sequence: the datasets.
+
+        >>> torch.utils.data.ConcatDataset.cumsum([[1, 2], [3]])
+        [2, 3]
+        """
         return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
     def __init__(self, datasets):
@@ -143,7 +199,21 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset):
-    """The streams one after another."""
+    """The streams one after another.
+
+    Args:
+        datasets: an iterable of IterableDatasets.
+
+    Errors: AssertionError, once it is iterated, for a dataset that is no stream.
+
+    >>> class Letters(torch.utils.data.IterableDataset):
+    ...     def __init__(self, text):
+    ...         self.text = text
+    ...     def __iter__(self):
+    ...         return iter(self.text)
+    >>> list(torch.utils.data.ChainDataset([Letters("ab"), Letters("c")]))
+    ['a', 'b', 'c']
+    """
 
     def __init__(self, datasets):
         super().__init__()
@@ -166,7 +236,16 @@ class ChainDataset(IterableDataset):
 
 
 class Subset(Dataset[_T_co]):
-    """The samples of `dataset` at `indices`."""
+    """The samples of `dataset` at `indices`.
+
+    Args:
+        dataset: what is looked at; it is not copied.
+        indices: a sequence of indices into it.
+
+    >>> data = torch.utils.data.Subset(["a", "b", "c"], [2, 0])
+    >>> len(data), data[0]
+    (2, 'c')
+    """
 
     def __init__(self, dataset, indices):
         self.dataset = dataset
@@ -188,6 +267,19 @@ def random_split(dataset, lengths, generator=None):
     """Splits `dataset` at random into Subsets of the given lengths, or of fractions that sum to 1.
 
     With fractions, floor(len * fraction) samples go to each and what is left over goes round one by one.
+
+    Args:
+        dataset: has a length.
+        lengths: the lengths, which sum to that of the dataset, or the fractions.
+        generator: where the order comes from; the default generator by default.
+
+    Returns a list of Subsets. Errors: ValueError for lengths that do not sum to the dataset's, and for fractions outside 0 to
+    1.
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> train, test = torch.utils.data.random_split(range(10), [0.7, 0.3], generator=generator)
+    >>> len(train), len(test), sorted([*train, *test]) == list(range(10))
+    (7, 3, True)
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(len(dataset), lengths)

@@ -19,7 +19,13 @@ class DistributedSampler(Sampler[_T_co]):
         num_replicas: number of processes; by default those of the process group.
         rank: which one this is; by default its rank in the process group.
         shuffle: whether to shuffle, by `seed` plus the epoch of `set_epoch`.
+        seed: where the order comes from; the same in all processes.
         drop_last: leave out the tail so that all get equally many; by default indices are repeated instead.
+
+    Errors: RuntimeError without a process group where num_replicas or rank is not given, ValueError for a rank outside.
+
+    >>> list(torch.utils.data.DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
+    [1, 3, 0]
     """
 
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
@@ -61,5 +67,15 @@ class DistributedSampler(Sampler[_T_co]):
         return self.num_samples
 
     def set_epoch(self, epoch):
-        """Call before each epoch, or every epoch has the same order."""
+        """Call before each epoch, or every epoch has the same order.
+
+        Args:
+            epoch: its number, which is added to the seed.
+
+        >>> sampler = torch.utils.data.DistributedSampler(range(8), num_replicas=1, rank=0)
+        >>> first = list(sampler)
+        >>> sampler.set_epoch(1)
+        >>> first == list(sampler)
+        False
+        """
         self.epoch = epoch

@@ -23,7 +23,19 @@ _DRAWN_AT_ONCE = 32  # with replacement, indices are drawn in blocks of this man
 
 
 class Sampler(Generic[_T_co]):
-    """An iterable over indices. A subclass defines `__iter__`, and `__len__` for `len(loader)`."""
+    """An iterable over indices. A subclass defines `__iter__`, and `__len__` for ``len(loader)``.
+
+    Args:
+        data_source: not used.
+
+    >>> class Backwards(torch.utils.data.Sampler):
+    ...     def __init__(self, data):
+    ...         self.data = data
+    ...     def __iter__(self):
+    ...         return iter(range(len(self.data) - 1, -1, -1))
+    >>> [batch.tolist() for batch in torch.utils.data.DataLoader([5, 6, 7], sampler=Backwards([5, 6, 7]))]
+    [[7], [6], [5]]
+    """
 
     def __init__(self, data_source=None):
         pass
@@ -33,7 +45,14 @@ class Sampler(Generic[_T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, ..., len(data_source) - 1."""
+    """0, 1, ..., len(data_source) - 1.
+
+    Args:
+        data_source: what is sampled; only its length counts.
+
+    >>> list(torch.utils.data.SequentialSampler(["a", "b", "c"]))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized):
         self.data_source = data_source
@@ -53,6 +72,12 @@ class RandomSampler(Sampler[int]):
         replacement: draw each index anew instead of shuffling.
         num_samples: how many to draw; the dataset's length by default, more goes round again.
         generator: where the randomness comes from; by default a generator seeded from the global one.
+
+    Errors: TypeError for a replacement that is no bool, ValueError for a num_samples that is no positive int.
+
+    >>> sampler = torch.utils.data.RandomSampler(range(5))
+    >>> len(sampler), sorted(sampler)
+    (5, [0, 1, 2, 3, 4])
     """
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
@@ -103,7 +128,15 @@ def _draw(high, count, generator):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    Args:
+        indices: a sequence of indices.
+        generator: where the randomness comes from; the default generator by default.
+
+    >>> sorted(torch.utils.data.SubsetRandomSampler([4, 2, 7]))
+    [2, 4, 7]
+    """
 
     def __init__(self, indices, generator=None):
         self.indices = indices
@@ -118,7 +151,19 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """`num_samples` indices from 0..len(weights)-1, drawn by these weights (of any sum)."""
+    """`num_samples` indices from 0 to len(weights) - 1, drawn by these weights.
+
+    Args:
+        weights: a sequence of numbers that are not negative, of any sum.
+        num_samples: how many to draw.
+        replacement: whether an index can be drawn again; without, num_samples weights must be above 0.
+        generator: where the randomness comes from; the default generator by default.
+
+    Errors: ValueError for a num_samples that is no positive int, a replacement that is no bool, and weights of two dimensions.
+
+    >>> list(torch.utils.data.WeightedRandomSampler([0.0, 1.0], num_samples=3))
+    [1, 1, 1]
+    """
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
@@ -146,7 +191,18 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list]):
-    """Lists of `batch_size` indices from another sampler; the last may be shorter unless `drop_last`."""
+    """Lists of `batch_size` indices from another sampler.
+
+    Args:
+        sampler: an iterable of indices.
+        batch_size: how many a list has.
+        drop_last: whether a last list that is shorter is left out.
+
+    Errors: ValueError for a batch_size that is no positive int, and a drop_last that is no bool.
+
+    >>> list(torch.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler, batch_size, drop_last):
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:

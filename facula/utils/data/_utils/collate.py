@@ -53,7 +53,15 @@ def apply_to_parts(data, function):
 
 
 def default_convert(data):
-    """numpy arrays and scalars to tensors, through containers; everything else as it is."""
+    """NumPy arrays and scalars to tensors, through containers; everything else as it is. What a loader without batches does.
+
+    Args:
+        data: a sample.
+
+    >>> import numpy as np
+    >>> torch.utils.data.default_convert({"x": np.array([1, 2]), "name": "a"})
+    {'x': tensor([1, 2]), 'name': 'a'}
+    """
     if isinstance(data, facula.Tensor):
         return data
     if type(data).__module__ == "numpy" and not _is_numpy(type(data), "str_", "string_", "bytes_"):
@@ -156,9 +164,18 @@ default_collate_fn_map.update(
 
 
 def default_collate(batch):
-    """One batch from a list of samples, by `default_collate_fn_map`.
+    """One batch from a list of samples, as a loader makes it.
 
-    Tensors of shape (...) become one of shape (len(batch), ...); numbers a tensor of shape (len(batch),);
-    text a list; dicts, lists and tuples the same with each part collated.
+    Tensors of shape (...) become one of shape (len(batch), ...); numbers a tensor of shape (len(batch),), of float64 or int64;
+    NumPy arrays and scalars tensors of their dtype; text a list; dicts, lists and tuples the same with each part collated.
+
+    Args:
+        batch: samples of equal structure.
+
+    Errors: TypeError for samples of other types, RuntimeError for tensors of different shapes, and lists of different lengths.
+
+    >>> torch.utils.data.default_collate([{"x": torch.tensor([1., 2.]), "y": 0}, {"x": torch.tensor([3., 4.]), "y": 1}])
+    {'x': tensor([[1., 2.],
+            [3., 4.]]), 'y': tensor([0, 1])}
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)

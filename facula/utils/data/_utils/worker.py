@@ -55,7 +55,13 @@ _of_thread = threading.local()
 
 
 def get_worker_info():
-    """The WorkerInfo of this process or thread; None outside of DataLoader workers."""
+    """What a dataset can know of the worker that reads it: its number ``id``, ``num_workers``, ``seed``, ``dataset``.
+
+    Returns a WorkerInfo; None outside of workers of a DataLoader.
+
+    >>> torch.utils.data.get_worker_info() is None
+    True
+    """
     return getattr(_of_thread, "info", _worker_info)
 
 

@@ -18,6 +18,18 @@ class functional_datapipe:
     Args:
         name: of the function.
         enable_df_api_tracing: must be False.
+
+    Errors: TypeError for what is no class of pipes, RuntimeError for a name that is taken, NotImplementedError for tracing.
+
+    >>> @torch.utils.data.functional_datapipe("every_second_of_them")
+    ... class EverySecond(torch.utils.data.IterDataPipe):
+    ...     def __init__(self, source):
+    ...         self.source = source
+    ...     def __iter__(self):
+    ...         return (x for i, x in enumerate(self.source) if i % 2)
+    >>> list(torch.utils.data.datapipes.iter.IterableWrapper([1, 2, 3, 4]).every_second_of_them())
+    [2, 4]
+    >>> del torch.utils.data.IterDataPipe.functions["every_second_of_them"]
     """
 
     def __init__(self, name, enable_df_api_tracing=False):
@@ -33,7 +45,16 @@ class functional_datapipe:
 
 
 class guaranteed_datapipes_determinism(contextlib.ContextDecorator):
-    """Within it, or after it was made, classes that are `non_deterministic` cannot be used."""
+    """Within it, or after it was made, classes that are `non_deterministic` cannot be used.
+
+    Args:
+        mode: False allows them again.
+
+    >>> with torch.utils.data.guaranteed_datapipes_determinism():
+    ...     pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2])
+    >>> list(pipe)
+    [1, 2]
+    """
 
     def __init__(self, mode=True):
         self._before, _settings["deterministic"] = _settings["deterministic"], bool(mode)
@@ -50,6 +71,15 @@ class non_deterministic:
 
     Args:
         arg: the class, or a function of an instance that says whether it is.
+
+    Errors: TypeError for what is neither, and for making an instance within guaranteed_datapipes_determinism.
+
+    >>> @torch.utils.data.non_deterministic
+    ... class Anyhow(torch.utils.data.IterDataPipe):
+    ...     def __iter__(self):
+    ...         return iter({1})
+    >>> list(Anyhow())
+    [1]
     """
 
     def __init__(self, arg):
@@ -79,7 +109,19 @@ def _fits(value, hint):
 
 
 def argument_validation(f):
-    """Decorates an `__init__` or `__iter__`: arguments must be of the classes that their annotations name."""
+    """Decorates an `__init__` or `__iter__`: arguments must be of the classes that their annotations name.
+
+    Args:
+        f: the function.
+
+    Errors: TypeError, when it is called, for an argument of another class.
+
+    >>> @torch.utils.data.argument_validation
+    ... def double(x: int):
+    ...     return 2 * x
+    >>> double(4)
+    8
+    """
     signature = inspect.signature(f)
     hints = typing.get_type_hints(f)
 
@@ -94,7 +136,11 @@ def argument_validation(f):
 
 
 class runtime_validation_disabled(contextlib.ContextDecorator):
-    """Within it `runtime_validation` looks at nothing."""
+    """Within it `runtime_validation` looks at nothing.
+
+    >>> with torch.utils.data.runtime_validation_disabled():
+    ...     pass
+    """
 
     def __init__(self):
         self._before = _settings["validates"]
@@ -108,7 +154,21 @@ class runtime_validation_disabled(contextlib.ContextDecorator):
 
 
 def runtime_validation(f):
-    """Decorates an `__iter__`: what it gives must be of the class that its annotation, `Iterator[C]`, names."""
+    """Decorates an `__iter__`: what it gives must be of the class that its annotation, `Iterator[C]`, names.
+
+    Args:
+        f: the function.
+
+    Errors: RuntimeError, when it is iterated, for an instance of another class.
+
+    >>> from typing import Iterator
+    >>> class Numbers(torch.utils.data.IterDataPipe):
+    ...     @torch.utils.data.runtime_validation
+    ...     def __iter__(self) -> Iterator[int]:
+    ...         return iter([1, 2])
+    >>> list(Numbers())
+    [1, 2]
+    """
     hints = typing.get_args(typing.get_type_hints(f).get("return"))
 
     @functools.wraps(f)

@@ -77,7 +77,15 @@ def _while_valid(pipe, made, mine):
 
 
 class IterDataPipe(_Pipe, IterableDataset[_T_co]):
-    """A stream of samples: a subclass defines `__iter__`. Only its newest iterator can be read."""
+    """A stream of samples: a subclass defines `__iter__`. Only its newest iterator can be read.
+
+    Pipes have the functions that `functional_datapipe` registered, such as map and batch, which make pipes of them.
+
+    Errors: RuntimeError for an older iterator that is read.
+
+    >>> list(torch.utils.data.datapipes.iter.IterableWrapper([1, 2, 3]).map(lambda x: x * 10))
+    [10, 20, 30]
+    """
 
     functions: dict = {}
 
@@ -86,17 +94,36 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
 
 
 class MapDataPipe(_Pipe, Dataset[_T_co]):
-    """Samples by index: a subclass defines `__getitem__` and `__len__`."""
+    """Samples by index: a subclass defines `__getitem__` and `__len__`.
+
+    Pipes have the functions that `functional_datapipe` registered, such as map and batch, which make pipes of them.
+
+    >>> pipe = torch.utils.data.datapipes.map.SequenceWrapper([1, 2, 3]).map(lambda x: x * 10)
+    >>> len(pipe), pipe[2]
+    (3, 30)
+    """
 
     functions: dict = {}
 
 
 class DFIterDataPipe(IterDataPipe):
-    """A stream of data frames."""
+    """A stream of data frames: a subclass defines `__iter__`. There are no functions for frames.
+
+    >>> issubclass(torch.utils.data.DFIterDataPipe, torch.utils.data.IterDataPipe)
+    True
+    """
 
 
 class DataChunk(list):
-    """A batch of a stream: a list."""
+    """A batch of a stream: a list.
+
+    Args:
+        iterable: the samples.
+
+    >>> chunk = torch.utils.data.DataChunk([1, 2])
+    >>> chunk, chunk.as_str(), list(chunk.raw_iterator())
+    ([1, 2], '[1, 2]', [1, 2])
+    """
 
     def as_str(self, indent=""):
         """The text of the batch."""
