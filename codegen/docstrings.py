@@ -91,7 +91,7 @@ def _is_ours(thing: object) -> bool:
 def names() -> list[Name]:
     """Every public name, in the order of the modules."""
     found, seen = [], {id(facula.Tensor)}
-    found += _members("torch.Tensor", "Tensor", facula.Tensor, whole=True)
+    found += _members("torch.Tensor", "Tensor", facula.Tensor, seen, whole=True)
     for path, module in modules():
         shown = getattr(module, "__all__", None) if path else None
         for name in shown or sorted(dir(module)):
@@ -102,17 +102,22 @@ def names() -> list[Name]:
             full, space = f"{path}.{name}".lstrip("."), namespace_of(path)
             found.append(Name(space, full, thing))
             if inspect.isclass(thing):
-                found += _members(space, full, thing)
+                found += _members(space, full, thing, seen)
     return found
 
 
-def _members(space: str, path: str, owner: type, whole: bool = False) -> list[Name]:
-    """The public methods and properties of a class that no base has; of Tensor all."""
-    inherited = set() if whole else {name for base in owner.__mro__[1:] for name in vars(base)}
+def _members(space: str, path: str, owner: type, seen: set[int], whole: bool = False) -> list[Name]:
+    """The public methods and properties of a class that no public base has, those of private bases once; of Tensor all."""
+    public = () if whole else [base for base in owner.__mro__[1:] if not base.__name__.startswith("_")]
+    inherited = {name for base in public for name in dir(base)}
     found = []
-    for name in sorted(dir(owner) if whole else vars(owner)):
+    for name in sorted(dir(owner)):
         value = inspect.getattr_static(owner, name)
         if not name.startswith("_") and name not in inherited and isinstance(value, METHODS + PROPERTIES):
+            if not whole and name not in vars(owner):
+                if id(value) in seen:
+                    continue
+                seen.add(id(value))
             bound = isinstance(value, (classmethod, staticmethod))
             found.append(Name(space, f"{path}.{name}", getattr(owner, name) if bound else value, owner))
     return found

@@ -46,7 +46,7 @@ LEAST = {
     "mtia": 0,
     "multiprocessing": 5,
     "nested": 100,
-    "nn": 16,
+    "nn": 66,
     "nn.functional": 0,
     "nn.init": 0,
     "nn.utils": 1,
@@ -69,7 +69,7 @@ LEAST = {
     "torch.Tensor": 6,
     "torch_version": 0,
     "utils": 17,
-    "utils.data": 46,
+    "utils.data": 45,
     "xpu": 0,
 }
 ROWS = docstrings.table()
@@ -111,7 +111,7 @@ def test_what_is_complete():
     assert docstrings.faults(name_of(lambda: None)) == ["docstring"]
 
 
-FROM_MODULE = set("Container Module LogSigmoid Sigmoid Softmax2d Softsign Tanh Tanhshrink".split())  # take no arguments of their own
+FROM_MODULE = {"Container", "Module"}  # take keywords, or whatever a subclass takes
 
 
 def layers():

@@ -17,10 +17,16 @@ def __getattr__(name):
 
 
 def factory_kwargs(kwargs):
-    """The arguments ``device``, ``dtype`` and ``memory_format`` out of ``kwargs``, for functions that make
+    """The arguments ``device``, ``dtype`` and ``memory_format`` out of keyword arguments, for functions that make
     tensors.
 
-    They may also come in a dict under ``factory_kwargs``, but not twice and not mixed with others.
+    Args:
+        kwargs: a dict; it may have them in a dict of its own under ``factory_kwargs``. None stands for an empty one.
+
+    Errors: TypeError for other names and for one that is given twice.
+
+    >>> nn.factory_kwargs({"dtype": torch.float64})
+    {'dtype': torch.float64}
     """
     if kwargs is None:
         return {}

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+_LATER = ("Shapes", "Returns", "Errors", ">>>")  # what comes behind "Args:"
+
 
 def explained(texts: dict[str, str], **others: str):
     """Adds the section "Args:" to the docstring of a function or class: what `others`, else `texts`, says of each argument.
 
-    An argument that neither names is left out; tests/test_docs.py asks that every one of nn.functional's is explained.
+    It comes before the first paragraph that begins with one of `_LATER`. An argument that neither names is left out;
+    tests/test_docs.py asks that every one of nn.functional's is explained.
     """
 
     def decorate(function):
         code = (function.__init__ if isinstance(function, type) else function).__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        lines = [f"        {name}: {others.get(name) or texts[name]}\n" for name in names if name in others or name in texts]
-        function.__doc__ = f"{function.__doc__.rstrip()}\n\n    Args:\n{''.join(lines)}    "
+        lines = [f"        {name}: {others.get(name) or texts[name]}" for name in names if name in others or name in texts]
+        paragraphs = function.__doc__.rstrip().split("\n\n")
+        place = next((i for i, text in enumerate(paragraphs) if text.lstrip().startswith(_LATER)), len(paragraphs))
+        paragraphs.insert(place, "\n".join(["    Args:", *lines]))
+        function.__doc__ = "\n\n".join(paragraphs) + "\n    "
         return function
 
     return decorate

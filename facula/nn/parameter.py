@@ -27,11 +27,21 @@ class _ParameterMeta(type(facula.Tensor)):
 
 
 class Parameter(facula.Tensor, metaclass=_ParameterMeta):
-    """A tensor that counts as a parameter of the module it is assigned to.
+    """A tensor that a module registers as a parameter when it is assigned to an attribute.
 
     Args:
-        data: the values (any shape); shared, not copied. Default: an empty tensor.
-        requires_grad: whether gradients are recorded. Default: True.
+        data: the values, of any shape; shared, not copied. Default: an empty tensor.
+        requires_grad: whether gradients are recorded.
+
+    Errors: TypeError for what is no Tensor.
+
+    >>> module = nn.Module()
+    >>> module.weight = nn.Parameter(torch.ones(2))
+    >>> module.weight
+    Parameter containing:
+    tensor([1., 1.], requires_grad=True)
+    >>> len(list(module.parameters()))
+    1
     """
 
     def __new__(cls, data=None, requires_grad=True):
@@ -74,7 +84,14 @@ _C._set_parameter_class(Parameter)
 
 
 def is_lazy(param) -> bool:
-    """Whether ``param`` still waits for its shape."""
+    """Whether a parameter or buffer still waits for its shape.
+
+    Args:
+        param: any tensor.
+
+    >>> nn.parameter.is_lazy(nn.UninitializedParameter()), nn.parameter.is_lazy(torch.ones(2))
+    (True, False)
+    """
     return isinstance(param, UninitializedTensorMixin)
 
 
@@ -82,7 +99,11 @@ _UNKNOWN_SHAPE = "{0}: its shape is not known yet (run the lazy module once, or 
 
 
 class UninitializedTensorMixin:
-    """What lazy parameters and buffers share: a shape that the first forward call decides."""
+    """What parameters and buffers share whose shape the first call of a lazy module decides.
+
+    >>> isinstance(nn.LazyLinear(2).weight, nn.parameter.UninitializedTensorMixin)
+    True
+    """
 
     # What may be called before the shape is known: moving, converting, hashing. Properties are always fine.
     _allowed_names = frozenset(
@@ -110,7 +131,18 @@ class UninitializedTensorMixin:
     )
 
     def materialize(self, shape, device=None, dtype=None):
-        """Give the tensor its shape and become an ordinary Parameter or Buffer; the values are not set."""
+        """Give the tensor its shape and make it an ordinary parameter or buffer; its values are not set.
+
+        Args:
+            shape: the sizes.
+            device: where. Default: where the tensor was to be.
+            dtype: of the values. Default: the one that the tensor was to have.
+
+        >>> weight = nn.UninitializedParameter(dtype=torch.float64)
+        >>> weight.materialize((2,))
+        >>> weight.dtype
+        torch.float64
+        """
         device = self.data.device if device is None else device
         dtype = self.data.dtype if dtype is None else dtype
         self.data = facula.empty(shape, device=device, dtype=dtype)
@@ -122,7 +154,14 @@ class UninitializedTensorMixin:
         raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a read of shape"))
 
     def share_memory_(self):
-        """A RuntimeError: there is no memory yet."""
+        """A RuntimeError: there is no memory yet.
+
+        >>> try:
+        ...     nn.UninitializedParameter().share_memory_()
+        ... except RuntimeError:
+        ...     print("not yet")
+        not yet
+        """
         raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a call of share_memory_()"))
 
     def __repr__(self):
@@ -140,11 +179,18 @@ class UninitializedTensorMixin:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A Parameter whose shape is not known yet; it can only be moved, converted and materialised.
+    """A parameter whose shape is not known yet: it can be moved and converted, and gets its shape by `materialize`.
 
     Args:
         requires_grad: whether gradients will be recorded.
         device, dtype: what `materialize` uses when it is told nothing else.
+
+    Errors: RuntimeError for its shape, ValueError for computing with it.
+
+    >>> weight = nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> type(weight).__name__, weight.shape
+    ('Parameter', torch.Size([2, 3]))
     """
 
     cls_to_become = Parameter
@@ -168,11 +214,17 @@ class _BufferMeta(type(facula.Tensor)):
 
 
 class Buffer(facula.Tensor, metaclass=_BufferMeta):
-    """A tensor that is registered as a buffer of the module it is assigned to.
+    """A tensor that a module registers as a buffer when it is assigned to an attribute: part of its state, but not
+    learned.
 
     Args:
-        data: the values (any shape). Default: an empty tensor.
-        persistent: whether the buffer is part of the module's ``state_dict``.
+        data: the values, of any shape. Default: an empty tensor.
+        persistent: whether it is part of the module's ``state_dict``.
+
+    >>> module = nn.Module()
+    >>> module.mean = nn.Buffer(torch.zeros(2))
+    >>> list(module.state_dict()), len(list(module.parameters()))
+    (['mean'], 0)
     """
 
     def __new__(cls, data=None, *, persistent=True):
@@ -193,7 +245,20 @@ class MaterializedBuffer(facula.Tensor):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, facula.Tensor):
-    """A buffer whose shape is not known yet; see `UninitializedParameter`."""
+    """A buffer whose shape is not known yet: it can be moved and converted, and gets its shape by `materialize`.
+
+    Args:
+        requires_grad: whether gradients will be recorded.
+        device, dtype: what `materialize` uses when it is told nothing else.
+        persistent: whether it will be part of the module's ``state_dict``.
+
+    Errors: RuntimeError for its shape, ValueError for computing with it.
+
+    >>> mean = nn.UninitializedBuffer()
+    >>> mean.materialize((2, 3))
+    >>> mean.shape
+    torch.Size([2, 3])
+    """
 
     cls_to_become = MaterializedBuffer
 

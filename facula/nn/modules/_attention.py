@@ -14,17 +14,35 @@ __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Attention with several heads, between projections in and out.
+    """Attention of several heads (Vaswani et al. 2017): queries, keys and values are projected, each head takes a part of
+    the features, computes ``softmax(q @ k.T / sqrt(E / num_heads)) @ v``, and the heads' results, joined, are projected
+    once more.
 
     Args:
-        embed_dim: size E of queries and outputs.
-        num_heads: number of heads, a divisor of ``embed_dim``.
-        dropout: probability of dropping an attention weight in training.
-        bias: add biases in the projections.
-        add_bias_kv: append a learned vector to keys and values.
-        add_zero_attn: append a vector of zeros to keys and values.
-        kdim, vdim: sizes of keys and values. Default: ``embed_dim``.
-        batch_first: tensors are (N, L, E) instead of (L, N, E).
+        embed_dim: E, the size of queries and outputs.
+        num_heads: the number of heads, a divisor of embed_dim.
+        dropout: the probability of dropping a weight of attention in training.
+        bias: whether the projections add a bias.
+        add_bias_kv: whether a learned vector is appended to keys and values.
+        add_zero_attn: whether a vector of zeros is appended to keys and values.
+        kdim, vdim: sizes of keys and values. Default: embed_dim.
+        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
+        device, dtype: of the parameters.
+
+    Shapes: called with ``query`` (L, N, E), ``key`` (S, N, kdim) and ``value`` (S, N, vdim), or all without N;
+    ``key_padding_mask`` (N, S) says which keys to leave out, ``attn_mask`` (L, S) or (N * num_heads, L, S) which pairs
+    (or has numbers that are added to the scores), and ``is_causal`` that attn_mask is the causal one. Returns (output
+    like query, weights (N, L, S)): those of each head, (N, num_heads, L, S), without ``average_attn_weights``, and None
+    without ``need_weights``, which is faster.
+
+    Errors: ValueError for sizes that are not positive, AssertionError for a num_heads that does not divide embed_dim,
+    and, when called, for shapes that do not fit.
+
+    >>> attention = nn.MultiheadAttention(embed_dim=8, num_heads=2, batch_first=True)
+    >>> x = torch.randn(4, 5, 8)
+    >>> output, weights = attention(x, x, x)
+    >>> output.shape, weights.shape
+    (torch.Size([4, 5, 8]), torch.Size([4, 5, 5]))
     """
 
     __constants__ = ["batch_first"]
@@ -162,9 +180,20 @@ class MultiheadAttention(Module):
         return output, weights
 
     def merge_masks(self, attn_mask, key_padding_mask, query):
-        """(one mask made of both, its kind): kind 1 is a padding mask (N, L), 2 a mask (N, num_heads, L, L).
+        """The one mask that stands for both, in the shape that the fused kernel takes.
 
-        Without any mask both are None.
+        Args:
+            attn_mask: (L, S) or (N * num_heads, L, S), or None.
+            key_padding_mask: (N, S), or None.
+            query: (N, L, E): its sizes give the merged mask's.
+
+        Returns: (mask, kind): kind 0 for attn_mask alone, 1 for key_padding_mask alone, 2 for both, (N, num_heads, L, S);
+        (None, None) without masks.
+
+        >>> attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        >>> mask, kind = attention.merge_masks(None, torch.tensor([[False, True]]), torch.zeros(1, 2, 8))
+        >>> mask, kind
+        (tensor([[False,  True]]), 1)
         """
         if attn_mask is None:
             return (None, None) if key_padding_mask is None else (key_padding_mask, 1)

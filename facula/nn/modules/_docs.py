@@ -6,6 +6,8 @@ argument of a constructor is named.
 
 from __future__ import annotations
 
+import re
+
 _SIZES = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
@@ -28,6 +30,16 @@ def described(text: str, n: int, **words: str):
         return cls
 
     return decorate
+
+
+def lazy(text: str, n: int, eager: str, unknown: str, call: str, **words: str):
+    """Gives a lazy class a docstring with the arguments of the docstring `text` of `eager`, without `unknown`.
+
+    `call` is what the example gives to the constructor.
+    """
+    (arguments,) = re.findall(r"    Args:\n(?:     .*\n)+", text)
+    arguments = re.sub(rf"        {unknown}: .*\n(?:         .*\n)*", "", arguments)
+    return described(LAZY.replace("{arguments}", arguments), n, eager=eager, unknown=unknown, call=call, **words)
 
 
 CONV = """Convolution (cross-correlation) over {n} dimensions.
@@ -58,7 +70,8 @@ CONV = """Convolution (cross-correlation) over {n} dimensions.
 CONV_TRANSPOSE = """The transpose of a convolution over {n} dimensions: what `Conv{n}d` does to gradients, not its inverse.
 
     Args:
-        in_channels, out_channels: C_in and C_out, channels of input and output.
+        in_channels: C_in, channels of the input.
+        out_channels: C_out, channels of the output.
         kernel_size, stride, padding, dilation: of the convolution whose transpose this is; a number, or one for each dimension.
         output_padding: elements added at one end of the output, below the stride: it settles which of the sizes that a strided
             convolution maps to the same size is meant.
@@ -71,20 +84,23 @@ CONV_TRANSPOSE = """The transpose of a convolution over {n} dimensions: what `Co
     ``(L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``; a call may name the wanted sizes as
     ``output_size``. ``weight`` is (C_in, C_out / groups, *kernel_size).
 
-    Errors: ValueError as for `Conv{n}d`, and for an ``output_size`` that no output padding gives.
+    Errors: ValueError for channels that groups does not divide, for another padding_mode, and, when called, for an
+    ``output_size`` that no output padding gives.
 
     >>> up = nn.{name}(16, 3, kernel_size=2, stride=2)
     >>> up(torch.randn(2, 16, {fours})).shape
     torch.Size([2, 3, {eights}])
     """
 
-LAZY = """`{eager}` whose ``{unknown}`` is that of its first input, after which it is a `{eager}`.
+LAZY = """`{eager}` that takes {unknown} from its first input; from then on it is a `{eager}`.
 
-    Args:
-        {known}: as in `{eager}`.
-        device, dtype: of the parameters.
-
+{arguments}
     Until then parameters have no shape: move and convert the module as usual, but make the optimizer after a first call.
+
+    >>> layer = nn.{name}({call})
+    >>> _ = layer(torch.randn(2, 3, {eights}))
+    >>> type(layer).__name__, layer.{unknown}
+    ('{eager}', 3)
     """
 
 MAX_POOL = """The maximum of each window over {n} dimensions.

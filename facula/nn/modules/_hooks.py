@@ -1,4 +1,5 @@
-"""Hooks of modules: the global registries, and the methods of Module that register and run hooks.
+"""Hooks of modules: the global registries, and the methods of Module that run hooks; those that register them are in
+`_hook_methods`.
 
 A module (or, with a global hook, the class Module) that has ever had a hook carries ``_hooked = True``; a
 call tests this one flag and reaches this file only when it is set.
@@ -45,38 +46,94 @@ def _enable_global_hooks() -> None:
 
 
 def register_module_buffer_registration_hook(hook):
-    """Call ``hook(module, name, buffer)`` at every buffer registration; a result that is not None replaces
-    the buffer.
+    """Have a function called whenever a buffer is registered in any module.
+
+    Args:
+        hook: ``hook(module, name, buffer)``; a result that is not None replaces the buffer.
+
+    Returns: a handle, whose ``remove()`` ends it.
+
+    >>> names = []
+    >>> handle = nn.modules.module.register_module_buffer_registration_hook(lambda m, name, buffer: names.append(name))
+    >>> _ = nn.BatchNorm1d(2)
+    >>> handle.remove()
+    >>> names
+    ['running_mean', 'running_var', 'num_batches_tracked']
     """
     return _add(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook):
-    """Call ``hook(module, name, submodule)`` at every registration of a submodule; a result replaces the
-    submodule.
+    """Have a function called whenever a submodule is registered in any module.
+
+    Args:
+        hook: ``hook(module, name, submodule)``; a result that is not None replaces the submodule.
+
+    Returns: a handle, whose ``remove()`` ends it.
+
+    >>> names = []
+    >>> handle = nn.modules.module.register_module_module_registration_hook(lambda m, name, child: names.append(name))
+    >>> _ = nn.Sequential(nn.ReLU(), nn.Tanh())
+    >>> handle.remove()
+    >>> names
+    ['0', '1']
     """
     return _add(_global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(hook):
-    """Call ``hook(module, name, param)`` at every registration of a parameter; a result replaces the
-    parameter.
+    """Have a function called whenever a parameter is registered in any module.
+
+    Args:
+        hook: ``hook(module, name, param)``; a result that is not None replaces the parameter.
+
+    Returns: a handle, whose ``remove()`` ends it.
+
+    >>> names = []
+    >>> handle = nn.modules.module.register_module_parameter_registration_hook(lambda m, name, param: names.append(name))
+    >>> _ = nn.Linear(2, 3)
+    >>> handle.remove()
+    >>> names
+    ['weight', 'bias']
     """
     return _add(_global_parameter_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook):
-    """Call ``hook(module, args)`` before every module's forward; a result replaces the arguments."""
+    """Have a function called before forward of every module there is.
+
+    Args:
+        hook: ``hook(module, args)``; a result that is not None replaces the arguments.
+
+    Returns: a handle, whose ``remove()`` ends it.
+
+    >>> names = []
+    >>> handle = nn.modules.module.register_module_forward_pre_hook(lambda m, args: names.append(type(m).__name__))
+    >>> _ = nn.Sequential(nn.ReLU())(torch.ones(1))
+    >>> handle.remove()
+    >>> names
+    ['Sequential', 'ReLU']
+    """
     _enable_global_hooks()
     return _add(_global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(hook, *, with_kwargs: bool = False, always_call: bool = False):
-    """Call ``hook(module, args, output)`` after every module's forward; a result replaces the output.
+    """Have a function called after forward of every module there is.
 
     Args:
-        with_kwargs: call ``hook(module, args, kwargs, output)``.
-        always_call: call the hook also when forward raises (output is then None).
+        hook: ``hook(module, args, output)``; a result that is not None replaces the output.
+        with_kwargs: whether it is called as ``hook(module, args, kwargs, output)``.
+        always_call: whether it is called also where forward fails, with None for the output.
+
+    Returns: a handle, whose ``remove()`` ends it.
+
+    >>> names = []
+    >>> handle = nn.modules.module.register_module_forward_hook(lambda m, args, output: names.append(type(m).__name__))
+    >>> _ = nn.Sequential(nn.ReLU())(torch.ones(1))
+    >>> handle.remove()
+    >>> names
+    ['ReLU', 'Sequential']
     """
     _enable_global_hooks()
     flags = {}
@@ -88,19 +145,64 @@ def register_module_forward_hook(hook, *, with_kwargs: bool = False, always_call
 
 
 def register_module_backward_hook(hook):
-    """Old form of `register_module_full_backward_hook`: sees the gradients of the last operation only."""
+    """The old form of `register_module_full_backward_hook`: it sees the gradients of each module's last operation only.
+
+    Args:
+        hook: ``hook(module, grad_input, grad_output)``.
+
+    Returns: a handle, whose ``remove()`` ends it.
+
+    Errors: RuntimeError where a full hook for all modules was registered before: a program uses one kind.
+
+    >>> handle = nn.modules.module.register_module_full_backward_hook(lambda module, grad_input, grad_output: None)
+    >>> handle.remove()
+    >>> try:
+    ...     nn.modules.module.register_module_backward_hook(lambda module, grad_input, grad_output: None)
+    ... except RuntimeError:
+    ...     print("one kind only")
+    one kind only
+    """
     _set_global_backward_kind(full=False)
     return _add(_global_backward_hooks, hook)
 
 
 def register_module_full_backward_pre_hook(hook):
-    """Call ``hook(module, grad_output)`` before the gradients of any module are computed."""
+    """Have a function called before the gradients of the inputs of any module are computed.
+
+    Args:
+        hook: ``hook(module, grad_output)``; a tuple with an entry for each output replaces grad_output.
+
+    Returns: a handle, whose ``remove()`` ends it.
+
+    >>> names = []
+    >>> handle = nn.modules.module.register_module_full_backward_pre_hook(lambda m, grads: names.append(type(m).__name__))
+    >>> nn.ReLU()(torch.ones(1, requires_grad=True)).backward()
+    >>> handle.remove()
+    >>> names
+    ['ReLU']
+    """
     _enable_global_hooks()
     return _add(_global_backward_pre_hooks, hook)
 
 
 def register_module_full_backward_hook(hook):
-    """Call ``hook(module, grad_input, grad_output)`` once the gradients of a module's inputs are known."""
+    """Have a function called when the gradients of the inputs of any module are known.
+
+    Args:
+        hook: ``hook(module, grad_input, grad_output)``; a tuple with an entry for each positional argument replaces
+            grad_input.
+
+    Returns: a handle, whose ``remove()`` ends it.
+
+    Errors: RuntimeError where an old hook for all modules was registered before.
+
+    >>> names = []
+    >>> handle = nn.modules.module.register_module_full_backward_hook(lambda m, gi, go: names.append(type(m).__name__))
+    >>> nn.ReLU()(torch.ones(1, requires_grad=True)).backward()
+    >>> handle.remove()
+    >>> names
+    ['ReLU']
+    """
     _set_global_backward_kind(full=True)
     return _add(_global_backward_hooks, hook)
 
@@ -131,103 +233,8 @@ class _WrappedHook:
         return self.hook(*args, **kwargs)
 
 
-class _HookMethods:
-    """The part of Module that registers and runs hooks."""
-
-    def register_forward_pre_hook(self, hook, *, prepend: bool = False, with_kwargs: bool = False):
-        """Call ``hook(module, args)`` before forward; a result that is not None replaces the arguments.
-
-        Args:
-            prepend: run before the hooks registered earlier.
-            with_kwargs: call ``hook(module, args, kwargs)``, which returns None or ``(args, kwargs)``.
-        """
-        self._hooked = True
-        flags = {"with_kwargs": self._forward_pre_hooks_with_kwargs} if with_kwargs else {}
-        return _add(self._forward_pre_hooks, hook, prepend, **flags)
-
-    def register_forward_hook(
-        self, hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ):
-        """Call ``hook(module, args, output)`` after forward; a result that is not None replaces the output.
-
-        Args:
-            prepend: run before the hooks registered earlier.
-            with_kwargs: call ``hook(module, args, kwargs, output)``.
-            always_call: call the hook also when forward raises (output is then None).
-        """
-        self._hooked = True
-        flags = {}
-        if with_kwargs:
-            flags["with_kwargs"] = self._forward_hooks_with_kwargs
-        if always_call:
-            flags["always_call"] = self._forward_hooks_always_called
-        return _add(self._forward_hooks, hook, prepend, **flags)
-
-    def register_full_backward_pre_hook(self, hook, prepend: bool = False):
-        """Call ``hook(module, grad_output)`` before the gradients of the inputs are computed.
-
-        A result (a tuple, one entry per output) replaces ``grad_output``.
-        """
-        self._hooked = True
-        return _add(self._backward_pre_hooks, hook, prepend)
-
-    def register_full_backward_hook(self, hook, prepend: bool = False):
-        """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are known.
-
-        A result (a tuple, one entry per positional input) replaces ``grad_input``.
-        """
-        self._set_backward_kind(full=True)
-        return _add(self._backward_hooks, hook, prepend)
-
-    def register_backward_hook(self, hook):
-        """Old form of `register_full_backward_hook`: sees the gradients of the module's last operation
-        only.
-        """
-        self._set_backward_kind(full=False)
-        return _add(self._backward_hooks, hook)
-
-    def _set_backward_kind(self, full: bool) -> None:
-        if self._is_full_backward_hook is (not full):
-            raise RuntimeError(
-                f"{type(self).__name__}: old and full backward hooks cannot be mixed on one module, "
-                f"got a {'full' if full else 'old'} one"
-            )
-        self._is_full_backward_hook = full
-        self._hooked = True
-
-    def register_state_dict_pre_hook(self, hook):
-        """Call ``hook(module, prefix, keep_vars)`` before ``state_dict`` collects this module."""
-        return _add(self._state_dict_pre_hooks, hook)
-
-    def register_state_dict_post_hook(self, hook):
-        """Call ``hook(module, state_dict, prefix, local_metadata)`` after collection; it may change the dict
-        in place.
-        """
-        hook._from_public_api = True
-        return _add(self._state_dict_hooks, hook)
-
-    def _register_state_dict_hook(self, hook):
-        if getattr(hook, "_from_public_api", False):
-            raise RuntimeError(
-                f"{type(self).__name__}: this hook was registered by register_state_dict_post_hook before, "
-                f"got {hook!r}"
-            )
-        return _add(self._state_dict_hooks, hook)
-
-    def register_load_state_dict_pre_hook(self, hook):
-        """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-        error_msgs)`` before this module's entries are loaded."""
-        return self._register_load_state_dict_pre_hook(hook, with_module=True)
-
-    def _register_load_state_dict_pre_hook(self, hook, with_module: bool = False):
-        return _add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
-
-    def register_load_state_dict_post_hook(self, hook):
-        """Call ``hook(module, incompatible_keys)`` after loading; it may change the two lists in place."""
-        return _add(self._load_state_dict_post_hooks, hook)
-
-    # -- running
-    # -------------------------------------------------------------------------------------------------
+class _RunHooks:
+    """The part of Module that runs hooks."""
 
     def _get_backward_hooks(self) -> tuple[list, list]:
         """(full backward hooks, old ones) that apply to this module, global ones first."""

@@ -33,13 +33,44 @@ class _StateMethods:
     _version: int = 1
 
     def get_extra_state(self):
-        """What else a subclass wants in its state dict; override together with `set_extra_state`."""
+        """What else a subclass wants in its state dict, beside tensors; to be defined together with `set_extra_state`.
+
+        Returns: anything that can be saved.
+
+        Errors: RuntimeError where the class does not define it.
+
+        >>> class Counter(nn.Module):
+        ...     calls = 3
+        ...     def get_extra_state(self):
+        ...         return {"calls": self.calls}
+        ...     def set_extra_state(self, state):
+        ...         self.calls = state["calls"]
+        >>> Counter().state_dict()["_extra_state"]
+        {'calls': 3}
+        """
         raise RuntimeError(
             f"get_extra_state: {type(self).__name__} does not define it; got a call all the same"
         )
 
     def set_extra_state(self, state) -> None:
-        """Take back what `get_extra_state` gave."""
+        """Take back what `get_extra_state` gave, when a state dict is loaded.
+
+        Args:
+            state: that.
+
+        Errors: RuntimeError where the class does not define it.
+
+        >>> class Counter(nn.Module):
+        ...     calls = 3
+        ...     def get_extra_state(self):
+        ...         return {"calls": self.calls}
+        ...     def set_extra_state(self, state):
+        ...         self.calls = state["calls"]
+        >>> counter = Counter()
+        >>> _ = counter.load_state_dict({"_extra_state": {"calls": 5}})
+        >>> counter.calls
+        5
+        """
         raise RuntimeError(
             f"set_extra_state: {type(self).__name__} does not define it, got {type(state).__name__}"
         )
@@ -59,12 +90,19 @@ class _StateMethods:
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(self, *args, destination=None, prefix: str = "", keep_vars: bool = False):
-        """All parameters and persistent buffers by dotted name, in registration order, sharing their memory.
+        """All parameters and persistent buffers by their dotted names, in the order of their registration. They share the
+        module's memory.
 
         Args:
-            destination: the dict to fill. Default: a new OrderedDict with a ``_metadata`` attribute.
+            args: destination, prefix and keep_vars by position; a warning asks for keywords.
+            destination: the dict to fill. Default: a new OrderedDict, with versions of the classes in ``_metadata``.
             prefix: put before every name.
-            keep_vars: give the tensors themselves instead of detached ones.
+            keep_vars: whether the tensors themselves are given, which record gradients, or detached ones.
+
+        Returns: destination.
+
+        >>> {name: tuple(t.shape) for name, t in nn.Sequential(nn.Linear(2, 3)).state_dict().items()}
+        {'0.weight': (3, 2), '0.bias': (3,)}
         """
         if args:
             warnings.warn(
@@ -175,19 +213,23 @@ class _StateMethods:
         return None
 
     def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
-        """Copy parameters and buffers from ``state_dict`` into this module and its children.
+        """Copy parameters and buffers from a state dict into this module and those below it.
 
         Args:
             state_dict: dotted names to tensors.
-            strict: raise when names are missing or unknown.
-            assign: put the given tensors into the module instead of copying their values; they keep their
-                dtype and device, and parameters their ``requires_grad``.
+            strict: whether missing and unknown names are errors.
+            assign: whether the given tensors themselves are put into the module; then they keep their dtype and device.
 
-        Returns:
-            A named tuple ``(missing_keys, unexpected_keys)``.
+        Returns: a named tuple (missing_keys, unexpected_keys).
 
-        Raises:
-            RuntimeError: names (with ``strict``), shapes or types do not fit; the text lists all of them.
+        Errors: RuntimeError where names (with strict), shapes or types do not fit; its text lists all of them. TypeError
+        for what is no mapping.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> layer.load_state_dict({"weight": torch.ones(1, 2), "bias": torch.zeros(1)})
+        <All keys matched successfully>
+        >>> layer(torch.ones(2)).tolist()
+        [2.0]
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: state_dict must be a mapping, got {type(state_dict).__name__}")

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
-
 import facula
 
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
+from ._activation_base import _InplaceActivation, _PlainActivation
+from ._activation_lines import (
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    ReLU,
+    ReLU6,
+    RReLU,
+    Softshrink,
+    Threshold,
+)
 from ._attention import MultiheadAttention
+from ._home import belong_to
+from ._softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from .module import Module
 
 __all__ = [
@@ -45,36 +58,18 @@ __all__ = [
 ]
 
 
-class _InplaceActivation(Module):
-    """An activation whose only option is to write into its input."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
-
-
-class ReLU(_InplaceActivation):
-    """``max(0, x)``.
-
-    Args:
-        inplace: whether the input itself is changed, and returned.
-    """
-
-    def forward(self, input):
-        return F.relu(input, self.inplace)
-
-
 class SELU(_InplaceActivation):
-    """ELU scaled so that activations keep mean 0 and variance 1.
+    """``1.0507 * x`` where x is positive, else ``1.7581 * (exp(x) - 1)``: an ELU with constants that keep activations at
+    mean 0 and variance 1 through many layers (Klambauer et al. 2017), where weights are drawn with
+    `init.kaiming_normal_(nonlinearity="linear")`.
 
     Args:
         inplace: whether the input itself is changed, and returned.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.SELU()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.1113,  0.0000,  1.0507])
     """
 
     def forward(self, input):
@@ -82,10 +77,15 @@ class SELU(_InplaceActivation):
 
 
 class SiLU(_InplaceActivation):
-    """``x * sigmoid(x)``.
+    """``x * sigmoid(x)``, also known as swish.
 
     Args:
         inplace: whether the input itself is changed, and returned.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.SiLU()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2689,  0.0000,  0.7311])
     """
 
     def forward(self, input):
@@ -93,84 +93,97 @@ class SiLU(_InplaceActivation):
 
 
 class Mish(_InplaceActivation):
-    """``x * tanh(softplus(x))``.
+    """``x * tanh(softplus(x))``, a smooth function with one minimum (Misra 2019).
 
     Args:
         inplace: whether the input itself is changed, and returned.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.Mish()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.3034,  0.0000,  0.8651])
     """
 
     def forward(self, input):
         return F.mish(input, self.inplace)
 
 
-class Hardsigmoid(_InplaceActivation):
-    """``min(max(0, x + 3), 6) / 6``.
+class Sigmoid(_PlainActivation):
+    """``1 / (1 + exp(-x))``, which maps every number into (0, 1).
 
-    Args:
-        inplace: whether the input itself is changed, and returned.
+    Shapes: input and output of any one shape.
+
+    >>> nn.Sigmoid()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([0.2689, 0.5000, 0.7311])
     """
-
-    def forward(self, input):
-        return F.hardsigmoid(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return ""
-
-
-class Hardswish(_InplaceActivation):
-    """``x * hardsigmoid(x)``.
-
-    Args:
-        inplace: whether the input itself is changed, and returned.
-    """
-
-    def forward(self, input):
-        return F.hardswish(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return ""
-
-
-class Sigmoid(Module):
-    """``1 / (1 + exp(-x))``."""
 
     def forward(self, input):
         return input.sigmoid()
 
 
-class Tanh(Module):
-    """Hyperbolic tangent."""
+class Tanh(_PlainActivation):
+    """The hyperbolic tangent, which maps every number into (-1, 1).
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.Tanh()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7616,  0.0000,  0.7616])
+    """
 
     def forward(self, input):
         return input.tanh()
 
 
-class LogSigmoid(Module):
-    """``log(sigmoid(x))``, computed stably."""
+class LogSigmoid(_PlainActivation):
+    """``log(1 / (1 + exp(-x)))``, computed so that large numbers of either sign do not overflow.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.LogSigmoid()(torch.tensor([-100.0, 0.0, 1.0]))
+    tensor([-100.0000,   -0.6931,   -0.3133])
+    """
 
     def forward(self, input):
         return F.logsigmoid(input)
 
 
-class Softsign(Module):
-    """``x / (1 + |x|)``."""
+class Softsign(_PlainActivation):
+    """``x / (1 + |x|)``, which comes near -1 and 1 more slowly than tanh.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.Softsign()(torch.tensor([-1.0, 0.0, 3.0]))
+    tensor([-0.5000,  0.0000,  0.7500])
+    """
 
     def forward(self, input):
         return F.softsign(input)
 
 
-class Tanhshrink(Module):
-    """``x - tanh(x)``."""
+class Tanhshrink(_PlainActivation):
+    """``x - tanh(x)``: almost 0 near 0, and a step of 1 nearer to 0 far from it.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.Tanhshrink()(torch.tensor([-2.0, 0.0, 2.0]))
+    tensor([-1.0360,  0.0000,  1.0360])
+    """
 
     def forward(self, input):
         return F.tanhshrink(input)
 
 
 class ELU(Module):
-    """``x`` where positive, else ``alpha * (exp(x) - 1)``.
+    """``x`` where x is positive, else ``alpha * (exp(x) - 1)``.
 
     Args:
+        alpha: minus the limit for very negative numbers.
         inplace: whether the input itself is changed, and returned.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.ELU()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.6321,  0.0000,  1.0000])
     """
 
     __constants__ = ["alpha", "inplace"]
@@ -190,10 +203,18 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``.
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, whose slope is 1 at 0 whatever alpha is.
 
     Args:
+        alpha: minus the limit for very negative numbers; not 0.
         inplace: whether the input itself is changed, and returned.
+
+    Shapes: input and output of any one shape.
+
+    Errors: RuntimeError, when called, for alpha 0.
+
+    >>> nn.CELU(alpha=2.0)(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.7869,  0.0000,  1.0000])
     """
 
     __constants__ = ["alpha", "inplace"]
@@ -212,134 +233,20 @@ class CELU(Module):
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
 
 
-class LeakyReLU(Module):
-    """``x`` where positive, else ``negative_slope * x``.
-
-    Args:
-        inplace: whether the input itself is changed, and returned.
-    """
-
-    __constants__ = ["inplace", "negative_slope"]
-    inplace: bool
-    negative_slope: float
-
-    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__()
-        self.negative_slope = negative_slope
-        self.inplace = inplace
-
-    def forward(self, input):
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
-
-
-class RReLU(Module):
-    """Leaky ReLU with slopes drawn from U(lower, upper) in training, and their mean in evaluation.
-
-    Args:
-        inplace: whether the input itself is changed, and returned.
-    """
-
-    __constants__ = ["lower", "upper", "inplace"]
-    lower: float
-    upper: float
-    inplace: bool
-
-    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
-        super().__init__()
-        self.lower = lower
-        self.upper = upper
-        self.inplace = inplace
-
-    def forward(self, input):
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
-
-
-class Threshold(Module):
-    """``x`` where greater than ``threshold``, else ``value``.
-
-    Args:
-        inplace: whether the input itself is changed, and returned.
-    """
-
-    __constants__ = ["threshold", "value", "inplace"]
-    threshold: float
-    value: float
-    inplace: bool
-
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__()
-        self.threshold = threshold
-        self.value = value
-        self.inplace = inplace
-
-    def forward(self, input):
-        return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
-
-
-class Hardtanh(Module):
-    """``x`` limited to [min_val, max_val]; ``min_value`` and ``max_value`` are deprecated names of these.
-
-    Args:
-        inplace: whether the input itself is changed, and returned.
-    """
-
-    __constants__ = ["min_val", "max_val", "inplace"]
-    min_val: float
-    max_val: float
-    inplace: bool
-
-    def __init__(
-        self,
-        min_val: float = -1.0,
-        max_val: float = 1.0,
-        inplace: bool = False,
-        min_value: float | None = None,
-        max_value: float | None = None,
-    ) -> None:
-        super().__init__()
-        if min_value is not None or max_value is not None:
-            warnings.warn(
-                "Hardtanh: use min_val and max_val, got min_value or max_value", FutureWarning, stacklevel=2
-            )
-        self.min_val = min_val if min_value is None else min_value
-        self.max_val = max_val if max_value is None else max_value
-        self.inplace = inplace
-        if self.max_val <= self.min_val:
-            raise AssertionError(f"Hardtanh: max_val must exceed min_val {self.min_val}, got {self.max_val}")
-
-    def forward(self, input):
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
-
-
-class ReLU6(Hardtanh):
-    """``min(max(0, x), 6)``.
-
-    Args:
-        inplace: whether the input itself is changed, and returned.
-    """
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__(0.0, 6.0, inplace)
-
-    def extra_repr(self) -> str:
-        return "inplace=True" if self.inplace else ""
-
-
 class GELU(Module):
-    """``x`` times the standard normal distribution function of x; ``approximate='tanh'`` uses the usual
-    formula.
+    """``x * P(x)``, where P is the distribution function of the standard normal distribution (Hendrycks, Gimpel 2016).
+
+    Args:
+        approximate: 'none', or 'tanh' for ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``.
+
+    Shapes: input and output of any one shape.
+
+    Errors: RuntimeError, when called, for another word.
+
+    >>> nn.GELU()(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.0000,  0.8413])
+    >>> nn.GELU(approximate="tanh")(torch.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1588,  0.0000,  0.8412])
     """
 
     __constants__ = ["approximate"]
@@ -356,42 +263,19 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class Hardshrink(Module):
-    """``x`` where ``|x| > lambd``, else 0."""
-
-    __constants__ = ["lambd"]
-    lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input):
-        return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
-
-
-class Softshrink(Module):
-    """``x`` moved towards 0 by ``lambd``, and 0 where ``|x| <= lambd``."""
-
-    __constants__ = ["lambd"]
-    lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def forward(self, input):
-        return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
-
-
 class GLU(Module):
-    """``a * sigmoid(b)`` of the two halves of the input along ``dim``."""
+    """``a * sigmoid(b)``, where a and b are the first and second half of the input along dim (Dauphin et al. 2017).
+
+    Args:
+        dim: the dimension that is halved; its size is even.
+
+    Shapes: input (..., 2 * n, ...) with 2 * n along dim; output (..., n, ...).
+
+    Errors: RuntimeError, when called, for an odd size along dim.
+
+    >>> nn.GLU()(torch.tensor([[1.0, 2.0, 0.0, 0.0]]))
+    tensor([[0.5000, 1.0000]])
+    """
 
     __constants__ = ["dim"]
     dim: int
@@ -408,7 +292,17 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``, and ``x`` where ``beta * x > threshold``."""
+    """``log(1 + exp(beta * x)) / beta``, a smooth ReLU; x itself where ``beta * x > threshold``, where both are the same.
+
+    Args:
+        beta: how sharp the bend at 0 is.
+        threshold: from where on x stands for the formula.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.Softplus()(torch.tensor([-1.0, 0.0, 30.0]))
+    tensor([ 0.3133,  0.6931, 30.0000])
+    """
 
     __constants__ = ["beta", "threshold"]
     beta: float
@@ -427,11 +321,19 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """Leaky ReLU with a learned slope, one for all or one per channel of (N, C, ...).
+    """``x`` where x is positive, else ``weight * x`` with a slope that is learned (He et al. 2015).
 
     Args:
-        num_parameters: 1 or the number of channels.
+        num_parameters: 1 slope for all, or one for each of the channels.
         init: first value of the slopes.
+        device, dtype: of the parameter.
+
+    Shapes: input (N, C, ...) or, with one slope, any; output the same. ``weight`` is (num_parameters,).
+
+    Errors: RuntimeError, when called, for another number of channels than of slopes.
+
+    >>> nn.PReLU()(torch.tensor([-1.0, 2.0])).tolist()
+    [-0.25, 2.0]
     """
 
     __constants__ = ["num_parameters"]
@@ -445,7 +347,14 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set every slope to the initial one."""
+        """Set every slope to the value that the constructor was given.
+
+        >>> layer = nn.PReLU(2)
+        >>> _ = nn.init.zeros_(layer.weight)
+        >>> layer.reset_parameters()
+        >>> layer.weight.tolist()
+        [0.25, 0.25]
+        """
         init.constant_(self.weight, self.init)
 
     def forward(self, input):
@@ -455,49 +364,5 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class _AlongDim(Module):
-    """What the softmax family shares: the dimension, which files from before it existed lack."""
-
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
-class Softmin(_AlongDim):
-    """``softmax(-x)`` along ``dim``."""
-
-    def forward(self, input):
-        return F.softmin(input, self.dim, _stacklevel=5)
-
-
-class Softmax(_AlongDim):
-    """``exp(x)`` divided by its sum along ``dim``."""
-
-    def forward(self, input):
-        return F.softmax(input, self.dim, _stacklevel=5)
-
-
-class LogSoftmax(_AlongDim):
-    """Logarithm of softmax along ``dim``."""
-
-    def forward(self, input):
-        return F.log_softmax(input, self.dim, _stacklevel=5)
-
-
-class Softmax2d(Module):
-    """Softmax over the channels of (N, C, H, W) or (C, H, W)."""
-
-    def forward(self, input):
-        if input.dim() not in (3, 4):
-            raise ValueError(f"Softmax2d: the input must have 3 or 4 dimensions, got {input.dim()}")
-        return F.softmax(input, -3, _stacklevel=5)
+belong_to(__name__, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, ReLU, ReLU6, RReLU, Softshrink, Threshold)
+belong_to(__name__, LogSoftmax, MultiheadAttention, Softmax, Softmax2d, Softmin)

@@ -16,14 +16,28 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Softmax in clusters: frequent classes are in the head, rarer ones in tails of smaller width.
+    """Log-softmax over very many classes of very different frequency (Grave et al. 2017): the head has the frequent
+    classes and one entry for each cluster of rarer ones, and a cluster is computed, with fewer features, only for the
+    samples whose target it holds.
 
     Args:
         in_features: size of the input.
-        n_classes: number of classes, sorted from frequent to rare.
-        cutoffs: first class of each tail, increasing, each in [1, n_classes - 1].
-        div_value: each tail is narrower than the one before by this factor.
-        head_bias: add a bias in the head.
+        n_classes: number of classes, numbered from frequent to rare.
+        cutoffs: the first class of each cluster, increasing, each in [1, n_classes - 1].
+        div_value: cluster i has in_features // div_value ** (i + 1) features.
+        head_bias: whether the head has a bias.
+        device, dtype: of the parameters.
+
+    Shapes: called with input (N, in_features) and target (N,), or (in_features,) and (). Returns a named tuple:
+    ``output``, the log-probability of each target, and ``loss``, minus their mean.
+
+    Errors: ValueError for other cutoffs; RuntimeError, when called, for shapes that do not fit and for a class that does
+    not exist.
+
+    >>> layer = nn.AdaptiveLogSoftmaxWithLoss(16, 100, cutoffs=[10, 50])
+    >>> result = layer(torch.randn(4, 16), torch.tensor([0, 20, 60, 99]))
+    >>> result.output.shape, torch.equal(result.loss, -result.output.mean())
+    (torch.Size([4]), True)
     """
 
     in_features: int
@@ -74,7 +88,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw new weights in all parts."""
+        """Draw new weights in the head and in all clusters.
+
+        >>> nn.AdaptiveLogSoftmaxWithLoss(16, 100, cutoffs=[10]).reset_parameters()
+        """
         self.head.reset_parameters()
         for narrow, classify in self.tail:
             narrow.reset_parameters()
@@ -129,12 +146,31 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return out
 
     def log_prob(self, input):
-        """Log-probabilities of all classes, (N, n_classes)."""
+        """The log-probabilities of all classes.
+
+        Args:
+            input: (N, in_features).
+
+        Returns: (N, n_classes).
+
+        >>> layer = nn.AdaptiveLogSoftmaxWithLoss(16, 100, cutoffs=[10, 50])
+        >>> layer.log_prob(torch.randn(4, 16)).exp().sum(1).allclose(torch.ones(4))
+        True
+        """
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input):
-        """The most probable class of each input, (N,); tails are computed only where the head points to
-        one.
+        """The most probable class of each sample; clusters are computed only for the samples that the head sends there.
+
+        Args:
+            input: (N, in_features).
+
+        Returns: (N,), int64.
+
+        >>> layer = nn.AdaptiveLogSoftmaxWithLoss(16, 100, cutoffs=[10, 50])
+        >>> x = torch.randn(4, 16)
+        >>> torch.equal(layer.predict(x), layer.log_prob(x).argmax(1))
+        True
         """
         head_output = self.head(input)
         output = head_output.argmax(dim=1)

@@ -23,8 +23,6 @@ __all__ = [
 ]
 
 
-_KNOWN = "eps, momentum, affine, track_running_stats, bias"
-
 
 class _NormBase(Module):
     """What batch and instance normalisation share: affine parameters and running statistics."""
@@ -224,7 +222,7 @@ class BatchNorm3d(_BatchNorm):
         self._require_dims(input, (5,))
 
 
-@described(_docs.LAZY, 1, eager="BatchNorm1d", unknown="num_features", known=_KNOWN)
+@_docs.lazy(_docs.BATCH_NORM, 1, "BatchNorm1d", "num_features", call="")
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     cls_to_become = BatchNorm1d
 
@@ -232,7 +230,7 @@ class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
         self._require_dims(input, (2, 3))
 
 
-@described(_docs.LAZY, 2, eager="BatchNorm2d", unknown="num_features", known=_KNOWN)
+@_docs.lazy(_docs.BATCH_NORM, 2, "BatchNorm2d", "num_features", call="")
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     cls_to_become = BatchNorm2d
 
@@ -240,7 +238,7 @@ class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
         self._require_dims(input, (4,))
 
 
-@described(_docs.LAZY, 3, eager="BatchNorm3d", unknown="num_features", known=_KNOWN)
+@_docs.lazy(_docs.BATCH_NORM, 3, "BatchNorm3d", "num_features", call="")
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     cls_to_become = BatchNorm3d
 
@@ -249,17 +247,27 @@ class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation with statistics over the processes of ``process_group``.
-
-    One process alone computes ordinary batch normalisation.
+    """Batch normalisation with the statistics of all processes of a group together; with one process it is `BatchNorm1d`,
+    `2d` or `3d`.
 
     Args:
         num_features: C, the number of channels.
-        eps: a small number that keeps logarithms and divisions finite.
+        eps: added to the variance.
         momentum: the share of a new batch in the running statistics; None for the mean over all batches.
-        affine: whether weight and bias are learned.
+        affine: whether weight and bias are learned; without it there are none.
         track_running_stats: whether to keep running statistics for evaluation.
-        bias: whether biases are added.
+        process_group: the processes that compute together. Default: all.
+        device, dtype: of parameters and statistics.
+        bias: whether there is a bias beside the weight.
+
+    Shapes: input (N, C, ...); output the same.
+
+    Errors: ValueError, when called, for fewer than two dimensions, and in training for a single value per channel in all
+    processes.
+
+    >>> y = nn.SyncBatchNorm(3)(torch.randn(16, 3, 4) * 5 + 1)
+    >>> y.shape
+    torch.Size([16, 3, 4])
     """
 
     def __init__(
@@ -305,8 +313,20 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
-        """Replace every batch normalisation in ``module`` by a SyncBatchNorm with the same state; return the
-        result.
+        """Replace every batch normalisation in a module by a `SyncBatchNorm` that has its parameters and statistics.
+
+        Args:
+            module: the module; changed in place, unless it is a batch normalisation itself.
+            process_group: the processes that compute together. Default: all.
+
+        Returns: the module, or what replaces it.
+
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+        >>> nn.SyncBatchNorm.convert_sync_batchnorm(net)
+        Sequential(
+          (0): Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1))
+          (1): SyncBatchNorm(8, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+        )
         """
         result = module
         if isinstance(module, _BatchNorm):

@@ -9,7 +9,19 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Module):
-    """Splits the channels of (N, C, ...) into ``groups`` and interleaves them."""
+    """Splits the channels into groups and puts the first of each group first, then the second of each, and so on: ``(N,
+    groups, C / groups, ...)`` with the two middle dimensions swapped (Zhang et al. 2018).
+
+    Args:
+        groups: how many; a divisor of C.
+
+    Shapes: input (N, C, ...); output the same.
+
+    Errors: RuntimeError, when called, for a C that groups does not divide.
+
+    >>> nn.ChannelShuffle(2)(torch.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     __constants__ = ["groups"]
     groups: int

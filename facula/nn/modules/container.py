@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from itertools import chain, islice
+from itertools import chain
 
-import facula
-
-from ..parameter import Parameter
+from ._container_base import _absolute_index, _NumberedModules, _pairs
+from ._home import belong_to
+from ._parameter_containers import ParameterDict, ParameterList
 from .module import Module, _addindent
 
 __all__ = ["Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
 
 
 class Container(Module):
-    """Deprecated: a Module with submodules given by keyword."""
+    """A Module with submodules that are given by keyword. Deprecated: `Module` does this; a warning tells so.
+
+    Args:
+        kwargs: the submodules.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     container = nn.Container(act=nn.ReLU())
+    >>> container.act
+    ReLU()
+    """
 
     def __init__(self, **kwargs) -> None:
         super().__init__()
@@ -26,44 +36,22 @@ class Container(Module):
             self.add_module(key, value)
 
 
-def _absolute_index(name: str, size: int, index) -> int:
-    index = operator.index(index)
-    if not -size <= index < size:
-        raise IndexError(f"{name}: the index must be within {size} entries, got {index}")
-    return index % size
-
-
-class _NumberedModules(Module):
-    """What Sequential and ModuleList share: submodules named '0', '1', ..."""
-
-    def _get_item_by_idx(self, iterator, idx):
-        return next(islice(iterator, _absolute_index(type(self).__name__, len(self), idx), None))
-
-    def _renumber(self) -> None:
-        self._modules = {str(i): module for i, module in enumerate(self._modules.values())}
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules.values())
-
-    def append(self, module: Module):
-        """Add ``module`` at the end; return the container."""
-        self.add_module(str(len(self)), module)
-        return self
-
-    def pop(self, key):
-        """Remove and return an entry (or, with a slice, several)."""
-        value = self[key]
-        del self[key]
-        return value
-
-
 class Sequential(_NumberedModules):
-    """Modules called one after the other, each with the result of the one before.
+    """Modules that are called one after the other, each with what the one before returned.
 
-    Takes modules, or one OrderedDict of names and modules.
+    Args:
+        args: the modules, or one OrderedDict of names and modules.
+
+    Errors: TypeError for what is no Module, IndexError for an entry that does not exist.
+
+    >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    >>> net(torch.randn(5, 2)).shape, len(net)
+    (torch.Size([5, 1]), 3)
+    >>> net[:2]
+    Sequential(
+      (0): Linear(in_features=2, out_features=3, bias=True)
+      (1): ReLU()
+    )
     """
 
     def __init__(self, *args) -> None:
@@ -126,7 +114,23 @@ class Sequential(_NumberedModules):
         return self.extend(list(self) * (other - 1))
 
     def insert(self, index: int, module: Module):
-        """Put ``module`` before entry ``index``; return the container."""
+        """Put a module before an entry.
+
+        Args:
+            index: the number of that entry; the length for the end.
+            module: what is put there.
+
+        Returns: the container.
+
+        Errors: AssertionError for what is no Module, IndexError for an index out of reach.
+
+        >>> nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)).insert(1, nn.ReLU())
+        Sequential(
+          (0): Linear(in_features=2, out_features=3, bias=True)
+          (1): ReLU()
+          (2): Linear(in_features=3, out_features=1, bias=True)
+        )
+        """
         if not isinstance(module, Module):
             raise AssertionError(f"Sequential.insert: module must be a Module, got {type(module).__name__}")
         n = len(self)
@@ -138,14 +142,44 @@ class Sequential(_NumberedModules):
         return self
 
     def extend(self, sequential: Iterable[Module]):
-        """Add the modules of another container; return this one."""
+        """Add several modules at the end.
+
+        Args:
+            sequential: another container, or any iterable of modules.
+
+        Returns: this container.
+
+        >>> nn.Sequential(nn.Linear(2, 3)).extend([nn.ReLU(), nn.Linear(3, 1)])
+        Sequential(
+          (0): Linear(in_features=2, out_features=3, bias=True)
+          (1): ReLU()
+          (2): Linear(in_features=3, out_features=1, bias=True)
+        )
+        """
         for module in sequential:
             self.append(module)
         return self
 
 
 class ModuleList(_NumberedModules):
-    """A list of modules; it has no forward."""
+    """A list of modules, whose parameters are found. It has no forward.
+
+    Args:
+        modules: the modules to begin with.
+
+    Errors: TypeError for what is no Module, IndexError for an entry that does not exist.
+
+    >>> layers = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)])
+    >>> layers
+    ModuleList(
+      (0-2): 3 x Linear(in_features=2, out_features=2, bias=True)
+    )
+    >>> x = torch.ones(2)
+    >>> for layer in layers:
+    ...     x = layer(x)
+    >>> x.shape, len(list(layers.parameters()))
+    (torch.Size([2]), 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -178,13 +212,34 @@ class ModuleList(_NumberedModules):
         return ModuleList(chain(self, other))
 
     def insert(self, index: int, module: Module) -> None:
-        """Put ``module`` before entry ``index``."""
+        """Put a module before an entry.
+
+        Args:
+            index: the number of that entry.
+            module: what is put there.
+
+        >>> layers = nn.ModuleList([nn.Linear(2, 3)])
+        >>> layers.insert(0, nn.ReLU())
+        >>> layers[0]
+        ReLU()
+        """
         modules = list(self)
         modules.insert(index, module)
         self._modules = {str(i): m for i, m in enumerate(modules)}
 
     def extend(self, modules: Iterable[Module]):
-        """Add several modules at the end; return the list."""
+        """Add several modules at the end.
+
+        Args:
+            modules: an iterable of modules.
+
+        Returns: the list.
+
+        Errors: TypeError for what is no iterable.
+
+        >>> len(nn.ModuleList([nn.ReLU()]).extend([nn.Tanh(), nn.Tanh()]))
+        3
+        """
         if not isinstance(modules, Iterable):
             raise TypeError(f"ModuleList.extend: takes an iterable of modules, got {type(modules).__name__}")
         offset = len(self)
@@ -211,25 +266,19 @@ class ModuleList(_NumberedModules):
         return self._get_name() + "(\n  " + "\n  ".join(lines) + "\n)"
 
 
-def _pairs(name: str, items) -> Iterable[tuple]:
-    """(key, value) pairs of a mapping, or of an iterable of pairs."""
-    if not isinstance(items, Iterable):
-        raise TypeError(f"{name}.update: takes a mapping or an iterable of pairs, got {type(items).__name__}")
-    if hasattr(items, "items"):
-        return items.items()
-    pairs = []
-    for position, pair in enumerate(items):
-        if not isinstance(pair, Iterable):
-            raise TypeError(f"{name}.update: element {position} must be a pair, got {type(pair).__name__}")
-        pair = tuple(pair)
-        if len(pair) != 2:
-            raise ValueError(f"{name}.update: element {position} must have 2 entries, got {len(pair)}")
-        pairs.append(pair)
-    return pairs
-
-
 class ModuleDict(Module):
-    """A dictionary of modules with string keys, in insertion order; it has no forward."""
+    """A dictionary of modules with strings as keys, in the order in which they came, whose parameters are found. It has
+    no forward.
+
+    Args:
+        modules: a mapping, or an iterable of pairs, to begin with.
+
+    Errors: TypeError for what is no Module and for keys that are no strings, KeyError for a key that does not exist.
+
+    >>> choices = nn.ModuleDict({"relu": nn.ReLU(), "tanh": nn.Tanh()})
+    >>> choices["tanh"], "relu" in choices, list(choices)
+    (Tanh(), True, ['relu', 'tanh'])
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()
@@ -255,213 +304,72 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Remove all entries."""
+        """Remove all entries.
+
+        >>> choices = nn.ModuleDict({"relu": nn.ReLU()})
+        >>> choices.clear()
+        >>> len(choices)
+        0
+        """
         self._modules.clear()
 
     def pop(self, key: str) -> Module:
-        """Remove and return an entry."""
+        """Remove an entry.
+
+        Args:
+            key: its key.
+
+        Returns: the module that was removed.
+
+        Errors: KeyError for a key that does not exist.
+
+        >>> choices = nn.ModuleDict({"relu": nn.ReLU()})
+        >>> choices.pop("relu"), len(choices)
+        (ReLU(), 0)
+        """
         value = self[key]
         del self[key]
         return value
 
     def keys(self):
-        """The keys."""
+        """The keys.
+
+        >>> list(nn.ModuleDict({"relu": nn.ReLU()}).keys())
+        ['relu']
+        """
         return self._modules.keys()
 
     def items(self):
-        """(key, module) pairs."""
+        """Pairs of key and module.
+
+        >>> list(nn.ModuleDict({"relu": nn.ReLU()}).items())
+        [('relu', ReLU())]
+        """
         return self._modules.items()
 
     def values(self):
-        """The modules."""
+        """The modules.
+
+        >>> list(nn.ModuleDict({"relu": nn.ReLU()}).values())
+        [ReLU()]
+        """
         return self._modules.values()
 
     def update(self, modules) -> None:
-        """Add the entries of a mapping, or of an iterable of pairs."""
+        """Add entries; those of the same keys are replaced.
+
+        Args:
+            modules: a mapping, or an iterable of pairs.
+
+        Errors: TypeError for what is neither, ValueError for a pair of another length.
+
+        >>> choices = nn.ModuleDict({"act": nn.ReLU()})
+        >>> choices.update([("act", nn.Tanh()), ("last", nn.Sigmoid())])
+        >>> choices["act"], list(choices)
+        (Tanh(), ['act', 'last'])
+        """
         for key, module in _pairs("ModuleDict", modules):
             self[key] = module
 
 
-def _describe_entries(entries: Iterable[tuple], describe_type) -> str:
-    lines = []
-    for key, value in entries:
-        if not isinstance(value, facula.Tensor):
-            lines.append(f"  ({key}): Object of type: {type(value).__name__}")
-            continue
-        kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        size = "x".join(str(n) for n in value.size())
-        device = f" ({value.device})" if value.device.type == "cuda" else ""
-        lines.append(f"  ({key}): {kind} containing: [{describe_type(value)} of size {size}{device}]")
-    return "\n".join(lines)
-
-
-def _as_parameter(value):
-    if isinstance(value, facula.Tensor) and not isinstance(value, Parameter):
-        return Parameter(value)
-    return value
-
-
-class ParameterList(Module):
-    """A list of parameters (tensors become parameters) and other values; it cannot be called."""
-
-    def __init__(self, values: Iterable | None = None) -> None:
-        super().__init__()
-        self._size = 0
-        if values is not None:
-            self += values
-
-    def _get_abs_string_index(self, idx) -> str:
-        return str(_absolute_index("ParameterList", len(self), idx))
-
-    def __getitem__(self, idx):
-        if isinstance(idx, slice):
-            return self.__class__([self[i] for i in range(len(self))[idx]])
-        return getattr(self, self._get_abs_string_index(idx))
-
-    def __setitem__(self, idx, param) -> None:
-        setattr(self, self._get_abs_string_index(idx), _as_parameter(param))
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self):
-        return iter(self[i] for i in range(len(self)))
-
-    def __iadd__(self, parameters: Iterable):
-        return self.extend(parameters)
-
-    def append(self, value):
-        """Add a value at the end; return the list."""
-        self._size += 1
-        self[self._size - 1] = value
-        return self
-
-    def extend(self, values: Iterable):
-        """Add several values at the end; return the list."""
-        if not isinstance(values, Iterable) or isinstance(values, facula.Tensor):
-            raise TypeError(f"ParameterList.extend: takes an iterable of values, got {type(values).__name__}")
-        for value in values:
-            self.append(value)
-        return self
-
-    def extra_repr(self) -> str:
-        return _describe_entries(enumerate(self), lambda value: value.dtype)
-
-    def __call__(self, *args, **kwargs):
-        raise RuntimeError("ParameterList: it cannot be called, got a call")
-
-
-class ParameterDict(Module):
-    """A dictionary of parameters (tensors become parameters) and other values; it cannot be called."""
-
-    def __init__(self, parameters=None) -> None:
-        super().__init__()
-        self._keys: dict[str, None] = {}
-        if parameters is not None:
-            self.update(parameters)
-
-    @staticmethod
-    def _key_to_attr(key: str) -> str:
-        if not isinstance(key, str):
-            raise TypeError(f"ParameterDict: keys must be strings, got {type(key).__name__}")
-        return key
-
-    def __getitem__(self, key: str):
-        return getattr(self, self._key_to_attr(key))
-
-    def __setitem__(self, key: str, value) -> None:
-        name = self._key_to_attr(key)
-        self._keys[key] = None
-        setattr(self, name, _as_parameter(value))
-
-    def __delitem__(self, key: str) -> None:
-        del self._keys[key]
-        delattr(self, self._key_to_attr(key))
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __iter__(self):
-        return iter(self._keys)
-
-    def __reversed__(self):
-        return reversed(self._keys)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._keys
-
-    def copy(self):
-        """A new ParameterDict with the same values."""
-        return ParameterDict(OrderedDict(self.items()))
-
-    def setdefault(self, key: str, default=None):
-        """The value of ``key``, which is set to ``default`` when it is missing."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def clear(self) -> None:
-        """Remove all entries."""
-        for key in list(self._keys):
-            del self[key]
-
-    def pop(self, key: str):
-        """Remove and return an entry."""
-        value = self[key]
-        del self[key]
-        return value
-
-    def popitem(self):
-        """Remove and return the newest (key, value)."""
-        key = next(reversed(self._keys))
-        return key, self.pop(key)
-
-    def get(self, key: str, default=None):
-        """The value of ``key``, or ``default``."""
-        return getattr(self, key) if key in self._keys else default
-
-    def fromkeys(self, keys: Iterable[str], default=None):
-        """A new ParameterDict with the same value for all keys."""
-        return ParameterDict((key, default) for key in keys)
-
-    def keys(self):
-        """The keys."""
-        return self._keys.keys()
-
-    def items(self):
-        """(key, value) pairs."""
-        return ((key, self[key]) for key in self._keys)
-
-    def values(self):
-        """The values."""
-        return (self[key] for key in self._keys)
-
-    def update(self, parameters) -> None:
-        """Add the entries of a mapping (plain ones in the order of their keys), or of an iterable of
-        pairs.
-        """
-        pairs = _pairs("ParameterDict", parameters)
-        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
-            pairs = sorted(pairs, key=lambda pair: pair[0])
-        for key, value in list(pairs):
-            self[key] = value
-
-    def extra_repr(self) -> str:
-        return _describe_entries(self.items(), lambda value: facula.typename(value))
-
-    def __call__(self, input):
-        raise RuntimeError("ParameterDict: it cannot be called, got a call")
-
-    def __or__(self, other):
-        result = self.copy()
-        result.update(other)
-        return result
-
-    def __ror__(self, other):
-        result = other.copy()
-        result.update(self)
-        return result
-
-    def __ior__(self, other):
-        self.update(other)
-        return self
+belong_to(__name__, ParameterDict, ParameterList)

@@ -8,10 +8,11 @@ import facula
 
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter, UninitializedParameter
+from ..parameter import Parameter
 from . import _docs
 from ._docs import described
-from .lazy import LazyModuleMixin
+from ._lazy_conv import _LazyConv, _LazyConvTranspose
+from ._lazy_conv import _LazyConvXdMixin as _LazyConvXdMixin
 from .module import Module
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
 
@@ -30,8 +31,6 @@ __all__ = [
     "LazyConvTranspose3d",
 ]
 
-_KNOWN = "out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode"
-_KNOWN_TRANSPOSE = _KNOWN + ", output_padding"
 _PADDING_STRINGS = ("same", "valid")
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -372,136 +371,31 @@ class ConvTranspose3d(_ConvTranspose):
     _tuple = staticmethod(_triple)
 
 
-class _LazyConvXdMixin(LazyModuleMixin):
-    """A convolution whose ``in_channels`` is that of its first input."""
-
-    def __init__(
-        self, out_channels: int, kernel_size, *args, bias: bool = True, device=None, dtype=None, **kwargs
-    ):
-        # No channels and no bias: nothing is allocated or drawn before the shape is known.
-        super().__init__(0, 0, kernel_size, *args, bias=False, **kwargs)
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
-        self.out_channels = out_channels
-        if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
-
-    def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()
-
-    def initialize_parameters(self, input, *args, **kwargs) -> None:
-        if not self.has_uninitialized_params():
-            return
-        self.in_channels = self._get_in_channels(input)
-        if self.in_channels % self.groups:
-            raise ValueError(
-                f"{type(self).__name__}: in_channels must be divisible by groups {self.groups}, got "
-                f"{self.in_channels}"
-            )
-        channels = (self.in_channels, self.out_channels // self.groups)
-        if not self.transposed:
-            channels = (self.out_channels, self.in_channels // self.groups)
-        self.weight.materialize((*channels, *self.kernel_size))
-        if self.bias is not None:
-            self.bias.materialize((self.out_channels,))
-        self.reset_parameters()
-
-    def _get_in_channels(self, input) -> int:
-        unbatched = self._get_num_spatial_dims() + 1
-        if input.dim() not in (unbatched, unbatched + 1):
-            raise RuntimeError(
-                f"{type(self).__name__}: the input must have {unbatched} or {unbatched + 1} dimensions, "
-                f"got shape {tuple(input.shape)}"
-            )
-        return input.shape[-unbatched]
-
-    def _get_num_spatial_dims(self) -> int:
-        return len(self.kernel_size)
-
-
-class _LazyConv(_LazyConvXdMixin):
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__(
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias=bias,
-            padding_mode=padding_mode,
-            device=device,
-            dtype=dtype,
-        )
-
-
-class _LazyConvTranspose(_LazyConvXdMixin):
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation=1,
-        padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__(
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            output_padding,
-            groups,
-            bias=bias,
-            dilation=dilation,
-            padding_mode=padding_mode,
-            device=device,
-            dtype=dtype,
-        )
-
-
-@described(_docs.LAZY, 1, eager="Conv1d", unknown="in_channels", known=_KNOWN)
+@_docs.lazy(_docs.CONV, 1, "Conv1d", "in_channels", call="16, kernel_size=3")
 class LazyConv1d(_LazyConv, Conv1d):
     cls_to_become = Conv1d
 
 
-@described(_docs.LAZY, 2, eager="Conv2d", unknown="in_channels", known=_KNOWN)
+@_docs.lazy(_docs.CONV, 2, "Conv2d", "in_channels", call="16, kernel_size=3")
 class LazyConv2d(_LazyConv, Conv2d):
     cls_to_become = Conv2d
 
 
-@described(_docs.LAZY, 3, eager="Conv3d", unknown="in_channels", known=_KNOWN)
+@_docs.lazy(_docs.CONV, 3, "Conv3d", "in_channels", call="16, kernel_size=3")
 class LazyConv3d(_LazyConv, Conv3d):
     cls_to_become = Conv3d
 
 
-@described(_docs.LAZY, 1, eager="ConvTranspose1d", unknown="in_channels", known=_KNOWN_TRANSPOSE)
+@_docs.lazy(_docs.CONV_TRANSPOSE, 1, "ConvTranspose1d", "in_channels", call="8, kernel_size=2, stride=2")
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     cls_to_become = ConvTranspose1d
 
 
-@described(_docs.LAZY, 2, eager="ConvTranspose2d", unknown="in_channels", known=_KNOWN_TRANSPOSE)
+@_docs.lazy(_docs.CONV_TRANSPOSE, 2, "ConvTranspose2d", "in_channels", call="8, kernel_size=2, stride=2")
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     cls_to_become = ConvTranspose2d
 
 
-@described(_docs.LAZY, 3, eager="ConvTranspose3d", unknown="in_channels", known=_KNOWN_TRANSPOSE)
+@_docs.lazy(_docs.CONV_TRANSPOSE, 3, "ConvTranspose3d", "in_channels", call="8, kernel_size=2, stride=2")
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     cls_to_become = ConvTranspose3d

@@ -9,12 +9,17 @@ __all__ = ["PairwiseDistance", "CosineSimilarity"]
 
 
 class PairwiseDistance(Module):
-    """p-norm of the difference along the last dimension: (N, D), (N, D) -> (N,).
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension.
 
     Args:
-        p: of the norm.
-        eps: added to the difference.
-        keepdim: keep the last dimension with size 1.
+        p: of the norm; negative ones are possible, too.
+        eps: added to the difference, so that the gradient is finite where both are the same.
+        keepdim: whether the last dimension stays, with size 1.
+
+    Shapes: called with (N, D) or (D,) twice; output (N,) or (), with keepdim (N, 1) or (1,).
+
+    >>> nn.PairwiseDistance()(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.0, 4.0]]))
+    tensor([5.])
     """
 
     __constants__ = ["norm", "eps", "keepdim"]
@@ -33,7 +38,17 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """Cosine of the angle between vectors along ``dim``; norms are at least ``eps``."""
+    """The cosine of the angle between vectors: ``x1 . x2 / max(|x1| * |x2|, eps)``.
+
+    Args:
+        dim: the dimension along which the vectors lie.
+        eps: the least divisor.
+
+    Shapes: called with two tensors that broadcast to one another; output the same without dim.
+
+    >>> nn.CosineSimilarity()(torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([[0.0, 2.0], [3.0, 3.0]]))
+    tensor([0., 1.])
+    """
 
     __constants__ = ["dim", "eps"]
     dim: int

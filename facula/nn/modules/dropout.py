@@ -36,10 +36,22 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Drops single elements and scales the others by 1 / (1 - p).
+    """In training, sets elements to zero with probability p and scales the others by 1 / (1 - p), so that the expected
+    value stays; in evaluation it hands its input on (Hinton et al. 2012).
 
     Args:
+        p: the probability that an element is dropped, in [0, 1].
         inplace: whether the input itself is changed, and returned.
+
+    Shapes: input and output of any one shape.
+
+    Errors: ValueError for p outside [0, 1].
+
+    >>> y = nn.Dropout(0.5)(torch.ones(100))
+    >>> set(y.tolist()) == {0.0, 2.0}
+    True
+    >>> nn.Dropout(0.5).eval()(torch.ones(3))
+    tensor([1., 1., 1.])
     """
 
     def forward(self, input):
@@ -65,11 +77,20 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance behind SELU; dropped elements take SELU's lower limit.
+    """Dropout that goes with `SELU`: dropped elements take SELU's lower limit, and all are scaled and shifted so that
+    mean and variance stay (Klambauer et al. 2017).
 
     Args:
-        p: the probability of dropping, in [0, 1].
-        inplace: whether the input itself is changed, and returned.
+        p: the probability that an element is dropped, in [0, 1].
+        inplace: kept for old calls; the input is never changed.
+
+    Shapes: input and output of any one shape.
+
+    Errors: ValueError for p outside [0, 1].
+
+    >>> y = nn.AlphaDropout(0.2)(torch.randn(10000))
+    >>> abs(y.mean().item()) < 0.1, abs(y.var().item() - 1) < 0.1
+    (True, True)
     """
 
     def forward(self, input):
@@ -77,11 +98,19 @@ class AlphaDropout(_DropoutNd):
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """`AlphaDropout` of whole channels of (N, C, ...).
+    """`AlphaDropout` that drops whole channels.
 
     Args:
-        p: the probability of dropping, in [0, 1].
-        inplace: whether the input itself is changed, and returned.
+        p: the probability that a channel is dropped, in [0, 1].
+        inplace: kept for old calls; the input is never changed.
+
+    Shapes: input (N, C, ...) and output the same.
+
+    Errors: ValueError for p outside [0, 1]; RuntimeError, when called, for fewer than two dimensions.
+
+    >>> y = nn.FeatureAlphaDropout(0.5)(torch.zeros(2, 3, 4))
+    >>> bool((y == y[:, :, :1]).all())
+    True
     """
 
     def forward(self, input):

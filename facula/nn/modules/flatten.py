@@ -8,7 +8,19 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Joins dimensions ``start_dim`` to ``end_dim`` (both included) into one."""
+    """Joins the dimensions from start_dim to end_dim into one.
+
+    Args:
+        start_dim: the first of them; 1 leaves the batch alone.
+        end_dim: the last of them.
+
+    Shapes: input (N, *sizes); output (N, product of sizes).
+
+    Errors: RuntimeError, when called, for a start_dim behind end_dim, IndexError for a dimension that does not exist.
+
+    >>> nn.Flatten()(torch.randn(2, 3, 4)).shape
+    torch.Size([2, 12])
+    """
 
     __constants__ = ["start_dim", "end_dim"]
     start_dim: int
@@ -27,7 +39,20 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits dimension ``dim`` (a number, or a name for named tensors) into ``unflattened_size``."""
+    """Splits one dimension into several; the inverse of `Flatten`.
+
+    Args:
+        dim: the dimension, a number (or a name, for tensors whose dimensions have names).
+        unflattened_size: a tuple of sizes whose product is that of dim, where one may be -1 (or, for a name, a tuple of
+            pairs of name and size).
+
+    Shapes: input (..., n, ...) with n along dim; output (..., *unflattened_size, ...).
+
+    Errors: TypeError for sizes that are not integers; RuntimeError, when called, for another product.
+
+    >>> nn.Unflatten(1, (3, 4))(torch.randn(2, 12)).shape
+    torch.Size([2, 3, 4])
+    """
 
     __constants__ = ["dim", "unflattened_size"]
 

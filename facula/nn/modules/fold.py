@@ -9,11 +9,25 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Module):
-    """Sums columns (N, C * kernel area, blocks) into images (N, C, *output_size).
+    """Adds up blocks, given as columns, into images: the adjoint of `Unfold`. Where blocks overlap their elements are
+    summed.
 
     Args:
-        output_size: spatial size of the images.
-        kernel_size, dilation, padding, stride: of the blocks, one number or one per dimension.
+        output_size: H and W of the images, a number or two.
+        kernel_size: of a block.
+        dilation: the step between the elements of a block.
+        padding: elements at both ends of each dimension that are cut off.
+        stride: the step from block to block.
+
+    Shapes: input (N, C * elements of a block, number of blocks) or without N; output (N, C, H, W) or (C, H, W).
+
+    Errors: RuntimeError, when called, for another number of rows or of blocks.
+
+    >>> blocks = torch.ones(1, 4, 4)
+    >>> nn.Fold(output_size=3, kernel_size=2)(blocks)
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]])
     """
 
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
@@ -37,13 +51,24 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Sliding blocks of (N, C, H, W) as columns (N, C * kernel area, blocks); arguments as in `Fold`.
+    """The blocks that a window sees as it slides over images, as columns.
 
     Args:
-        kernel_size: of the window, a number or one for each dimension.
-        dilation: the step between the elements of a window.
-        padding: elements added at both ends of each dimension.
+        kernel_size: of the window, a number or two.
+        dilation: the step between the elements of the window.
+        padding: zeros added at both ends of each dimension.
         stride: the step of the window.
+
+    Shapes: input (N, C, H, W) or (C, H, W); output (N, C * elements of the window, number of blocks) or without N. A
+    convolution is a matrix product with these columns.
+
+    Errors: RuntimeError, when called, for a window greater than the padded image.
+
+    >>> nn.Unfold(kernel_size=2)(torch.arange(9.0).reshape(1, 1, 3, 3))
+    tensor([[[0., 1., 3., 4.],
+             [1., 2., 4., 5.],
+             [3., 4., 6., 7.],
+             [4., 5., 7., 8.]]])
     """
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]

@@ -19,8 +19,6 @@ __all__ = [
 ]
 
 
-_KNOWN = "eps, momentum, affine, track_running_stats, bias"
-
 
 class _InstanceNorm(_NormBase):
     """What the instance normalisation layers share.
@@ -117,19 +115,19 @@ class InstanceNorm3d(_InstanceNorm):
     _unbatched_dims = 4
 
 
-@described(_docs.LAZY, 1, eager="InstanceNorm1d", unknown="num_features", known=_KNOWN)
+@_docs.lazy(_docs.INSTANCE_NORM, 1, "InstanceNorm1d", "num_features", call="")
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
     cls_to_become = InstanceNorm1d
     _unbatched_dims = 2
 
 
-@described(_docs.LAZY, 2, eager="InstanceNorm2d", unknown="num_features", known=_KNOWN)
+@_docs.lazy(_docs.INSTANCE_NORM, 2, "InstanceNorm2d", "num_features", call="")
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
     cls_to_become = InstanceNorm2d
     _unbatched_dims = 3
 
 
-@described(_docs.LAZY, 3, eager="InstanceNorm3d", unknown="num_features", known=_KNOWN)
+@_docs.lazy(_docs.INSTANCE_NORM, 3, "InstanceNorm3d", "num_features", call="")
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     cls_to_become = InstanceNorm3d
     _unbatched_dims = 4

@@ -8,12 +8,29 @@ __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
-    """Mixin, put before the Module class, for modules with uninitialised parameters.
+    """What makes a module wait for its first input before its parameters have shapes; it stands before the Module class
+    among the bases.
 
-    A subclass registers `UninitializedParameter` and `UninitializedBuffer` objects in ``__init__`` and
-    defines ``initialize_parameters(*args, **kwargs)``, which gets the arguments of the first call and
-    materialises them. After that call the object's class becomes ``cls_to_become`` (when set) and the two
-    hooks of the mixin are gone.
+    A subclass registers `UninitializedParameter` and `UninitializedBuffer` objects in its constructor and defines
+    ``initialize_parameters``, which gets the arguments of the first call and gives them their shapes. After that call the
+    object's class becomes ``cls_to_become``, if that is set.
+
+    Args:
+        args, kwargs: handed on to the constructor of the next class.
+
+    Errors: RuntimeError, at the first call, where a parameter is still without a shape after initialize_parameters.
+
+    >>> class LazyScale(nn.modules.lazy.LazyModuleMixin, nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.weight = nn.UninitializedParameter()
+    ...     def initialize_parameters(self, x):
+    ...         self.weight.materialize((x.shape[-1],))
+    ...         nn.init.ones_(self.weight)
+    ...     def forward(self, x):
+    ...         return x * self.weight
+    >>> LazyScale()(torch.randn(2, 3)).shape
+    torch.Size([2, 3])
     """
 
     cls_to_become = None
@@ -43,13 +60,31 @@ class LazyModuleMixin:
                 param.materialize(value.shape)
 
     def initialize_parameters(self, *args, **kwargs) -> None:
-        """Materialise the parameters from the arguments of the first call; defined by subclasses."""
+        """Give the parameters their shapes; every subclass defines its own.
+
+        Args:
+            args, kwargs: those of the first call.
+
+        Errors: NotImplementedError where the class does not define it.
+
+        >>> layer = nn.LazyLinear(2)
+        >>> layer.initialize_parameters(torch.randn(5, 3))
+        >>> layer.weight.shape
+        torch.Size([2, 3])
+        """
         raise NotImplementedError(
             f"initialize_parameters: {type(self).__name__} must define it, got a call without it"
         )
 
     def has_uninitialized_params(self) -> bool:
-        """Whether any parameter or buffer still waits for its shape."""
+        """Whether a parameter or buffer still waits for its shape.
+
+        >>> layer = nn.LazyLinear(2)
+        >>> before = layer.has_uninitialized_params()
+        >>> _ = layer(torch.randn(1, 3))
+        >>> before, isinstance(layer, nn.LazyLinear)
+        (True, False)
+        """
         return any(is_lazy(t) for t in (*self._parameters.values(), *self._buffers.values()))
 
     def _infer_parameters(self, module, args, kwargs=None) -> None:

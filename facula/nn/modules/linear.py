@@ -20,7 +20,16 @@ _linear = _C.nn_functional.linear
 
 
 class Identity(Module):
-    """Returns its input; takes and ignores any arguments."""
+    """Hands its input on. It can stand where a module is wanted that shall do nothing.
+
+    Args:
+        args, kwargs: ignored.
+
+    Shapes: input and output of any one shape.
+
+    >>> nn.Identity(54, unused=True)(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args, **kwargs) -> None:
         super().__init__()
@@ -30,11 +39,24 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """``y = x @ weight.T + bias`` over the last dimension: (..., in_features) -> (..., out_features).
+    """An affine map of the last dimension: ``y = x @ weight.T + bias``.
 
     Args:
-        in_features, out_features: sizes.
-        bias: whether to add a bias.
+        in_features: size of the last dimension of the input.
+        out_features: size of the last dimension of the output.
+        bias: whether a learned vector is added.
+        device, dtype: of the parameters.
+
+    Shapes: input (..., in_features); output (..., out_features). ``weight`` is (out_features, in_features) and ``bias``
+    (out_features,), both drawn uniformly within 1 / sqrt(in_features).
+
+    Errors: RuntimeError, when called, for another last dimension.
+
+    >>> layer = nn.Linear(20, 30)
+    >>> layer(torch.randn(128, 20)).shape
+    torch.Size([128, 30])
+    >>> layer
+    Linear(in_features=20, out_features=30, bias=True)
     """
 
     __constants__ = ["in_features", "out_features"]
@@ -56,7 +78,14 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias uniformly from +-1 / sqrt(in_features)."""
+        """Draw weight and bias anew, uniformly within 1 / sqrt(in_features).
+
+        >>> layer = nn.Linear(4, 2)
+        >>> _ = nn.init.zeros_(layer.weight)
+        >>> layer.reset_parameters()
+        >>> bool((layer.weight != 0).any()), layer.weight.abs().max().item() <= 0.5
+        (True, True)
+        """
         # With a = sqrt(5) the Kaiming bound is 1 / sqrt(in_features).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
@@ -78,8 +107,23 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """``y[k] = x1 @ weight[k] @ x2 + bias[k]``: (..., in1_features), (..., in2_features) -> (...,
-    out_features).
+    """A bilinear map of two inputs: ``y[k] = x1 @ weight[k] @ x2 + bias[k]``.
+
+    Args:
+        in1_features: size of the last dimension of the first input.
+        in2_features: size of the last dimension of the second input.
+        out_features: size of the last dimension of the output.
+        bias: whether a learned vector is added.
+        device, dtype: of the parameters.
+
+    Shapes: called with (..., in1_features) and (..., in2_features), the other dimensions the same; output (...,
+    out_features). ``weight`` is (out_features, in1_features, in2_features) and ``bias`` (out_features,), both drawn
+    uniformly within 1 / sqrt(in1_features).
+
+    Errors: ValueError for an in1_features that is not positive; RuntimeError, when called, for sizes that do not fit.
+
+    >>> nn.Bilinear(20, 30, 40)(torch.randn(128, 20), torch.randn(128, 30)).shape
+    torch.Size([128, 40])
     """
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
@@ -112,7 +156,13 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias uniformly from +-1 / sqrt(in1_features)."""
+        """Draw weight and bias anew, uniformly within 1 / sqrt(in1_features).
+
+        >>> layer = nn.Bilinear(4, 4, 2)
+        >>> layer.reset_parameters()
+        >>> layer.weight.abs().max().item() <= 0.5
+        True
+        """
         bound = 1 / math.sqrt(self.weight.size(1))
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -129,11 +179,19 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """Linear whose ``in_features`` is the last dimension of its first input.
+    """`Linear` that takes in_features from the last dimension of its first input; from then on it is a `Linear`.
 
     Args:
-        out_features: features of the output.
-        bias: whether biases are added.
+        out_features: size of the last dimension of the output.
+        bias: whether a learned vector is added.
+        device, dtype: of the parameters.
+
+    Until then the parameters have no shape: move and convert the module as usual, but make the optimizer after a first
+    call.
+
+    >>> layer = nn.LazyLinear(30)
+    >>> layer(torch.randn(128, 20)).shape, type(layer).__name__, layer.in_features
+    (torch.Size([128, 30]), 'Linear', 20)
     """
 
     cls_to_become = Linear
@@ -149,11 +207,29 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """As in Linear, once the size of the input is known."""
+        """Draw weight and bias anew, once the size of the input is known; before, do nothing.
+
+        >>> layer = nn.LazyLinear(2)
+        >>> layer.reset_parameters()
+        >>> layer.has_uninitialized_params()
+        True
+        """
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
     def initialize_parameters(self, input) -> None:
+        """Give the parameters their shape; the first call does this.
+
+        Args:
+            input: (..., in_features).
+
+        Errors: AssertionError for another in_features than that of a weight that was loaded before.
+
+        >>> layer = nn.LazyLinear(2)
+        >>> layer.initialize_parameters(torch.randn(5, 3))
+        >>> layer.weight.shape
+        torch.Size([2, 3])
+        """
         if self.has_uninitialized_params():
             with facula.no_grad():
                 self.in_features = input.shape[-1]

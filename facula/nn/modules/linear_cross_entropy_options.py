@@ -11,14 +11,19 @@ __all__ = ["LinearCrossEntropyOptions"]
 
 @dataclasses.dataclass
 class LinearCrossEntropyOptions:
-    """Accepted for compatibility: the options choose between memory and speed and never change the result.
-
+    """Options of `functional.linear_cross_entropy`. They choose between memory and speed and never change the result;
     Facula computes the logits as one product, so they have no effect.
 
     Args:
         allow_retain_graph: whether backward may run twice, which it always may.
-        batch_chunk_size, chunking_method: how many rows at a time, and how that is chosen.
-        acc_policy, acc_dtype: how sums over chunks are kept.
+        batch_chunk_size: how many rows at a time.
+        chunking_method: how the chunks are chosen.
+        acc_policy: how sums over chunks are kept.
+        acc_dtype: the dtype of these sums.
+
+    >>> options = nn.LinearCrossEntropyOptions(batch_chunk_size=128)
+    >>> options.batch_chunk_size
+    128
     """
 
     allow_retain_graph: bool = False

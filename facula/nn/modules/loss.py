@@ -7,12 +7,19 @@ import warnings
 
 import facula
 
-from .. import _reduction
 from .. import functional as F
-from .distance import PairwiseDistance
+from ._home import belong_to
+from ._loss_base import _Loss, _WeightedLoss
+from ._loss_distance import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
+)
+from ._loss_regression import GaussianNLLLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, PoissonNLLLoss, SmoothL1Loss
 from .linear import Linear
 from .linear_cross_entropy_options import LinearCrossEntropyOptions
-from .module import Module
 
 __all__ = [
     "L1Loss",
@@ -41,94 +48,24 @@ __all__ = [
 ]
 
 
-class _Loss(Module):
-    """A loss with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
-    flags.
-    """
-
-    reduction: str
-
-    def __init__(self, size_average=None, reduce=None, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = _reduction.resolve(size_average, reduce, reduction)
-
-
-class _WeightedLoss(_Loss):
-    """A loss with a weight tensor, kept as a buffer."""
-
-    def __init__(self, weight=None, size_average=None, reduce=None, reduction: str = "mean") -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-        self.weight: facula.Tensor | None
-
-
-class L1Loss(_Loss):
-    """Absolute difference.
-
-    Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["reduction"]
-
-    def forward(self, input, target):
-        return F.l1_loss(input, target, reduction=self.reduction)
-
-
-class MSELoss(_Loss):
-    """Squared difference.
-
-    Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["reduction"]
-
-    def forward(self, input, target):
-        return F.mse_loss(input, target, reduction=self.reduction)
-
-
-class SmoothL1Loss(_Loss):
-    """Squared below ``beta``, linear above; see `functional.smooth_l1_loss`.
-
-    Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["reduction"]
-
-    def __init__(self, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
-
-    def forward(self, input, target):
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
-
-
-class HuberLoss(_Loss):
-    """Squared below ``delta``, linear above; see `functional.huber_loss`.
-
-    Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["reduction", "delta"]
-
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.delta = delta
-
-    def forward(self, input, target):
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
-
-
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability (N, C, ...) of the target class (N, ...); see `functional.nll_loss`.
+    """Minus the log-probability of the target class: ``-weight[target] * input[target]``. With `LogSoftmax` before it, it
+    is `CrossEntropyLoss`.
 
     Args:
-        weight: a factor for each class or element; None for 1.
-        ignore_index: a target that does not count.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
+        ignore_index: the class number of targets that do not count.
+        reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input (C,), (N, C) or (N, C, ...), log-probabilities; target of the same shape without C, class numbers of
+    int64. The result is one number, or for 'none' of the target's shape.
+
+    Errors: IndexError for a class number that does not exist, RuntimeError or ValueError for shapes that do not fit.
+
+    >>> log_probs = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
+    >>> nn.NLLLoss(reduction="none")(log_probs, torch.tensor([0, 1]))
+    tensor([0.6931, 0.2877])
     """
 
     __constants__ = ["ignore_index", "reduction"]
@@ -151,12 +88,22 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """Deprecated name of `NLLLoss`.
+    """Deprecated name of `NLLLoss`, which takes images, too; a warning tells so.
 
     Args:
-        weight: a factor for each class or element; None for 1.
-        ignore_index: a target that does not count.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
+        ignore_index: the class number of targets that do not count.
+        reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input (N, C, H, W), log-probabilities; target (N, H, W), class numbers of int64.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     loss = nn.NLLLoss2d()
+    >>> loss(torch.zeros(1, 3, 2, 2), torch.zeros(1, 2, 2, dtype=torch.int64)).item() == 0
+    True
     """
 
     def __init__(
@@ -174,10 +121,11 @@ class CrossEntropyLoss(_WeightedLoss):
         ignore_index: the class number of targets that do not count.
         reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
         label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
-        size_average, reduce: older flags, in the place of reduction.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
 
-    Shapes: input (C,), (N, C) or (N, C, ...), not normalised; target of the same shape without C with class numbers of int64,
-    or of the same shape with probabilities. The result is one number, or for 'none' of the shape of the class numbers.
+    Shapes: input (C,), (N, C) or (N, C, ...), not normalised; target of the same shape without C with class numbers of
+    int64, or of the same shape with probabilities. The result is one number, or for 'none' of the shape of the class
+    numbers.
 
     Errors: IndexError for a class number that does not exist, RuntimeError or ValueError for shapes that do not fit.
 
@@ -213,11 +161,21 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy of probabilities.
+    """Binary cross entropy ``-(target * log(input) + (1 - target) * log(1 - input))``, with logarithms of at least -100.
+    For what comes before a sigmoid, `BCEWithLogitsLoss` is more exact.
 
     Args:
-        weight: a factor for each class or element; None for 1.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        weight: factors that broadcast to the input.
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input, probabilities in [0, 1], and target of one shape; the result is one number, or for 'none' of that
+    shape.
+
+    Errors: ValueError for different shapes, RuntimeError for an input outside [0, 1].
+
+    >>> nn.BCELoss()(torch.tensor([0.5, 0.75]), torch.tensor([0.0, 1.0]))
+    tensor(0.4904)
     """
 
     __constants__ = ["reduction"]
@@ -227,12 +185,21 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of ``sigmoid(input)``; see `functional.binary_cross_entropy_with_logits`.
+    """Binary cross entropy of ``sigmoid(input)``, computed so that large numbers do not overflow.
 
     Args:
-        weight: a factor for each class or element; None for 1.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-        pos_weight: a factor for the part of the positive answers, for each class.
+        weight: factors that broadcast to the input.
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        pos_weight: factors of the part ``-target * log(sigmoid(input))`` that broadcast to the input, usually (C,): above
+            1 they raise recall, below 1 precision.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target of one shape; the result is one number, or for 'none' of that shape.
+
+    Errors: ValueError for different shapes.
+
+    >>> nn.BCEWithLogitsLoss()(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 1.0]))
+    tensor(0.4100)
     """
 
     def __init__(
@@ -250,109 +217,21 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
-class KLDivLoss(_Loss):
-    """``target * (log(target) - input)`` for log-probabilities ``input``; see `functional.kl_div`.
-
-    Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-        log_target: whether the target is given as logarithms too.
-    """
-
-    __constants__ = ["reduction"]
-
-    def __init__(
-        self,
-        size_average=None,
-        reduce=None,
-        reduction: str = "mean",
-        log_target: bool = False,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_target = log_target
-
-    def forward(self, input, target):
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
-
-
-class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of Poisson counts; see `functional.poisson_nll_loss`.
-
-    Args:
-        log_input: whether the input is the logarithm of the rate.
-        full: whether the constant terms are added.
-        eps: a small number that keeps logarithms and divisions finite.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["log_input", "full", "eps", "reduction"]
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        size_average=None,
-        eps: float = 1e-8,
-        reduce=None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
-
-    def forward(self, log_input, target):
-        return F.poisson_nll_loss(
-            log_input,
-            target,
-            log_input=self.log_input,
-            full=self.full,
-            eps=self.eps,
-            reduction=self.reduction,
-        )
-
-
-class GaussianNLLLoss(_Loss):
-    """Negative log likelihood of a Gaussian; see `functional.gaussian_nll_loss`.
-
-    Args:
-        full: whether the constant terms are added.
-        eps: the least variance.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["full", "eps", "reduction"]
-
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(None, None, reduction)
-        self.full = full
-        self.eps = eps
-
-    def forward(self, input, target, var):
-        return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
-
-
-class HingeEmbeddingLoss(_Loss):
-    """The input for targets 1, ``max(0, margin - input)`` for targets -1.
-
-    Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(self, margin: float = 1.0, size_average=None, reduce=None, reduction: str = "mean") -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input, target):
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
-
-
 class MultiLabelMarginLoss(_Loss):
-    """Margin between target classes and others; see `functional.multilabel_margin_loss`.
+    """A margin between all target classes and all others: the sum of ``max(0, 1 - (x[j] - x[i])) / C`` over the target
+    classes j and the other classes i.
 
     Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        reduction: 'mean' over the samples, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input (N, C) or (C,); target of the same shape with class numbers of int64, of which those after the first -1
+    do not count. The result is one number, or for 'none' (N,) or ().
+
+    Errors: RuntimeError for shapes that do not fit.
+
+    >>> nn.MultiLabelMarginLoss()(torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([[3, 0, -1, 1]]))
+    tensor(0.8500)
     """
 
     __constants__ = ["reduction"]
@@ -362,10 +241,16 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """``log(1 + exp(-target * input))``.
+    """``log(1 + exp(-target * input))`` for targets of -1 and 1: a logistic loss.
 
     Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target of one shape; the result is one number, or for 'none' of that shape.
+
+    >>> nn.SoftMarginLoss()(torch.tensor([0.0, 2.0]), torch.tensor([-1.0, 1.0]))
+    tensor(0.4100)
     """
 
     __constants__ = ["reduction"]
@@ -375,11 +260,18 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Mean over the classes of binary cross entropies with logits.
+    """The mean over the classes of ``-(target * log(sigmoid(x)) + (1 - target) * log(1 - sigmoid(x)))``: each class is a
+    question of its own.
 
     Args:
-        weight: a factor for each class or element; None for 1.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        weight: (C,): a factor for each class.
+        reduction: 'mean' over the samples, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input and target (N, C) or (C,), targets 0 or 1; the result is one number, or for 'none' (N,) or ().
+
+    >>> nn.MultiLabelSoftMarginLoss()(torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0]]))
+    tensor(0.4100)
     """
 
     __constants__ = ["reduction"]
@@ -388,48 +280,24 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
-class CosineEmbeddingLoss(_Loss):
-    """``1 - cos`` for targets 1, ``max(0, cos - margin)`` for targets -1.
-
-    Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(self, margin: float = 0.0, size_average=None, reduce=None, reduction: str = "mean") -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1, input2, target):
-        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
-
-
-class MarginRankingLoss(_Loss):
-    """``max(0, -target * (input1 - input2) + margin)``.
-
-    Args:
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(self, margin: float = 0.0, size_average=None, reduce=None, reduction: str = "mean") -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
-
-    def forward(self, input1, input2, target):
-        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
-
-
 class MultiMarginLoss(_WeightedLoss):
-    """Margin between the target class and the others; see `functional.multi_margin_loss`.
+    """The sum of ``max(0, margin - x[target] + x[i]) ** p / C`` over the other classes i, times the weight of the target
+    class.
 
     Args:
-        p: the power of each difference, 1 or 2.
-        margin: the distance beyond which there is no loss.
-        weight: a factor for each class or element; None for 1.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        p: the power, 1 or 2.
+        margin: by how much the target shall exceed the others.
+        weight: (C,): a factor for each class.
+        reduction: 'mean' over the samples, 'sum', or 'none' for the loss of each.
+        size_average, reduce: flags that reduction replaced; a warning tells what to write instead.
+
+    Shapes: input (N, C) or (C,); target (N,) or (), class numbers of int64. The result is one number, or for 'none' of
+    the target's shape.
+
+    Errors: ValueError for another p, and for a weight of another number of dimensions than 1.
+
+    >>> nn.MultiMarginLoss()(torch.tensor([[0.1, 0.2, 0.8]]), torch.tensor([2]))
+    tensor(0.2333)
     """
 
     __constants__ = ["p", "margin", "reduction"]
@@ -449,7 +317,7 @@ class MultiMarginLoss(_WeightedLoss):
         if p not in (1, 2):
             raise ValueError(f"MultiMarginLoss: p must be 1 or 2, got {p}")
         if weight is not None and weight.dim() != 1:
-            raise AssertionError(f"MultiMarginLoss: weight must have 1 dimension, got {weight.dim()}")
+            raise ValueError(f"MultiMarginLoss: weight must have 1 dimension, got {weight.dim()}")
         self.p = p
         self.margin = margin
 
@@ -459,97 +327,22 @@ class MultiMarginLoss(_WeightedLoss):
         )
 
 
-class TripletMarginLoss(_Loss):
-    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``; see
-    `functional.triplet_margin_loss`.
-
-    Args:
-        p: the norm that gives distances.
-        eps: added to differences.
-        swap: whether the positive may take the place of the anchor where it lies nearer to the negative.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
-    margin: float
-    p: float
-    eps: float
-    swap: bool
-
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        size_average=None,
-        reduce=None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginLoss: margin must be greater than 0, got {margin}")
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
-
-    def forward(self, anchor, positive, negative):
-        return F.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
-
-
-class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of your own (default: `PairwiseDistance`).
-
-    Args:
-        distance_function: (tensor, tensor) -> distances; by default the Euclidean one.
-        margin: the distance beyond which there is no loss.
-        swap: whether the positive may take the place of the anchor where it lies nearer to the negative.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-    """
-
-    __constants__ = ["margin", "swap", "reduction"]
-    margin: float
-    swap: bool
-
-    def __init__(
-        self, *, distance_function=None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction=reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginWithDistanceLoss: margin must be greater than 0, got {margin}")
-        self.distance_function = distance_function if distance_function is not None else PairwiseDistance()
-        self.margin = margin
-        self.swap = swap
-
-    def forward(self, anchor, positive, negative):
-        return F.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
-
-
 class CTCLoss(_Loss):
-    """Connectionist temporal classification; see `functional.ctc_loss`.
+    """Connectionist temporal classification (Graves et al. 2006): minus the log-probability, summed over all ways to
+    spread the target over the time steps, with blanks between, that the target is said.
 
     Args:
-        blank: the class that stands for no label.
-        zero_infinity: give zero where the target does not fit the input length.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
+        blank: the class that stands for nothing.
+        reduction: 'mean', where each loss is divided by its target's length first, 'sum', or 'none' for the loss of each.
+        zero_infinity: whether loss and gradient are zero where a target does not fit its input's length, in the place of
+            infinity.
+
+    Shapes: called with log_probs (T, N, C) or (T, C), logarithms of probabilities, targets (N, S) or all targets one
+    after the other, input_lengths and target_lengths (N,) or (). The result is one number, or for 'none' (N,) or ().
+
+    >>> log_probs = torch.zeros(4, 1, 3).log_softmax(2)
+    >>> nn.CTCLoss()(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
+    tensor(0.8432)
     """
 
     __constants__ = ["blank", "reduction"]
@@ -568,18 +361,29 @@ class CTCLoss(_Loss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """A linear layer followed by cross entropy; see `functional.linear_cross_entropy`.
+    """A linear layer and the cross entropy of what it gives: the last layer of a classifier and its loss in one module.
 
     Args:
-        in_features, num_classes: sizes of the linear layer.
-        out_features: further dimensions of a K-dimensional loss.
-        bias: whether the layer has a bias.
-        Others as in `CrossEntropyLoss`.
-        reduction: 'mean' over the elements (or weights), 'sum', or 'none' for the loss of each.
-        weight: a factor for each class or element; None for 1.
-        ignore_index: a target that does not count.
-        label_smoothing: the share of the target that is spread over all classes, in [0, 1].
+        in_features: size of the input.
+        num_classes: C, the number of classes.
+        out_features: sizes of further dimensions of the logits, which are then (N, C, *out_features).
+        bias: whether the layer adds a bias.
+        device, dtype: of the parameters.
+        reduction: 'mean' over the targets, 'sum', or 'none' for the loss of each.
+        weight: (C,): a factor for each class; 'mean' then divides by the sum of the factors of the targets.
+        ignore_index: the class number of targets that do not count.
+        label_smoothing: the share of each target that is spread evenly over all classes, in [0, 1].
         options: how the work is cut; the result is the same.
+
+    Shapes: input (N, in_features) or (in_features,); target (N, *out_features) or () with class numbers of int64, or
+    probabilities in the shape of the logits.
+
+    Errors: RuntimeError for a weight of another shape, for a label_smoothing outside [0, 1], and, when called, for shapes
+    that do not fit.
+
+    >>> loss = nn.LinearCrossEntropyLoss(16, 10)
+    >>> loss(torch.randn(4, 16), torch.tensor([1, 0, 4, 9])).shape, loss.linear.weight.shape
+    (torch.Size([]), torch.Size([10, 16]))
     """
 
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
@@ -640,3 +444,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, "
             f"options={self.options}"
         )
+
+
+belong_to(__name__, _Loss, _WeightedLoss, GaussianNLLLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, PoissonNLLLoss, SmoothL1Loss)
+belong_to(__name__, CosineEmbeddingLoss, HingeEmbeddingLoss, MarginRankingLoss)
+belong_to(__name__, TripletMarginLoss, TripletMarginWithDistanceLoss)

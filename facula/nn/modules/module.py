@@ -1,24 +1,26 @@
 """Module: the base class of everything that has parameters, buffers, submodules and a forward method.
 
-Calls, registration, conversion and traversal are here; hooks are in `_hooks`, state dicts in `_state`.
+Calls, registration and attributes are here; hooks are in `_hooks`, state dicts in `_state`, finding what belongs to a
+module in `_traverse`, modes and conversions in `_convert`.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C
 
 from .. import parameter as _parameter
-from ..parameter import Buffer, Parameter, is_lazy
+from ..parameter import Buffer, Parameter
+from ._convert import _ConvertMethods
+from ._hook_methods import _HookMethods
 from ._hooks import (
     _global_buffer_registration_hooks,
     _global_module_registration_hooks,
     _global_parameter_registration_hooks,
-    _HookMethods,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -34,9 +36,10 @@ from ._hooks import (
 from ._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from ._state import _IncompatibleKeys as _IncompatibleKeys
 from ._state import _StateMethods
+from ._traverse import _TraverseMethods
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 __all__ = [
     "register_module_forward_pre_hook",
@@ -77,43 +80,43 @@ def _addindent(text: str, spaces: int) -> str:
 
 
 def _forward_unimplemented(self, *input: Any) -> None:
-    """Compute the result; every subclass defines its own."""
+    """Compute the result; every subclass defines its own.
+
+    Args:
+        input: what the module is called with.
+
+    Errors: NotImplementedError where the class does not define it.
+
+    >>> nn.Identity().forward(torch.ones(2))
+    tensor([1., 1.])
+    """
     raise NotImplementedError(
         f"{type(self).__name__}: the class must define forward(), got a call without it"
     )
 
 
-def _parse_to(*args, device=None, dtype=None, non_blocking=False, memory_format=None):
-    """Arguments of ``to``: (device), (dtype), (device, dtype) or (tensor), then non_blocking; keywords as
-    well.
-    """
-    rest = list(args)
-    if rest and isinstance(rest[0], facula.Tensor):
-        other = rest.pop(0)
-        device, dtype = other.device, other.dtype
-    elif rest and isinstance(rest[0], facula.dtype):
-        dtype = rest.pop(0)
-    elif rest:
-        first = rest.pop(0)
-        device = None if first is None else facula.device(first)
-        if rest and (rest[0] is None or isinstance(rest[0], facula.dtype)):
-            dtype = rest.pop(0)
-    if rest:
-        non_blocking = rest.pop(0)
-    if rest and isinstance(rest[0], bool):
-        rest.pop(0)  # `copy` means nothing for a module
-    if rest:
-        raise TypeError(f"Module.to: takes (device), (dtype), (device, dtype) or (tensor), got {args!r}")
-    device = facula.device(device) if device is not None else None
-    return device, dtype, non_blocking, memory_format
+class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
+    """The base class of everything that has parameters and a forward method.
 
+    A `Parameter`, `Buffer` or Module that is assigned to an attribute is registered under that name: `parameters`,
+    `state_dict`, `to` and the other methods find it. A subclass calls ``super().__init__()`` first and defines
+    ``forward``; calling the module calls forward, between the hooks.
 
-class Module(_HookMethods, _StateMethods):
-    """Base class of neural network modules.
+    Args:
+        args, kwargs: for classes with ``call_super_init``, handed on to the next class; otherwise there are none.
 
-    A Parameter, Buffer or Module assigned to an attribute is registered under that name and is then found by
-    `parameters`, `state_dict`, `to` and the other methods. Subclasses call ``super().__init__()`` first and
-    define ``forward``; calling the module runs the hooks and ``forward``.
+    Errors: TypeError for arguments; NotImplementedError where a class without forward is called; AttributeError where a
+    parameter or module is assigned before ``super().__init__()``.
+
+    >>> class Scale(nn.Module):
+    ...     def __init__(self, size):
+    ...         super().__init__()
+    ...         self.weight = nn.Parameter(torch.full((size,), 2.0))
+    ...     def forward(self, x):
+    ...         return x * self.weight
+    >>> scale = Scale(3)
+    >>> scale(torch.ones(3)).tolist(), list(scale.state_dict())
+    ([2.0, 2.0, 2.0], ['weight'])
     """
 
     dump_patches: bool = False
@@ -157,12 +160,20 @@ class Module(_HookMethods, _StateMethods):
     _wrapped_call_impl = _call_impl
 
     def compile(self, *args, **kwargs):
-        """Return the module itself, which runs eagerly; the arguments are checked as in `facula.compile`."""
+        """Ask that calls of the module be compiled. Facula runs them as they are, so this checks the arguments only.
+
+        Args:
+            args, kwargs: those of `compile`.
+
+        Returns: the module.
+
+        >>> layer = nn.Linear(2, 2)
+        >>> _ = layer.compile()
+        >>> layer(torch.ones(2)).shape
+        torch.Size([2])
+        """
         facula.compile(self, *args, **kwargs)
         return self
-
-    # -- registration
-    # --------------------------------------------------------------------------------------------
 
     def _check_new_name(self, method: str, name, known: dict) -> None:
         if "_parameters" not in self.__dict__:
@@ -181,12 +192,20 @@ class Module(_HookMethods, _StateMethods):
             )
 
     def register_buffer(self, name: str, tensor, persistent: bool = True) -> None:
-        """Add a tensor that is state but not a parameter, as the running mean of batch norm.
+        """Add a tensor that is part of the module's state, but not learned, like the running mean of batch normalisation.
 
         Args:
             name: the attribute under which it is found.
             tensor: the values, or None: then the name exists and is left out of the state dict.
             persistent: whether it is part of the state dict.
+
+        Errors: TypeError for what is no tensor, KeyError for a name that exists, is empty or has a dot, AttributeError
+        before ``super().__init__()``.
+
+        >>> module = nn.Module()
+        >>> module.register_buffer("mean", torch.zeros(2))
+        >>> module.mean, list(module.state_dict())
+        (tensor([0., 0.]), ['mean'])
         """
         self._check_new_name("register_buffer", name, self.__dict__.get("_buffers", {}))
         if tensor is not None and not isinstance(tensor, facula.Tensor):
@@ -206,7 +225,21 @@ class Module(_HookMethods, _StateMethods):
             self._non_persistent_buffers_set.add(name)
 
     def register_parameter(self, name: str, param) -> None:
-        """Add a Parameter (or None: the name exists and is left out of the state dict)."""
+        """Add a parameter; the same as an assignment, but None is possible, too.
+
+        Args:
+            name: the attribute under which it is found.
+            param: the parameter, or None: then the name exists and is left out of the state dict.
+
+        Errors: TypeError for what is no `Parameter`, ValueError for the result of a computation, KeyError for a name that
+        exists, is empty or has a dot.
+
+        >>> module = nn.Module()
+        >>> module.register_parameter("bias", None)
+        >>> module.register_parameter("weight", nn.Parameter(torch.zeros(2)))
+        >>> module.bias, len(list(module.parameters()))
+        (None, 1)
+        """
         self._check_new_name("register_parameter", name, self.__dict__.get("_parameters", {}))
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -224,14 +257,38 @@ class Module(_HookMethods, _StateMethods):
         self._parameters[name] = param
 
     def add_module(self, name: str, module) -> None:
-        """Add a submodule (or None) under ``name``."""
+        """Add a submodule; the same as an assignment, but the name can be computed, and None is possible, too.
+
+        Args:
+            name: the attribute under which it is found.
+            module: the submodule, or None.
+
+        Errors: TypeError for what is no Module, KeyError for a name that exists, is empty or has a dot.
+
+        >>> module = nn.Module()
+        >>> module.add_module("layer0", nn.Linear(2, 3))
+        >>> module.layer0
+        Linear(in_features=2, out_features=3, bias=True)
+        """
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"add_module: {name!r} must be a Module or None, got {type(module).__name__}")
         self._check_new_name("add_module", name, self.__dict__.get("_modules", {}))
         self._set_module(name, module)
 
     def register_module(self, name: str, module) -> None:
-        """Alias of `add_module`."""
+        """Another name of `add_module`.
+
+        Args:
+            name: the attribute under which it is found.
+            module: the submodule, or None.
+
+        Errors: TypeError for what is no Module, KeyError for a name that exists, is empty or has a dot.
+
+        >>> module = nn.Module()
+        >>> module.register_module("layer0", nn.Linear(2, 3))
+        >>> module.layer0
+        Linear(in_features=2, out_features=3, bias=True)
+        """
         self.add_module(name, module)
 
     def _set_module(self, name: str, module) -> None:
@@ -239,9 +296,6 @@ class Module(_HookMethods, _StateMethods):
             replacement = hook(self, name, module)
             module = module if replacement is None else replacement
         self._modules[name] = module
-
-    # -- attributes
-    # ----------------------------------------------------------------------------------------------
 
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
@@ -364,309 +418,12 @@ class Module(_HookMethods, _StateMethods):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What ``repr`` shows between the parentheses; one line or several."""
+        """What ``repr`` shows between the parentheses, in one line or several; for subclasses to define.
+
+        >>> nn.Linear(2, 3).extra_repr()
+        'in_features=2, out_features=3, bias=True'
+        """
         return ""
-
-    # -- lookup by dotted name
-    # -----------------------------------------------------------------------------------
-
-    def get_submodule(self, target: str) -> Module:
-        """The submodule with the dotted name ``target``; the module itself for an empty name.
-
-        Raises:
-            AttributeError: a part of the name does not exist or is not a Module.
-        """
-        module: Module = self
-        if target == "":
-            return module
-        for part in target.split("."):
-            if not hasattr(module, part):
-                raise AttributeError(
-                    f"get_submodule: {type(module).__name__} has no attribute {part!r}, got {target!r}"
-                )
-            module = getattr(module, part)
-            if not isinstance(module, Module):
-                raise AttributeError(
-                    f"get_submodule: {part!r} is a {type(module).__name__}, no Module, got {target!r}"
-                )
-        return module
-
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put ``module`` at the dotted name ``target``.
-
-        Args:
-            strict: the name must exist already. Otherwise only its parent must.
-        """
-        if target == "":
-            raise ValueError('set_submodule: target must name a submodule, got ""')
-        if not isinstance(module, Module):
-            raise ValueError(f"set_submodule: module must be a Module, got {type(module).__name__}")
-        parent_name, _, name = target.rpartition(".")
-        parent = self.get_submodule(parent_name)
-        if strict and not hasattr(parent, name):
-            raise AttributeError(
-                f"set_submodule: {type(parent).__name__} has no attribute {name!r}, got {target!r}"
-            )
-        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
-            raise AttributeError(f"set_submodule: {name!r} exists and is no Module, got {target!r}")
-        setattr(parent, name, module)
-
-    def get_parameter(self, target: str) -> Parameter:
-        """The parameter with the dotted name ``target``."""
-        return self._get_entry("get_parameter", target, lambda m, n: isinstance(getattr(m, n), Parameter))
-
-    def get_buffer(self, target: str) -> facula.Tensor:
-        """The buffer with the dotted name ``target``."""
-        return self._get_entry("get_buffer", target, lambda m, n: n in m._buffers)
-
-    def _get_entry(self, method: str, target: str, is_right: Callable) -> Any:
-        module_name, _, name = target.rpartition(".")
-        module = self.get_submodule(module_name)
-        if not hasattr(module, name):
-            raise AttributeError(
-                f"{method}: {type(module).__name__} has no attribute {name!r}, got {target!r}"
-            )
-        if not is_right(module, name):
-            raise AttributeError(f"{method}: {name!r} is not a {method[4:]}, got {target!r}")
-        return getattr(module, name)
-
-    # -- traversal
-    # -----------------------------------------------------------------------------------------------
-
-    def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate: bool = True):
-        """(dotted name, member) of every module; ``get_members_fn(module)`` gives a module's own (name,
-        member) pairs.
-        """
-        seen = set()
-        modules = (
-            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-            if recurse
-            else [(prefix, self)]
-        )
-        for module_prefix, module in modules:
-            for name, member in get_members_fn(module):
-                if member is None or member in seen:
-                    continue
-                if remove_duplicate:
-                    seen.add(member)
-                yield (module_prefix + "." if module_prefix else "") + name, member
-
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """All parameters, each once; with ``recurse=False`` only this module's own."""
-        for _, param in self.named_parameters(recurse=recurse):
-            yield param
-
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
-        """(dotted name, parameter) pairs.
-
-        Args:
-            prefix: put before every name, with a dot.
-            recurse: include those of submodules.
-            remove_duplicate: give a shared parameter once, under its first name.
-        """
-        yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
-
-    def buffers(self, recurse: bool = True) -> Iterator[facula.Tensor]:
-        """All buffers, each once; with ``recurse=False`` only this module's own."""
-        for _, buffer in self.named_buffers(recurse=recurse):
-            yield buffer
-
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
-        """(dotted name, buffer) pairs; arguments as in `named_parameters`."""
-        yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
-
-    def children(self) -> Iterator[Module]:
-        """The direct submodules, each once."""
-        for _, module in self.named_children():
-            yield module
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """(name, direct submodule) pairs, each submodule once."""
-        seen = set()
-        for name, module in self._modules.items():
-            if module is not None and module not in seen:
-                seen.add(module)
-                yield name, module
-
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it, depth first, each once."""
-        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
-            yield module
-
-    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True):
-        """(dotted name, module) pairs of this module and all below it, depth first."""
-        memo = set() if memo is None else memo
-        if self in memo:
-            return
-        if remove_duplicate:
-            memo.add(self)
-        yield prefix, self
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module.named_modules(
-                    memo, prefix + ("." if prefix else "") + name, remove_duplicate
-                )
-
-    def apply(self, fn: Callable[[Module], None]) -> Self:
-        """Call ``fn`` on every submodule, children first, and on the module itself; return the module."""
-        for module in self.children():
-            module.apply(fn)
-        fn(self)
-        return self
-
-    # -- modes and gradients
-    # -------------------------------------------------------------------------------------
-
-    def train(self, mode: bool = True) -> Self:
-        """Set ``training`` here and below; dropout, batch norm and others look at it."""
-        if not isinstance(mode, bool):
-            raise ValueError(f"train: mode must be a bool, got {type(mode).__name__}")
-        self.training = mode
-        for module in self.children():
-            module.train(mode)
-        return self
-
-    def eval(self) -> Self:
-        """The same as ``train(False)``."""
-        return self.train(False)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Set ``requires_grad`` of all parameters."""
-        for param in self.parameters():
-            param.requires_grad_(requires_grad)
-        return self
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset the gradients of all parameters: to None, or to zeros in place."""
-        if getattr(self, "_is_replica", False):
-            import warnings
-
-            warnings.warn(
-                "zero_grad: a replica made by DataParallel shares its parameters with the original, whose "
-                "gradients stay",
-                stacklevel=2,
-            )
-        for param in self.parameters():
-            if param.grad is None:
-                continue
-            if set_to_none:
-                param.grad = None
-                continue
-            if param.grad.grad_fn is not None:
-                param.grad.detach_()
-            else:
-                param.grad.requires_grad_(False)
-            param.grad.zero_()
-
-    # -- conversion
-    # ----------------------------------------------------------------------------------------------
-
-    def _apply(self, fn: Callable, recurse: bool = True) -> Self:
-        """Replace every parameter, gradient and buffer by ``fn`` of it; Parameter objects stay the same
-        objects.
-        """
-        if recurse:
-            for module in self.children():
-                module._apply(fn)
-        for name, param in self._parameters.items():
-            if param is None:
-                continue
-            with facula.no_grad():
-                new = fn(param)
-            # A meta tensor has no memory that could be exchanged in place.
-            in_place = param.is_meta == new.is_meta
-            grad = param.grad
-            if in_place:
-                param.data = new
-                kept = param
-            else:
-                kept = Parameter(new, param.requires_grad)
-                self._parameters[name] = kept
-            if grad is not None:
-                with facula.no_grad():
-                    new_grad = fn(grad)
-                kept.grad = None
-                kept.grad = new_grad.requires_grad_(grad.requires_grad)
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        return self
-
-    def to(self, *args, **kwargs) -> Self:
-        """Move and convert parameters and buffers in place: ``to(device)``, ``to(dtype)``, ``to(device,
-        dtype)``, ``to(tensor)``, ``to(memory_format=channels_last)``.
-
-        Only floating-point and complex entries change their dtype; a memory format applies to those of 4 or 5
-        dimensions.
-        """
-        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
-        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(f"Module.to: dtype must be floating-point or complex, got {dtype}")
-
-        def convert(t):
-            new_dtype = dtype if t.is_floating_point() or t.is_complex() else None
-            if memory_format is not None and not is_lazy(t) and t.dim() in (4, 5):
-                return t.to(device, new_dtype, non_blocking, memory_format=memory_format)
-            return t.to(device, new_dtype, non_blocking)
-
-        return self._apply(convert)
-
-    def to_empty(self, *, device, recurse: bool = True) -> Self:
-        """Give parameters and buffers new, uninitialised memory on ``device``; leaves a meta device this
-        way.
-        """
-        return self._apply(lambda t: facula.empty_like(t, device=device), recurse=recurse)
-
-    def type(self, dst_type) -> Self:
-        """Convert all parameters and buffers to ``dst_type``, integer ones included."""
-        return self._apply(lambda t: t.type(dst_type))
-
-    def _cast(self, dtype) -> Self:
-        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
-
-    def float(self) -> Self:
-        """Convert floating-point parameters and buffers to float32."""
-        return self._cast(facula.float32)
-
-    def double(self) -> Self:
-        """Convert floating-point parameters and buffers to float64."""
-        return self._cast(facula.float64)
-
-    def half(self) -> Self:
-        """Convert floating-point parameters and buffers to float16."""
-        return self._cast(facula.float16)
-
-    def bfloat16(self) -> Self:
-        """Convert floating-point parameters and buffers to bfloat16."""
-        return self._cast(facula.bfloat16)
-
-    def cpu(self) -> Self:
-        """Move to the CPU."""
-        return self._apply(lambda t: t.cpu())
-
-    def cuda(self, device=None) -> Self:
-        """Move to a CUDA device (default: the current one)."""
-        return self._apply(lambda t: t.cuda(device))
-
-    def _to_device_type(self, name: str, device) -> Self:
-        index = "" if device is None else f":{getattr(device, 'index', device)}"
-        return self.to(facula.device(name + index))
-
-    def xpu(self, device=None) -> Self:
-        """Move to an XPU device."""
-        return self._to_device_type("xpu", device)
-
-    def ipu(self, device=None) -> Self:
-        """Move to an IPU device."""
-        return self._to_device_type("ipu", device)
-
-    def mtia(self, device=None) -> Self:
-        """Move to an MTIA device."""
-        return self._to_device_type("mtia", device)
-
-    def share_memory(self) -> Self:
-        """Move parameters and buffers to shared memory, for other processes."""
-        return self._apply(lambda t: t.share_memory_())
 
     def _replicate_for_data_parallel(self):
         replica = self.__new__(type(self))

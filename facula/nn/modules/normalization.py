@@ -19,7 +19,22 @@ _layer_norm = _C.layer_norm
 
 
 class LocalResponseNorm(Module):
-    """Divides (N, C, ...) by ``(k + alpha * mean of squares over size neighbouring channels) ** beta``."""
+    """Divides each element by ``(k + alpha * s) ** beta``, where s is the mean of the squares at its position over size
+    neighbouring channels (Krizhevsky et al. 2012).
+
+    Args:
+        size: of the window of channels; beyond the first and the last there are zeros.
+        alpha: the factor of the mean.
+        beta: the exponent.
+        k: added to the mean.
+
+    Shapes: input (N, C, ...) of three dimensions or more; output the same.
+
+    Errors: ValueError, when called, for fewer dimensions.
+
+    >>> nn.LocalResponseNorm(size=2, alpha=1.0, beta=1.0)(torch.ones(1, 3, 1)).flatten()
+    tensor([0.6667, 0.5000, 0.5000])
+    """
 
     __constants__ = ["size", "alpha", "beta", "k"]
     size: int
@@ -42,12 +57,20 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """Older form of `LocalResponseNorm` for images (N, C, H, W); the window is the odd size below.
+    """An older form of `LocalResponseNorm`, of images only, whose window never leaves the first channel behind.
 
     Args:
+        size: of the window of channels.
         alpha: the factor of the mean of squares.
         beta: the exponent.
-        k: added to it.
+        k: added to the mean.
+
+    Shapes: input (N, C, H, W); output the same.
+
+    Errors: ValueError, when called, for another number of dimensions.
+
+    >>> nn.CrossMapLRN2d(size=3, alpha=3.0, beta=1.0)(torch.ones(1, 3, 1, 1)).flatten()
+    tensor([0.3333, 0.2500, 0.2500])
     """
 
     size: int
@@ -80,12 +103,25 @@ class CrossMapLRN2d(Module):
 
 
 class LayerNorm(Module):
-    """Normalises over the last dimensions, then scales and shifts element-wise.
+    """Layer normalisation (Ba et al. 2016): ``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and (biased)
+    variance of the last dimensions of each sample.
 
     Args:
-        normalized_shape: the shape of those dimensions; one number for the last one.
+        normalized_shape: the sizes of those dimensions; a number for the last one.
         eps: added to the variance.
-        elementwise_affine: learn a weight (and, with ``bias``, a bias) of that shape.
+        elementwise_affine: whether a weight, of ones at first, is learned for each element; without it there is no bias
+            either.
+        bias: whether there is a bias, of zeros at first, beside the weight.
+        device, dtype: of the parameters.
+
+    Shapes: input (..., *normalized_shape); output the same.
+
+    Errors: RuntimeError, when called, for other last dimensions.
+
+    >>> nn.LayerNorm(2)(torch.tensor([[1.0, 3.0]])).tolist()
+    [[-0.9999949932098389, 0.9999949932098389]]
+    >>> nn.LayerNorm([3, 4])(torch.randn(2, 3, 4)).shape
+    torch.Size([2, 3, 4])
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
@@ -116,7 +152,13 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the weight to one and the bias to zero."""
+        """Set the weight to ones and the bias to zeros.
+
+        >>> layer = nn.LayerNorm(2)
+        >>> layer.reset_parameters()
+        >>> layer.weight.tolist(), layer.bias.tolist()
+        ([1.0, 1.0], [0.0, 0.0])
+        """
         if self.elementwise_affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -133,12 +175,24 @@ class LayerNorm(Module):
 
 
 class GroupNorm(Module):
-    """Normalises each of ``num_groups`` groups of channels of each sample of (N, C, ...).
+    """Group normalisation (Wu, He 2018): the channels of each sample are cut into groups, and each group gets mean 0 and
+    variance 1 over its channels and positions; then each channel is scaled and shifted.
 
     Args:
-        num_groups: a divisor of ``num_channels``.
+        num_groups: how many groups; 1 normalises each sample, num_channels each channel.
+        num_channels: C.
         eps: added to the variance.
-        affine: learn a weight (and, with ``bias``, a bias) per channel.
+        affine: whether a weight is learned for each channel; without it there is no bias either.
+        device, dtype: of the parameters.
+        bias: whether there is a bias beside the weight.
+
+    Shapes: input (N, C, ...); output the same.
+
+    Errors: ValueError for a C that num_groups does not divide; RuntimeError, when called, for another C.
+
+    >>> y = nn.GroupNorm(2, 6)(torch.randn(4, 6, 8))
+    >>> y.shape, y[0, :3].mean().abs().item() < 1e-5
+    (torch.Size([4, 6, 8]), True)
     """
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
@@ -173,7 +227,13 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the weight to one and the bias to zero."""
+        """Set the weight to ones and the bias to zeros.
+
+        >>> layer = nn.GroupNorm(1, 2)
+        >>> layer.reset_parameters()
+        >>> layer.weight.tolist(), layer.bias.tolist()
+        ([1.0, 1.0], [0.0, 0.0])
+        """
         if self.affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -190,12 +250,21 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides by the root mean square over the last dimensions, then scales element-wise.
+    """Root mean square normalisation (Zhang, Sennrich 2019): ``x / sqrt(mean(x ** 2) + eps) * weight``, with the mean
+    over the last dimensions of each sample.
 
     Args:
-        normalized_shape: the shape of those dimensions; one number for the last one.
-        eps: added to the mean square. Default: the machine epsilon of the dtype.
-        elementwise_affine: learn a weight of that shape.
+        normalized_shape: the sizes of those dimensions; a number for the last one.
+        eps: added to the mean. Default: the machine epsilon of the dtype.
+        elementwise_affine: whether a weight, of ones at first, is learned for each element.
+        device, dtype: of the parameter.
+
+    Shapes: input (..., *normalized_shape); output the same.
+
+    Errors: RuntimeError, when called, for other last dimensions.
+
+    >>> nn.RMSNorm(2, elementwise_affine=False)(torch.tensor([[3.0, 4.0]]))
+    tensor([[0.8485, 1.1314]])
     """
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
@@ -224,7 +293,13 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the weight to one."""
+        """Set the weight to ones.
+
+        >>> layer = nn.RMSNorm(2)
+        >>> layer.reset_parameters()
+        >>> layer.weight.tolist()
+        [1.0, 1.0]
+        """
         if self.elementwise_affine:
             init.ones_(self.weight)
 

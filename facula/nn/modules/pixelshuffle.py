@@ -9,10 +9,18 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """(..., C * r * r, H, W) -> (..., C, H * r, W * r) for the upscale factor r.
+    """Makes an r times larger image of r * r channels for each of its channels (Shi et al. 2016).
 
     Args:
         upscale_factor: r, by which height and width grow.
+
+    Shapes: input (..., C * r * r, H, W); output (..., C, H * r, W * r).
+
+    Errors: RuntimeError, when called, for channels that r * r does not divide.
+
+    >>> nn.PixelShuffle(2)(torch.arange(4.0).reshape(1, 4, 1, 1))
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
     """
 
     __constants__ = ["upscale_factor"]
@@ -30,10 +38,17 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(..., C, H * r, W * r) -> (..., C * r * r, H, W) for the downscale factor r.
+    """Makes r * r channels of each channel, of an r times smaller image: the inverse of `PixelShuffle`.
 
     Args:
         downscale_factor: r, by which height and width shrink.
+
+    Shapes: input (..., C, H * r, W * r); output (..., C * r * r, H, W).
+
+    Errors: RuntimeError, when called, for a height or width that r does not divide.
+
+    >>> nn.PixelUnshuffle(2)(torch.arange(4.0).reshape(1, 1, 2, 2)).flatten()
+    tensor([0., 1., 2., 3.])
     """
 
     __constants__ = ["downscale_factor"]

@@ -2,310 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import numbers
-import warnings
-
 import facula
 
-from .. import init
-from .._tuples import _layer_count
-from ..functions import rnn as _rnn
-from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
-from .module import Module
+from ._home import belong_to
+from ._rnn_base import RNNBase
+from ._rnn_base import apply_permutation as apply_permutation
+from ._rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
-
-_rnn_step = facula._C.nn_functional._rnn_step
-_GATES = _rnn.GATES  # per hidden unit
-
-
-def apply_permutation(tensor, permutation, dim: int = 1):
-    """``tensor`` with its entries along ``dim`` in another order."""
-    return tensor.index_select(dim, permutation)
-
-
-class RNNBase(Module):
-    """What RNN, LSTM and GRU share.
-
-    Args:
-        mode: 'RNN_TANH', 'RNN_RELU', 'LSTM' or 'GRU'.
-        input_size, hidden_size: sizes of the features and of the hidden state.
-        num_layers: layers on top of each other.
-        bias: use biases.
-        batch_first: tensors are (N, L, features) instead of (L, N, features).
-        dropout: probability, applied to the output of every layer but the last.
-        bidirectional: run a second direction, from the end to the start.
-        proj_size: LSTM only: project the hidden state to this size.
-    """
-
-    __constants__ = [
-        "mode",
-        "input_size",
-        "hidden_size",
-        "num_layers",
-        "bias",
-        "batch_first",
-        "dropout",
-        "bidirectional",
-        "proj_size",
-    ]
-    __jit_unused_properties__ = ["all_weights"]
-    mode: str
-    input_size: int
-    hidden_size: int
-    num_layers: int
-    bias: bool
-    batch_first: bool
-    dropout: float
-    bidirectional: bool
-    proj_size: int
-
-    def __init__(
-        self,
-        mode: str,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__()
-        self._check_arguments(
-            mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
-        )
-        self.mode = mode
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.num_layers = num_layers
-        self.bias = bias
-        self.batch_first = batch_first
-        self.dropout = float(dropout)
-        self.bidirectional = bidirectional
-        self.proj_size = proj_size
-        self._all_weights: list[list[str]] = []
-        for layer in range(num_layers):
-            for direction in range(2 if bidirectional else 1):
-                shapes = self._weight_shapes(layer, "_reverse" if direction else "")
-                for name, shape in shapes.items():
-                    setattr(self, name, Parameter(facula.empty(shape, device=device, dtype=dtype)))
-                self._all_weights.append(list(shapes))
-        self._flat_weights_names = [name for names in self._all_weights for name in names]
-        self.flatten_parameters()
-        self.reset_parameters()
-
-    def _check_arguments(
-        self, mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size
-    ) -> None:
-        name = type(self).__name__
-        if mode not in _GATES:
-            raise ValueError(f"{name}: mode must be one of {tuple(_GATES)}, got {mode!r}")
-        if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
-            raise ValueError(f"{name}: dropout must be a number between 0 and 1, got {dropout!r}")
-        if dropout > 0 and num_layers == 1:
-            warnings.warn(
-                f"{name}: dropout comes between layers and has no effect with one layer, got {dropout}",
-                stacklevel=4,
-            )
-        for key, value, kind in (
-            ("bias", bias, bool),
-            ("batch_first", batch_first, bool),
-            ("input_size", input_size, int),
-            ("hidden_size", hidden_size, int),
-        ):
-            if not isinstance(value, kind):
-                raise TypeError(f"{name}: {key} must be a {kind.__name__}, got {type(value).__name__}")
-        for key, value in (
-            ("input_size", input_size),
-            ("hidden_size", hidden_size),
-            ("num_layers", num_layers),
-        ):
-            if value <= 0:
-                raise ValueError(f"{name}: {key} must be positive, got {value}")
-        _layer_count(name, num_layers)
-        if not 0 <= proj_size < hidden_size:
-            raise ValueError(
-                f"{name}: proj_size must be 0 (none) or positive and below hidden_size {hidden_size}, got "
-                f"{proj_size}"
-            )
-
-    def _weight_shapes(self, layer: int, suffix: str) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of one layer and direction, in the order of the state dict."""
-        gates = _GATES[self.mode] * self.hidden_size
-        output_size = self.proj_size or self.hidden_size
-        input_size = self.input_size if layer == 0 else output_size * (2 if self.bidirectional else 1)
-        end = f"_l{layer}{suffix}"
-        shapes: dict[str, tuple[int, ...]] = {
-            "weight_ih" + end: (gates, input_size),
-            "weight_hh" + end: (gates, output_size),
-        }
-        if self.bias:
-            shapes["bias_ih" + end] = (gates,)
-            shapes["bias_hh" + end] = (gates,)
-        if self.proj_size:
-            shapes["weight_hr" + end] = (self.proj_size, self.hidden_size)
-        return shapes
-
-    @property
-    def all_weights(self) -> list[list[Parameter]]:
-        """The weights of each layer and direction."""
-        return [[getattr(self, name) for name in names] for names in self._all_weights]
-
-    @property
-    def _flat_weights(self) -> list[Parameter]:
-        return [getattr(self, name) for name in self._flat_weights_names]
-
-    def flatten_parameters(self) -> None:
-        """Moves the weights into one block of memory where they are on CUDA and cuDNN reads them so; else it does nothing.
-
-        It is called when weights are made or moved. Weights that lie apart later are copied at each call.
-        """
-        weights = self._flat_weights
-        if not all(type(w) is Parameter and w.is_cuda for w in weights) or len({id(w) for w in weights}) < len(weights):
-            return
-        network = _rnn.network_of(self.mode, weights, self.bias, self.num_layers, self.bidirectional)
-        for weight, flat in zip(weights, facula._C._rnn_weights_in_one(network, weights)):
-            weight.data = flat
-
-    def _apply(self, fn, recurse: bool = True):
-        super()._apply(fn, recurse)
-        self.flatten_parameters()
-        return self
-
-    def reset_parameters(self) -> None:
-        """Draw every parameter uniformly from +-1 / sqrt(hidden_size)."""
-        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
-
-    def check_input(self, input, batch_sizes) -> None:
-        """Raise when dtype, number of dimensions or feature size of ``input`` do not fit."""
-        name = type(self).__name__
-        weight = getattr(self, self._flat_weights_names[0])
-        if input.dtype != weight.dtype and not facula.is_autocast_enabled(input.device.type):
-            raise ValueError(
-                f"{name}: the input must have the dtype of the weights {weight.dtype}, got {input.dtype}"
-            )
-        wanted = 2 if batch_sizes is not None else 3
-        if input.dim() != wanted:
-            raise RuntimeError(f"{name}: the input must have {wanted} dimensions, got {input.dim()}")
-        if input.size(-1) != self.input_size:
-            raise RuntimeError(
-                f"{name}: the input must have {self.input_size} features, got {input.size(-1)}"
-            )
-
-    def get_expected_hidden_size(self, input, batch_sizes) -> tuple[int, int, int]:
-        """(layers * directions, N, size of the hidden state)."""
-        if batch_sizes is not None:
-            batch = int(batch_sizes[0])
-        else:
-            batch = input.size(0 if self.batch_first else 1)
-        return self.num_layers * (2 if self.bidirectional else 1), batch, self.proj_size or self.hidden_size
-
-    def check_hidden_size(self, hx, expected_hidden_size, msg: str = "hidden state") -> None:
-        """Raise when ``hx`` does not have the expected shape."""
-        if tuple(hx.shape) != tuple(expected_hidden_size):
-            raise RuntimeError(
-                f"{type(self).__name__}: the {msg} must be {tuple(expected_hidden_size)}, got "
-                f"{tuple(hx.shape)}"
-            )
-
-    def check_forward_args(self, input, hidden, batch_sizes) -> None:
-        """Check the input and the hidden state."""
-        self.check_input(input, batch_sizes)
-        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
-
-    def permute_hidden(self, hx, permutation):
-        """``hx`` with its batch entries in another order (None: as they are)."""
-        return hx if permutation is None else apply_permutation(hx, permutation)
-
-    def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}"
-        defaults = {
-            "proj_size": 0,
-            "num_layers": 1,
-            "bias": True,
-            "batch_first": False,
-            "dropout": 0,
-            "bidirectional": False,
-        }
-        for name, default in defaults.items():
-            if getattr(self, name) != default:
-                text += f", {name}={getattr(self, name)}"
-        return text
-
-    # -- running
-    # -------------------------------------------------------------------------------------------------
-
-    def _run_padded(self, input, hidden: tuple | None):
-        """Run over (L, N, F), (N, L, F) or (L, F); hidden and result are tuples of tensors."""
-        name = type(self).__name__
-        if input.dim() not in (2, 3):
-            raise ValueError(f"{name}: the input must have 2 or 3 dimensions, got {input.dim()}")
-        is_batched = input.dim() == 3
-        batch_dim = 0 if self.batch_first else 1
-        if not is_batched:
-            input = input.unsqueeze(batch_dim)
-        if hidden is not None:
-            for h in hidden:
-                if h.dim() != (3 if is_batched else 2):
-                    raise RuntimeError(
-                        f"{name}: hidden states must have {3 if is_batched else 2} dimensions, got {h.dim()}"
-                    )
-            if not is_batched:
-                hidden = tuple(h.unsqueeze(1) for h in hidden)
-        hidden = self._checked_hidden(input, hidden, None)
-        output, hidden = self._run(input.transpose(0, 1) if self.batch_first else input, hidden, None)
-        if self.batch_first:
-            output = output.transpose(0, 1)
-        if not is_batched:
-            return output.squeeze(batch_dim), tuple(h.squeeze(1) for h in hidden)
-        return output, hidden
-
-    def _run_packed(self, packed: PackedSequence, hidden: tuple | None):
-        """Run over a packed sequence; hidden states are in the order of the user's batch."""
-        input, batch_sizes, sorted_indices, unsorted_indices = packed
-        if hidden is not None:
-            hidden = tuple(RNNBase.permute_hidden(self, h, sorted_indices) for h in hidden)
-        hidden = self._checked_hidden(input, hidden, batch_sizes)
-        output, hidden = self._run(input, hidden, batch_sizes.tolist())
-        hidden = tuple(RNNBase.permute_hidden(self, h, unsorted_indices) for h in hidden)
-        return PackedSequence(output, batch_sizes, sorted_indices, unsorted_indices), hidden
-
-    def _checked_hidden(self, input, hidden: tuple | None, batch_sizes) -> tuple:
-        expected = self.get_expected_hidden_size(input, batch_sizes)
-        self.check_input(input, batch_sizes)
-        if hidden is None:
-            return (facula.zeros(expected, dtype=input.dtype, device=input.device),)
-        self.check_hidden_size(hidden[0], expected)
-        return hidden
-
-    def _run(self, input, hidden: tuple, batch_sizes: list[int] | None):
-        return _rnn.run(
-            self.mode,
-            input,
-            hidden,
-            self._flat_weights,
-            self.bias,
-            self.num_layers,
-            self.dropout,
-            self.training,
-            self.bidirectional,
-            batch_sizes,
-        )
-
-    def forward(self, input, hx=None):
-        """(output, final hidden state) for ``input`` (L, N, F), (N, L, F), (L, F) or packed."""
-        hidden = None if hx is None else (hx,)
-        run = self._run_packed if isinstance(input, PackedSequence) else self._run_padded
-        output, hidden = run(input, hidden)
-        return output, hidden[0]
 
 
 def _refuse_projection(name, proj_size):
@@ -397,7 +102,17 @@ class LSTM(RNNBase):
         )
 
     def get_expected_cell_size(self, input, batch_sizes) -> tuple[int, int, int]:
-        """(layers * directions, N, hidden_size)."""
+        """The shape that cell states have for an input.
+
+        Args:
+            input: (L, N, input_size), or with batch_sizes (sum of lengths, input_size).
+            batch_sizes: those of a packed sequence, or None.
+
+        Returns: (num_layers * directions, N, hidden_size).
+
+        >>> nn.LSTM(2, 3).get_expected_cell_size(torch.ones(5, 1, 2), None)
+        (1, 1, 3)
+        """
         layers, batch, _ = self.get_expected_hidden_size(input, batch_sizes)
         return layers, batch, self.hidden_size
 
@@ -421,7 +136,18 @@ class LSTM(RNNBase):
         return hidden
 
     def forward(self, input, hx=None):
-        """(output, (final h, final c)) for ``input`` (L, N, F), (N, L, F), (L, F) or packed."""
+        """Run over a whole sequence.
+
+        Args:
+            input: (L, N, input_size), (N, L, input_size) with batch_first, (L, input_size) or a `PackedSequence`.
+            hx: the pair (h, c) to begin with, (num_layers * directions, N, size); zeros where it is not given.
+
+        Returns: (output, last (h, c)).
+
+        >>> output, (h, c) = nn.LSTM(4, 8, batch_first=True)(torch.randn(2, 5, 4))
+        >>> output.shape, h.shape
+        (torch.Size([2, 5, 8]), torch.Size([1, 2, 8]))
+        """
         run = self._run_packed if isinstance(input, PackedSequence) else self._run_padded
         return run(input, None if hx is None else tuple(hx))
 
@@ -467,144 +193,4 @@ class GRU(RNNBase):
         )
 
 
-class RNNCellBase(Module):
-    """What the cells share: one step of a recurrent layer.
-
-    Args:
-        input_size, hidden_size: sizes.
-        bias: use biases.
-        num_chunks: gates per hidden unit.
-    """
-
-    __constants__ = ["input_size", "hidden_size", "bias"]
-    input_size: int
-    hidden_size: int
-    bias: bool
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None
-    ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.bias = bias
-        gates = num_chunks * hidden_size
-        self.weight_ih = Parameter(facula.empty((gates, input_size), device=device, dtype=dtype))
-        self.weight_hh = Parameter(facula.empty((gates, hidden_size), device=device, dtype=dtype))
-        for name in ("bias_ih", "bias_hh"):
-            value = Parameter(facula.empty(gates, device=device, dtype=dtype)) if bias else None
-            self.register_parameter(name, value)
-        self.reset_parameters()
-
-    def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}"
-        if self.bias is not True:
-            text += f", bias={self.bias}"
-        if getattr(self, "nonlinearity", "tanh") != "tanh":
-            text += f", nonlinearity={self.nonlinearity}"
-        return text
-
-    def reset_parameters(self) -> None:
-        """Draw every parameter uniformly from +-1 / sqrt(hidden_size)."""
-        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
-        for weight in self.parameters():
-            init.uniform_(weight, -bound, bound)
-
-    def _step_of_any_shape(self, mode: str, input, hidden: tuple | None) -> tuple:
-        """One step over (N, F) or (F,) inputs and (h, c), where c may be None; without hidden states from zeros."""
-        if input.dim() not in (1, 2):
-            raise ValueError(f"{type(self).__name__}: the input must have 1 or 2 dimensions, got {input.dim()}")
-        rows = input if input.dim() == 2 else input.unsqueeze(0)
-        if hidden is None:
-            zeros = facula.zeros(rows.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
-            hidden = (zeros, zeros)
-        elif input.dim() == 1:
-            hidden = tuple(None if h is None else self._as_row(h) for h in hidden)
-        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        result = _rnn_step(rows, *hidden, *weights, mode)
-        return result if input.dim() == 2 else tuple(h.squeeze(0) for h in result)
-
-    def _as_row(self, h):
-        if h.dim() != 1:
-            expected = f"a hidden state of shape ({self.hidden_size},) for an input of one dimension"
-            raise RuntimeError(f"{type(self).__name__}: expected {expected}, got {tuple(h.shape)}")
-        return h.unsqueeze(0)
-
-
-class RNNCell(RNNCellBase):
-    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``, or relu.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the hidden state.
-        bias: whether biases are added.
-        nonlinearity: 'tanh' or 'relu'.
-    """
-
-    __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
-    nonlinearity: str
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
-        self.nonlinearity = nonlinearity
-
-    def forward(self, input, hx=None):
-        """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
-        if self.nonlinearity not in ("tanh", "relu"):
-            raise RuntimeError(f"RNNCell: nonlinearity must be 'tanh' or 'relu', got {self.nonlinearity!r}")
-        mode = "RNN_TANH" if self.nonlinearity == "tanh" else "RNN_RELU"
-        if hx is None or input.dim() != 2:
-            return self._step_of_any_shape(mode, input, None if hx is None else (hx, None))[0]
-        return _rnn_step(input, hx, None, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, mode)[0]
-
-
-class LSTMCell(RNNCellBase):
-    """One step of an `LSTM`.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the hidden state.
-        bias: whether biases are added.
-    """
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None) -> None:
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
-
-    def forward(self, input, hx=None):
-        """New (h, c) for ``input`` (N, F) or (F,) and ``hx = (h, c)`` (default: zeros)."""
-        if hx is None:
-            return tuple(self._step_of_any_shape("LSTM", input, None))
-        try:
-            h, c = hx
-        except (TypeError, ValueError):
-            raise ValueError(f"LSTMCell: hx must be a pair (h, c), got {type(hx).__name__}") from None
-        if input.dim() != 2:
-            return self._step_of_any_shape("LSTM", input, (h, c))
-        return tuple(_rnn_step(input, h, c, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, "LSTM"))
-
-
-class GRUCell(RNNCellBase):
-    """One step of a `GRU`.
-
-    Args:
-        input_size: features of the input.
-        hidden_size: features of the hidden state.
-        bias: whether biases are added.
-    """
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None) -> None:
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
-
-    def forward(self, input, hx=None):
-        """New hidden state for ``input`` (N, F) or (F,) and ``hx`` (default: zeros)."""
-        if hx is None or input.dim() != 2:
-            return self._step_of_any_shape("GRU", input, None if hx is None else (hx, None))[0]
-        return _rnn_step(input, hx, None, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, "GRU")[0]
+belong_to(__name__, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase)

@@ -47,6 +47,13 @@ class _EmbeddingBase(Module):
         self.weight = Parameter(weight, requires_grad=not frozen)
 
     def reset_parameters(self) -> None:
+        """Draw the table anew from a standard normal distribution; the row of padding_idx becomes zeros.
+
+        >>> embedding = nn.Embedding(4, 2, padding_idx=3)
+        >>> embedding.reset_parameters()
+        >>> embedding.weight[3].tolist()
+        [0.0, 0.0]
+        """
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -64,18 +71,31 @@ class _EmbeddingBase(Module):
 
 
 class Embedding(_EmbeddingBase):
-    """A table of vectors: integers (any shape) -> (..., embedding_dim).
+    """A table of vectors, of which the input picks rows.
 
     Args:
-        num_embeddings, embedding_dim: rows and columns of the table.
+        num_embeddings: rows of the table.
+        embedding_dim: size of a row.
         padding_idx: a row that starts as zeros and gets no gradient.
-        max_norm: rows that are used and longer than this are scaled down in place.
+        max_norm: rows that are used and whose norm is greater are scaled down to it, in place.
         norm_type: p of that norm.
-        scale_grad_by_freq: divide gradients by how often a row occurs in the batch.
-        sparse: whether the gradient of the table is a COO tensor with an entry for each index, for `optim.SparseAdam`, `SGD`
-            and `Adagrad`.
+        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in the batch.
+        sparse: whether the gradient of the table is a COO tensor with an entry for each index, for `optim.SparseAdam`,
+            `SGD` and `Adagrad`.
         _weight: the table, in the place of a new one.
         _freeze: whether the table is not learned.
+        device, dtype: of the table.
+
+    Shapes: input of any shape, int64 or int32; output (..., embedding_dim). ``weight`` is (num_embeddings,
+    embedding_dim), drawn from a standard normal distribution.
+
+    Errors: AssertionError for a padding_idx that is not a row; IndexError, when called, for an index that is not a row.
+
+    >>> embedding = nn.Embedding(10, 3, padding_idx=0)
+    >>> embedding(torch.tensor([[1, 2, 4], [4, 3, 0]])).shape
+    torch.Size([2, 3, 3])
+    >>> embedding(torch.tensor([0])).tolist()
+    [[0.0, 0.0, 0.0]]
     """
 
     __constants__ = [
@@ -147,7 +167,23 @@ class Embedding(_EmbeddingBase):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ):
-        """An Embedding with the given table (rows, features); ``freeze`` keeps it from being trained."""
+        """An `Embedding` whose table is given.
+
+        Args:
+            embeddings: (num_embeddings, embedding_dim): the table; shared, not copied.
+            freeze: whether the table is not learned.
+            padding_idx: a row that gets no gradient; it keeps its values.
+            max_norm: rows that are used and whose norm is greater are scaled down to it, in place.
+            norm_type: p of that norm.
+            scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in the batch.
+            sparse: whether the gradient of the table is a COO tensor.
+
+        Errors: AssertionError for a table that has not two dimensions.
+
+        >>> table = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+        >>> nn.Embedding.from_pretrained(table)(torch.tensor([1]))
+        tensor([[3., 4.]])
+        """
         cls._check_pretrained("Embedding", embeddings)
         return cls(
             num_embeddings=embeddings.shape[0],
@@ -163,20 +199,32 @@ class Embedding(_EmbeddingBase):
 
 
 class EmbeddingBag(_EmbeddingBase):
-    """Sums, means or maxima of bags of table rows; see `functional.embedding_bag`.
+    """The sum, mean or maximum of the rows that each bag of indices picks from a table, without keeping the single rows.
 
     Args:
-        mode: 'sum', 'mean' or 'max'.
-        include_last_offset: offsets end with the number of indices.
-        padding_idx: an index that is left out of the bags.
-        Others as in `Embedding`.
         num_embeddings: rows of the table.
-        embedding_dim: features of a row.
-        max_norm: rows that are used and longer than this are scaled down in place first.
-        norm_type: the power p of the norm.
-        scale_grad_by_freq: whether gradients are divided by how often a row occurs in the batch.
-        sparse: whether the gradient of the table is a COO tensor.
+        embedding_dim: size of a row.
+        max_norm: rows that are used and whose norm is greater are scaled down to it, in place.
+        norm_type: p of that norm.
+        scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in the batch; not for 'max'.
+        mode: 'sum', 'mean' or 'max'.
+        sparse: whether the gradient of the table is a COO tensor; not for 'max'.
         _weight: the table, in the place of a new one.
+        include_last_offset: whether offsets ends with the number of indices, and so has an entry more than there are
+            bags.
+        padding_idx: an index that is left out of the bags; its row gets no gradient.
+        device, dtype: of the table.
+
+    Shapes: called with indices (bags, length), or with all indices one after the other and offsets (bags,) that say where
+    each bag begins; per_sample_weights, for 'sum', are factors in the shape of the indices. Output (bags, embedding_dim).
+
+    Errors: AssertionError for a padding_idx that is not a row; ValueError, when called, for shapes that do not fit and an
+    unknown mode; NotImplementedError for per_sample_weights with another mode than 'sum'.
+
+    >>> bag = nn.EmbeddingBag.from_pretrained(torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), mode="sum")
+    >>> bag(torch.tensor([0, 1, 1, 2]), torch.tensor([0, 3]))
+    tensor([[ 7., 10.],
+            [ 5.,  6.]])
     """
 
     __constants__ = [
@@ -259,7 +307,25 @@ class EmbeddingBag(_EmbeddingBase):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ):
-        """An EmbeddingBag with the given table (rows, features); ``freeze`` keeps it from being trained."""
+        """An `EmbeddingBag` whose table is given.
+
+        Args:
+            embeddings: (num_embeddings, embedding_dim): the table; shared, not copied.
+            freeze: whether the table is not learned.
+            max_norm: rows that are used and whose norm is greater are scaled down to it, in place.
+            norm_type: p of that norm.
+            scale_grad_by_freq: whether the gradient of a row is divided by how often it occurs in the batch.
+            mode: 'sum', 'mean' or 'max'.
+            sparse: whether the gradient of the table is a COO tensor.
+            include_last_offset: whether offsets ends with the number of indices.
+            padding_idx: an index that is left out of the bags.
+
+        Errors: AssertionError for a table that has not two dimensions.
+
+        >>> bag = nn.EmbeddingBag.from_pretrained(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> bag(torch.tensor([[0, 1]]))
+        tensor([[2., 3.]])
+        """
         cls._check_pretrained("EmbeddingBag", embeddings)
         bag = cls(
             num_embeddings=embeddings.shape[0],

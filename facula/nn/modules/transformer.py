@@ -8,13 +8,12 @@ import facula
 
 from .. import functional as F
 from .. import init
-from .._explained import explained
 from .._tuples import _layer_count
 from ..functions.attention import _canonical_mask, _none_or_dtype
-from ._attention import MultiheadAttention
+from ._home import belong_to
+from ._transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
+from ._transformer_layers import _get_activation_fn as _get_activation_fn
 from .container import ModuleList
-from .dropout import Dropout
-from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm
 
@@ -50,48 +49,35 @@ def _get_clones(module: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(_layer_count(type(module).__name__, n))])
 
 
-_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
-
-
-def _get_activation_fn(activation):
-    if callable(activation):
-        return activation
-    try:
-        return _ACTIVATIONS[activation]
-    except (KeyError, TypeError):
-        raise RuntimeError(
-            f"Transformer: activation must be 'relu', 'gelu' or callable, got {activation!r}"
-        ) from None
-
-
-_ARGUMENTS = {
-    "d_model": "features of the input and the output.",
-    "nhead": "heads of attention; divides d_model.",
-    "dim_feedforward": "features between the two linear layers.",
-    "dropout": "the probability of dropping.",
-    "activation": "'relu', 'gelu' or a function, between the linear layers.",
-    "layer_norm_eps": "eps of the normalisations.",
-    "batch_first": "whether tensors are (N, L, E) in the place of (L, N, E).",
-    "norm_first": "whether normalisation comes before attention and the linear layers, in the place of after.",
-    "bias": "whether biases are added.",
-}
-
-
 class Transformer(Module):
-    """Encoder and decoder with attention.
+    """The encoder and decoder of Vaswani et al. (2017), without embeddings and the last linear layer.
 
     Args:
-        d_model: size E of the features.
-        nhead: number of attention heads.
-        num_encoder_layers, num_decoder_layers: numbers of layers.
-        dim_feedforward: width of the feed-forward parts.
-        dropout: probability.
-        activation: of the feed-forward parts, 'relu', 'gelu' or a function.
-        custom_encoder, custom_decoder: modules to use instead of the standard ones.
-        layer_norm_eps: eps of the layer norms.
-        batch_first: tensors are (N, S, E) instead of (S, N, E).
-        norm_first: normalise before attention and feed-forward parts, not after.
-        bias: use biases in linear layers and layer norms.
+        d_model: E, features of input and output.
+        nhead: heads of attention; a divisor of d_model.
+        num_encoder_layers: layers of the encoder.
+        num_decoder_layers: layers of the decoder.
+        dim_feedforward: features between the two linear layers of each layer.
+        dropout: the probability of dropping, in training.
+        activation: between the linear layers, 'relu', 'gelu' or a function.
+        custom_encoder: a module in the place of the encoder.
+        custom_decoder: a module in the place of the decoder.
+        layer_norm_eps: eps of the normalisations.
+        batch_first: whether tensors are (N, L, E) in the place of (L, N, E).
+        norm_first: whether normalisation comes before attention and the linear layers, in the place of after.
+        bias: whether linear layers and normalisations have biases.
+        device, dtype: of the parameters.
+
+    Shapes: called with src (S, N, E) and tgt (T, N, E), or both without N; output like tgt. Masks: src_mask (S, S),
+    tgt_mask (T, T) and memory_mask (T, S) are added to the scores, or forbid a pair where they are True; those with
+    key_padding, (N, S) or (N, T), leave keys out.
+
+    Errors: RuntimeError for an unknown activation, and, when called, for other numbers of features or different batch
+    sizes.
+
+    >>> model = nn.Transformer(d_model=16, nhead=4, num_encoder_layers=2, num_decoder_layers=2, dim_feedforward=32)
+    >>> model(torch.randn(10, 3, 16), torch.randn(7, 3, 16)).shape
+    torch.Size([7, 3, 16])
     """
 
     def __init__(
@@ -150,7 +136,28 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ):
-        """(S, N, E) sources and (T, N, E) targets -> (T, N, E); masks as in `MultiheadAttention`."""
+        """Encode the sources and decode the targets.
+
+        Args:
+            src: (S, N, E) or (S, E).
+            tgt: (T, N, E) or (T, E).
+            src_mask: (S, S): True forbids a pair, numbers are added to the scores.
+            tgt_mask: (T, T).
+            memory_mask: (T, S).
+            src_key_padding_mask: (N, S) or (S,): True leaves a key out.
+            tgt_key_padding_mask: (N, T) or (T,).
+            memory_key_padding_mask: (N, S) or (S,).
+            src_is_causal: whether src_mask is the causal mask; None finds out.
+            tgt_is_causal: whether tgt_mask is the causal mask; None finds out.
+            memory_is_causal: whether memory_mask is the causal mask.
+
+        Returns: (T, N, E) or (T, E).
+
+        >>> model = nn.Transformer(d_model=16, nhead=4, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32)
+        >>> mask = model.generate_square_subsequent_mask(7)
+        >>> model(torch.randn(10, 16), torch.randn(7, 16), tgt_mask=mask).shape
+        torch.Size([7, 16])
+        """
         batch_dim = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch_dim) != tgt.size(batch_dim):
             raise RuntimeError(
@@ -178,7 +185,19 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device=None, dtype=None):
-        """The causal mask (sz, sz): minus infinity above the diagonal, 0 elsewhere."""
+        """The causal mask: minus infinity above the diagonal, where a position would see a later one, and 0 elsewhere.
+
+        Args:
+            sz: the number of positions.
+            device, dtype: of the mask.
+
+        Returns: (sz, sz).
+
+        >>> nn.Transformer.generate_square_subsequent_mask(3)
+        tensor([[0., -inf, -inf],
+                [0., 0., -inf],
+                [0., 0., 0.]])
+        """
         return _generate_square_subsequent_mask(sz, device=device, dtype=dtype)
 
     def _reset_parameters(self) -> None:
@@ -188,9 +207,19 @@ class Transformer(Module):
 
 
 class TransformerEncoder(Module):
-    """``num_layers`` copies of ``encoder_layer``, then ``norm``.
+    """Several encoder layers, one after the other.
 
-    ``enable_nested_tensor`` and ``mask_check`` choose a faster path of PyTorch's; they have no effect here.
+    Args:
+        encoder_layer: a `TransformerEncoderLayer`, or a module that is called so; it is copied.
+        num_layers: how many copies.
+        norm: a module that comes last, or None.
+        enable_nested_tensor, mask_check: choose a faster way of PyTorch's; they have no effect here.
+
+    Shapes: those of the layers.
+
+    >>> layer = nn.TransformerEncoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+    >>> nn.TransformerEncoder(layer, num_layers=3)(torch.randn(10, 5, 16)).shape
+    torch.Size([10, 5, 16])
     """
 
     __constants__ = ["norm"]
@@ -212,7 +241,21 @@ class TransformerEncoder(Module):
         self.mask_check = mask_check
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal: bool | None = None):
-        """Encode ``src``; ``is_causal`` None finds out whether ``mask`` is the causal mask."""
+        """Run all layers.
+
+        Args:
+            src: (S, N, E) or (S, E).
+            mask: (S, S): True forbids a pair, numbers are added to the scores.
+            src_key_padding_mask: (N, S) or (S,): True leaves a key out.
+            is_causal: whether mask is the causal mask; None finds out.
+
+        Returns: of the shape of src.
+
+        >>> layer = nn.TransformerEncoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> padding = torch.zeros(5, 10, dtype=torch.bool)
+        >>> nn.TransformerEncoder(layer, 2)(torch.randn(10, 5, 16), src_key_padding_mask=padding).shape
+        torch.Size([10, 5, 16])
+        """
         src_key_padding_mask = _canonical_mask(
             src_key_padding_mask, "src_key_padding_mask", _none_or_dtype(mask), "mask", src.dtype
         )
@@ -228,7 +271,19 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """``num_layers`` copies of ``decoder_layer``, then ``norm``."""
+    """Several decoder layers, one after the other.
+
+    Args:
+        decoder_layer: a `TransformerDecoderLayer`, or a module that is called so; it is copied.
+        num_layers: how many copies.
+        norm: a module that comes last, or None.
+
+    Shapes: those of the layers.
+
+    >>> layer = nn.TransformerDecoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+    >>> nn.TransformerDecoder(layer, num_layers=2)(torch.randn(7, 5, 16), torch.randn(10, 5, 16)).shape
+    torch.Size([7, 5, 16])
+    """
 
     __constants__ = ["norm"]
 
@@ -249,7 +304,25 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ):
-        """Decode ``tgt`` with attention to the encoder's ``memory``."""
+        """Run all layers.
+
+        Args:
+            tgt: (T, N, E) or (T, E).
+            memory: (S, N, E) or (S, E): what the encoder gave.
+            tgt_mask: (T, T): True forbids a pair, numbers are added to the scores.
+            memory_mask: (T, S).
+            tgt_key_padding_mask: (N, T) or (T,): True leaves a key out.
+            memory_key_padding_mask: (N, S) or (S,).
+            tgt_is_causal: whether tgt_mask is the causal mask; None finds out.
+            memory_is_causal: whether memory_mask is the causal mask.
+
+        Returns: of the shape of tgt.
+
+        >>> layer = nn.TransformerDecoderLayer(d_model=16, nhead=4, dim_feedforward=32)
+        >>> mask = nn.Transformer.generate_square_subsequent_mask(7)
+        >>> nn.TransformerDecoder(layer, 2)(torch.randn(7, 5, 16), torch.randn(10, 5, 16), tgt_mask=mask).shape
+        torch.Size([7, 5, 16])
+        """
         batch_first = self.layers[0].self_attn.batch_first
         tgt_is_causal = _detect_is_causal_mask(tgt_mask, tgt_is_causal, _get_seq_len(tgt, batch_first))
         output = tgt
@@ -267,165 +340,4 @@ class TransformerDecoder(Module):
         return output if self.norm is None else self.norm(output)
 
 
-@explained(_ARGUMENTS)
-class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward part, each with a residual connection and a layer norm."""
-
-    __constants__ = ["norm_first"]
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation=F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__()
-        kwargs = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, **kwargs
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, **kwargs)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **kwargs)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.activation = _get_activation_fn(activation)
-
-    def __setstate__(self, state) -> None:
-        super().__setstate__(state)
-        if "activation" not in self.__dict__ and "activation" not in self._modules:
-            self.activation = F.relu
-
-    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal: bool = False):
-        """(S, N, E) -> (S, N, E); masks as in `MultiheadAttention`."""
-        src_key_padding_mask = _canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", _none_or_dtype(src_mask), "src_mask", src.dtype
-        )
-        src_mask = _canonical_mask(src_mask, "src_mask", None, "", src.dtype, check_other=False)
-        x = src
-        if self.norm_first:
-            x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
-            return x + self._ff_block(self.norm2(x))
-        x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
-        return self.norm2(x + self._ff_block(x))
-
-    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal: bool = False):
-        x = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            need_weights=False,
-            is_causal=is_causal,
-        )[0]
-        return self.dropout1(x)
-
-    def _ff_block(self, x):
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
-
-@explained(_ARGUMENTS)
-class TransformerDecoderLayer(Module):
-    """Self-attention, attention to the encoder, and a feed-forward part, each with a residual connection and
-    a norm.
-    """
-
-    __constants__ = ["norm_first"]
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation=F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device=None,
-        dtype=None,
-    ) -> None:
-        super().__init__()
-        kwargs = {"bias": bias, "device": device, "dtype": dtype}
-        attention_kwargs = {"dropout": dropout, "batch_first": batch_first, **kwargs}
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention_kwargs)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **attention_kwargs)
-        self.linear1 = Linear(d_model, dim_feedforward, **kwargs)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **kwargs)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _get_activation_fn(activation)
-
-    def __setstate__(self, state) -> None:
-        super().__setstate__(state)
-        if "activation" not in self.__dict__ and "activation" not in self._modules:
-            self.activation = F.relu
-
-    def forward(
-        self,
-        tgt,
-        memory,
-        tgt_mask=None,
-        memory_mask=None,
-        tgt_key_padding_mask=None,
-        memory_key_padding_mask=None,
-        tgt_is_causal: bool = False,
-        memory_is_causal: bool = False,
-    ):
-        """(T, N, E) targets and (S, N, E) memory -> (T, N, E); masks as in `MultiheadAttention`."""
-        own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
-        cross = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
-        x = tgt
-        if self.norm_first:
-            x = x + self._sa_block(self.norm1(x), *own)
-            x = x + self._mha_block(self.norm2(x), *cross)
-            return x + self._ff_block(self.norm3(x))
-        x = self.norm1(x + self._sa_block(x, *own))
-        x = self.norm2(x + self._mha_block(x, *cross))
-        return self.norm3(x + self._ff_block(x))
-
-    def _sa_block(self, x, attn_mask, key_padding_mask, is_causal: bool = False):
-        x = self.self_attn(
-            x,
-            x,
-            x,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            is_causal=is_causal,
-            need_weights=False,
-        )[0]
-        return self.dropout1(x)
-
-    def _mha_block(self, x, memory, attn_mask, key_padding_mask, is_causal: bool = False):
-        x = self.multihead_attn(
-            x,
-            memory,
-            memory,
-            attn_mask=attn_mask,
-            key_padding_mask=key_padding_mask,
-            is_causal=is_causal,
-            need_weights=False,
-        )[0]
-        return self.dropout2(x)
-
-    def _ff_block(self, x):
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+belong_to(__name__, TransformerDecoderLayer, TransformerEncoderLayer)

@@ -9,14 +9,27 @@ __all__ = ["Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d"]
 
 
 class Upsample(Module):
-    """Resizes the spatial dimensions of (N, C, [D, [H,]] W); see `functional.interpolate`.
+    """Resizes sequences, images or volumes.
 
     Args:
-        size: the new size; or
-        scale_factor: the factor, one number or one per dimension.
-        mode: 'nearest', 'linear', 'bilinear', 'bicubic', 'trilinear' and the others of `interpolate`.
-        align_corners: align the outer pixels of input and output.
-        recompute_scale_factor: compute with the factor that the rounded size gives.
+        size: the sizes of the output, a number or one for each dimension; or
+        scale_factor: output sizes over input sizes, a number or one for each dimension.
+        mode: how values between are found: 'nearest', 'nearest-exact', 'linear' (of sequences), 'bilinear', 'bicubic' (of
+            images) or 'trilinear' (of volumes).
+        align_corners: whether the centres of the corner elements of input and output lie on one another (True), or the
+            outer edges (False); for modes that interpolate. None means False.
+        recompute_scale_factor: whether positions are computed with the factor that the rounded sizes give.
+
+    Shapes: input (N, C, L), (N, C, H, W) or (N, C, D, H, W); output the same with other sizes.
+
+    Errors: ValueError, when called, for both or neither of size and scale_factor, and for align_corners with 'nearest';
+    NotImplementedError for a mode that does not go with the number of dimensions.
+
+    >>> nn.Upsample(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    >>> nn.Upsample(size=3, mode="linear", align_corners=True)(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[1.0000, 1.5000, 2.0000]]])
     """
 
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
@@ -56,11 +69,19 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """`Upsample` of images with mode 'nearest'.
+    """Resizes images, where each element of the output is the nearest one of the input. Deprecated: `Upsample` does this.
 
     Args:
-        size: of the output, a number or one for each dimension; or
-        scale_factor: the factor by which each dimension grows.
+        size: H and W of the output, a number or two; or
+        scale_factor: output sizes over input sizes, a number or two.
+
+    Shapes: input (N, C, H, W); output the same with other sizes.
+
+    Errors: ValueError, when called, for both or neither of size and scale_factor.
+
+    >>> nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
     """
 
     def __init__(self, size=None, scale_factor=None) -> None:
@@ -68,11 +89,19 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """`Upsample` of images with mode 'bilinear' and aligned corners.
+    """Resizes images by bilinear interpolation; corners stay corners. Deprecated: `Upsample` does this with mode
+    'bilinear' and align_corners.
 
     Args:
-        size: of the output, a number or one for each dimension; or
-        scale_factor: the factor by which each dimension grows.
+        size: H and W of the output, a number or two; or
+        scale_factor: output sizes over input sizes, a number or two.
+
+    Shapes: input (N, C, H, W); output the same with other sizes.
+
+    Errors: ValueError, when called, for both or neither of size and scale_factor.
+
+    >>> nn.UpsamplingBilinear2d(size=(1, 3))(torch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
     """
 
     def __init__(self, size=None, scale_factor=None) -> None:
