@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 import importlib
 import inspect
+import keyword
 import pkgutil
 import re
 import sys
@@ -154,6 +155,7 @@ def parameters(name: Name) -> list[str]:
         found = list(inspect.signature(name.value).parameters)
     except (TypeError, ValueError):
         found = [part for text in split_text(name)[0] for part in re.findall(r"(?:^|, )\*{0,2}(\w+)", text)]
+    found = [p[:-1] if p.endswith("_") and keyword.iskeyword(p[:-1]) else p for p in found]  # told of as `from`
     return [p for p in dict.fromkeys(found) if not p.startswith("_") and p not in LEGACY]
 
 

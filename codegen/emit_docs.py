@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from .emit_autograd import out_names
-from .schema import Argument, Op
+from .schema import DTYPE_SETS, Argument, Op
 
 TYPES = {
     "Operand": "Tensor | Number", "Scalar": "Number", "Tensor[]": "Sequence[Tensor]", "int[]": "Sequence[int]",
@@ -19,25 +20,80 @@ TYPES = {
 COMMON = yaml.safe_load((Path(__file__).parent / "arguments.yaml").read_text())
 
 
-def docstring(public: str, members: list[Op]) -> str:
+@dataclass(frozen=True)
+class Form:
+    """Which function of an op's a docstring is for."""
+
+    method: bool = False
+    in_place: bool = False
+
+    def arguments(self, op: Op) -> list[Argument]:
+        """What is written in parentheses: a method is called on the rest."""
+        return [arg for arg in op.args if not (self.method and arg.name == bound_argument(op))]
+
+    def has_out(self, op: Op) -> bool:
+        return "out" in op.variants and not self.method and not self.in_place
+
+    def words(self, op: Op, text: str) -> str:
+        """The schema calls the first argument self, functions call it input."""
+        return text if self.method or all(a.name != "self" for a in op.args) else re.sub(r"\bself\b", "input", text)
+
+
+FUNCTION = Form()
+
+
+def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
     """Signatures; what the op does; arguments, errors and examples as far as they are stated; and where it is stated."""
-    texts = dict.fromkeys(public_text(op) for op in members)
-    arguments = {name: text for op in members for name, text in argument_texts(op, members).items()}
-    parts = ["\n".join(f"{public}({python_signature(op)}) -> {_returns(op)}" for op in members), "\n".join(texts)]
+    parts = ["\n".join(f"{public}({python_signature(op, form)}) -> {_returns(op)}" for op in members)]
+    texts = dict.fromkeys(form.words(op, op.doc) for op in members)
+    facts = dict.fromkeys(fact for op in members for fact in _facts(op, form))
+    parts.append(("In place: " if form.in_place else "") + "\n".join([*texts, " ".join(facts)]).rstrip())
+    arguments = {name: text for op in members for name, text in argument_texts(op, members, form).items()}
     if arguments:
         parts.append("\n    ".join(["Args:", *(f"{name}: {text}" for name, text in arguments.items())]))
-    if errors := " ".join(dict.fromkeys(_public(op, op.errors) for op in members if op.errors)):
+    if errors := " ".join(dict.fromkeys(form.words(op, op.errors) for op in members if op.errors)):
         parts.append(f"Errors: {errors}")
     parts += dict.fromkeys(op.example for op in members if op.example)
     return "\n\n".join([*parts, f"Stated in ops/{members[0].topic}.yaml."])
 
 
-def argument_texts(op: Op, members: list[Op]) -> dict[str, str]:
+def private_docstring(public: str, members: list[Op]) -> str:
+    """Of a part of other ops: the signatures, and what it does."""
+    return "\n".join([*(f"{public}({python_signature(op)}) -> {_returns(op)}" for op in members), "", members[0].doc])
+
+
+TAKEN = {
+    "number": "Takes numbers, no bool", "real": "Takes integers and floating-point numbers",
+    "bits": "Takes integers and bool", "integral": "Takes integers",
+    "floating": "Takes floating-point numbers; integers and bool become the default dtype",
+    "inexact": "Takes floating-point and complex numbers; integers and bool become the default dtype",
+}  # fmt: skip
+RESULTS = {"bool": "The result is bool.", "int64": "The result is int64."}
+
+
+def _facts(op: Op, form: Form) -> list[str]:
+    """What follows from the kind and the keys: dtypes, shapes, derivatives."""
+    found = []
+    if op.elementwise:
+        taken = next((text for name, text in TAKEN.items() if DTYPE_SETS[name] == op.dtypes), None)
+        error = "RuntimeError" if "runtime" in op.checks else "NotImplementedError"
+        found += [f"{taken}. {error} for others."] if taken else []
+        found += ["Shapes must broadcast, else RuntimeError."] if op.kind != "unary" and "broadcast" not in op.errors else []
+        found += ["The tensor keeps its dtype and shape; RuntimeError where the result does not fit."] if form.in_place else []
+        found += [RESULTS[op.result]] if op.result in RESULTS and not form.in_place else []
+    if op.kind == "view" and op.returns:
+        found.append(f"The result shares memory with {form.words(op, bound_argument(op))}.")
+    if op.grad is not None:
+        found.append("Differentiable." if op.grad else "Not differentiable.")
+    return found
+
+
+def argument_texts(op: Op, members: list[Op], form: Form = FUNCTION) -> dict[str, str]:
     """What is said of each argument, by its name in Python: in the op's statement, in another one of its public name, in the common table."""
-    names = [arg.name for arg in op.args] + ["out"] * ("out" in op.variants)
+    names = [arg.name for arg in form.arguments(op)] + ["out"] * form.has_out(op)
     stated = [op.argument_docs, *(member.argument_docs for member in members)]
     texts = {name: next((docs[name] for docs in stated if name in docs), COMMON.get(name)) for name in names}
-    return {_public(op, name): _public(op, text) for name, text in texts.items() if text}
+    return {form.words(op, name): form.words(op, text) for name, text in texts.items() if text}
 
 
 def python_name(arg: Argument) -> str:
@@ -45,16 +101,21 @@ def python_name(arg: Argument) -> str:
     return "input" if arg.name == "self" else arg.name
 
 
-def python_signature(op: Op) -> str:
+def bound_argument(op: Op) -> str:
+    """The argument that a method is called on."""
+    return "self" if any(arg.name == "self" for arg in op.args) else op.args[0].name
+
+
+def python_signature(op: Op, form: Form = FUNCTION) -> str:
     """The arguments as annotations would say them."""
     parts, star = [], False
-    for arg in op.args:
+    for arg in form.arguments(op):
         if arg.keyword_only and not star:
             parts.append("*")
             star = True
         default = "" if arg.default is None else f" = {arg.default}"
         parts.append(f"{python_name(arg)}: {_type(arg.type, arg.list_size)}{default}")
-    if "out" in op.variants:
+    if form.has_out(op):
         several = len(out_names(op)) > 1
         parts += ([] if star else ["*"]) + ["out: Sequence[Tensor] | None = None" if several else "out: Tensor | None = None"]
     return ", ".join(parts)
@@ -66,15 +127,6 @@ def _type(kind: str, list_size: int = 0) -> str:
     if list_size and base == "int[]":
         text = f"int | {text}"
     return text + (" | None" if kind.endswith("?") else "")
-
-
-def public_text(op: Op) -> str:
-    """The schema calls the first argument self, Python calls it input."""
-    return _public(op, op.doc)
-
-
-def _public(op: Op, text: str) -> str:
-    return re.sub(r"\bself\b", "input", text) if any(a.name == "self" for a in op.args) else text
 
 
 def _returns(op: Op) -> str:
@@ -96,7 +148,7 @@ def emit(ops: list[Op], folder: Path, write) -> None:
         lines = [f"# {topic}", "", f"Stated in `ops/{topic}.yaml`.", ""]
         for op in members:
             signature = f"{op.names[0]}({python_signature(op)}) -> {_returns(op)}"
-            lines += [f"## {', '.join(f'`{n}`' for n in op.names)}", "", f"`{signature}`", "", public_text(op), ""]
+            lines += [f"## {', '.join(f'`{n}`' for n in op.names)}", "", f"`{signature}`", "", FUNCTION.words(op, op.doc), ""]
             if op.grad:
                 lines += ["Derivative: " + "; ".join(f"`{k}`: `{v}`" for k, v in op.grad.items()), ""]
         write(folder / f"{topic}.md", "\n".join(lines))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from .emit_autograd import mutates, out_names
-from .emit_docs import docstring, python_name
+from .emit_docs import Form, docstring, private_docstring, python_name
 from .emit_ops import HEADER, cpp_args
 from .schema import Argument, Op, group_by_name
+from .signatures import text_signature
 
 ARG_TYPES = {
     "Tensor": "Tensor", "Tensor?": "OptTensor", "Tensor[]": "TensorList", "Operand": "Operand", "Scalar": "Scalar",
@@ -66,21 +67,24 @@ def _file(topic: str, part: str, entries) -> str:
 
 
 def _entries(public: str, members: list[Op], form: str):
-    doc = _c_string(docstring(public, members))
     names = list(dict.fromkeys(n for op in members for n in op.names))
     functions, methods = [], []
-    if form == "plain" and any("function" in op.variants or not op.names for op in members):
+    if any("function" in op.variants or not op.names for op in members) and (names or form == "plain"):
         for dotted in names or [f"_ops.{public}"]:
-            module, _, last = dotted.rpartition(".")
-            functions.append(f'{{"{module}", {{"{last}", as_function(fn_{public}), METH_FASTCALL | METH_KEYWORDS, {doc}}}}}')
-    if form == "inplace" and any("function" in op.variants for op in members) and names:
-        for dotted in names:
-            module, _, last = dotted.rpartition(".")
-            functions.append(f'{{"{module}", {{"{last}_", as_function(fn_{public}), METH_FASTCALL | METH_KEYWORDS, {doc}}}}}')
-    if any("method" in op.variants for op in members):
-        for last in _method_names(public, names, form):
-            methods.append(f'{{"", {{"{last}", as_function(method_{public}), METH_FASTCALL | METH_KEYWORDS, {doc}}}}}')
+            last = dotted + "_" * (form == "inplace")
+            functions.append(_table_row(public, last, members, Form(in_place=form == "inplace")))
+    if bound := [op for op in members if "method" in op.variants]:
+        methods += [_table_row(public, last, bound, Form(True, form == "inplace")) for last in _method_names(public, names, form)]
     return functions, methods
+
+
+def _table_row(public: str, dotted: str, members: list[Op], form: Form) -> str:
+    """The row of a function or method: its module, its op, and what CPython wants to know."""
+    module, _, last = dotted.rpartition(".")
+    text = private_docstring(last, members) if module == "_ops" else docstring(last, members, form)
+    doc = _c_string(f"{last}{text_signature(members, form)}\n--\n\n{text}")
+    function = f"method_{public}" if form.method else f"fn_{public}"
+    return f'{{"{module}", "{public}", {{"{last}", as_function({function}), METH_FASTCALL | METH_KEYWORDS, {doc}}}}}'
 
 
 def _method_names(public: str, names: list[str], form: str) -> list[str]:

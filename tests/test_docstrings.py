@@ -5,6 +5,7 @@ import inspect
 import operator
 import re
 import sys
+from keyword import iskeyword
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from facula import nn
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))
 
-from codegen import docstrings, schema  # noqa: E402  (beside the package, not in it)
+from codegen import docstrings, emit_docs, schema  # noqa: E402  (beside the package, not in it)
+from codegen.signatures import text_signature  # noqa: E402
 
 #: Per namespace the least percentage of names whose docstring is complete (what that means: codegen/docstrings.py). Only raised,
 #: until it is 100 for torch, torch.Tensor, nn, nn.functional, optim, utils.data and autograd, and 90 for the rest.
@@ -39,7 +41,7 @@ LEAST = {
     "hub": 0,
     "jit": 10,
     "library": 0,
-    "linalg": 2,
+    "linalg": 4,
     "masked": 0,
     "monitor": 15,
     "mps": 0,
@@ -47,7 +49,7 @@ LEAST = {
     "multiprocessing": 5,
     "nested": 100,
     "nn": 66,
-    "nn.functional": 0,
+    "nn.functional": 21,
     "nn.init": 0,
     "nn.utils": 1,
     "onnx": 23,
@@ -61,12 +63,12 @@ LEAST = {
     "random": 50,
     "serialization": 4,
     "signal": 0,
-    "sparse": 9,
-    "special": 0,
+    "sparse": 14,
+    "special": 100,
     "storage": 0,
     "testing": 0,
-    "torch": 24,
-    "torch.Tensor": 6,
+    "torch": 60,
+    "torch.Tensor": 58,
     "torch_version": 0,
     "utils": 17,
     "utils.data": 45,
@@ -85,6 +87,40 @@ def test_docstrings_are_complete(namespace):
 
 def test_every_namespace_is_counted():
     assert set(LEAST) <= set(ROWS) and {"torch", "torch.Tensor", "nn", "optim", "utils.data"} <= set(LEAST)
+
+
+# signatures of the core
+
+SIGNATURES = {
+    "add": "(input, other, *, alpha=1, out=None)", "Tensor.add": "(self, /, other, *, alpha=1)",
+    "Tensor.add_": "(self, /, other, *, alpha=1)", "zeros_like": "(input, *, memory_format=None, dtype=None, layout=None, "
+    "device=None, pin_memory=False, requires_grad=False)", "Tensor.permute": "(self, /, *dims)",
+    "max": "(input, dim=None, keepdim=False, *, other=None, out=None)", "clamp": "(input, min=None, max=None, *, out=None)",
+    "Tensor.contiguous": "(self, /, *, memory_format=None)", "fft.fft2": "(input, s=None, dim=[-2, -1], norm=None, *, out=None)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures_of_the_core(name):
+    function = operator.attrgetter(name)(facula)
+    assert str(inspect.signature(function)) == SIGNATURES[name]
+    assert function.__doc__.startswith(f"{function.__name__}(")  # the typed one
+
+
+@pytest.mark.parametrize("method", [False, True])
+def test_signatures_take_the_calls_of_every_overload(method):
+    """Each overload's arguments, the first ones by place and the others by keyword."""
+    for members in schema.group_by_name(schema.load(ROOT / "ops")).values():
+        form = emit_docs.Form(method=method)
+        members = [op for op in members if op.names and ("method" if method else "function") in op.variants]
+        signature = inspect.signature(eval(f"lambda {text_signature(members, form)[1:-1].replace('$self', '_')}: None")) if members else None
+        for op in members:
+            places = [emit_docs.python_name(arg) for arg in form.arguments(op) if not arg.keyword_only]
+            named = [emit_docs.python_name(arg) for arg in form.arguments(op) if arg.keyword_only] + ["out"] * form.has_out(op)
+            spread = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
+            for count in range(len(places) if spread else 0, len(places) + 1):
+                keywords = {word + "_" * iskeyword(word): 0 for word in places[count:] + named}
+                signature.bind(*[0] * (count + method), **keywords)
 
 
 def name_of(function):

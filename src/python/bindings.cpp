@@ -44,8 +44,8 @@ void CompositeScope::close() {
 }
 
 void BindingTables::add(const Binding* functions, const Binding* methods) {
-  for (; functions->method.ml_name; ++functions) functions_.push_back(functions);
-  for (; methods->method.ml_name; ++methods) methods_.push_back(methods);
+  for (; functions->op; ++functions) functions_.push_back(functions);
+  for (; methods->op; ++methods) methods_.push_back(methods);
 }
 
 namespace {
@@ -53,11 +53,8 @@ namespace {
 PyObject* extension = nullptr;
 std::unordered_map<std::string, BoundFunction> bound_functions, bound_methods;
 
-/// A binding's text begins with the name of its op: "functional_relu(input: Tensor, ...".
-void remember(std::unordered_map<std::string, BoundFunction>& table, const PyMethodDef& method) {
-  const std::string_view text = method.ml_doc;
-  table.emplace(text.substr(0, text.find('(')),
-                reinterpret_cast<BoundFunction>(reinterpret_cast<void*>(method.ml_meth)));
+void remember(std::unordered_map<std::string, BoundFunction>& table, const Binding& binding) {
+  table.emplace(binding.op, reinterpret_cast<BoundFunction>(reinterpret_cast<void*>(binding.method.ml_meth)));
 }
 std::map<std::string, PyTypeObject*> result_types;
 
@@ -140,7 +137,7 @@ void init_generated(PyObject* module) {
   for (const Binding* b : tables.functions()) {
     PyObject* home = submodule(module, b->module);
     auto* definition = const_cast<PyMethodDef*>(&b->method);
-    remember(bound_functions, b->method);
+    remember(bound_functions, *b);
     PyObject* name = PyModule_GetNameObject(home);
     check(PyModule_AddObject(home, b->method.ml_name, check(immortal(PyCFunction_NewEx(definition, nullptr, name)))));
     Py_XDECREF(name);
@@ -148,7 +145,7 @@ void init_generated(PyObject* module) {
   for (const Binding* b : tables.methods()) {
     auto* definition = const_cast<PyMethodDef*>(&b->method);
     PyObject* descriptor = check(immortal(PyDescr_NewMethod(&TensorType, definition)));
-    remember(bound_methods, b->method);
+    remember(bound_methods, *b);
     check(PyDict_SetItemString(TensorType.tp_dict, b->method.ml_name, descriptor));
     Py_DECREF(descriptor);
   }

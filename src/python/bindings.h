@@ -9,9 +9,11 @@
 
 namespace facula::python {
 
-/// A generated function: the module it belongs to ("" is the top level, else "special", "nn.functional", ...).
+/// A generated function: the module it belongs to ("" is the top level, else "special", "nn.functional", ...), and its
+/// op, which may go by another name in Python.
 struct Binding {
   const char* module;
+  const char* op;
   PyMethodDef method;
 };
 
