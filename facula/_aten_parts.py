@@ -34,6 +34,11 @@ def _is_any_true(self):
     return self.any()
 
 
+def _sparse_addmm(self, mat1, mat2, *, beta=1, alpha=1):
+    """`sparse.addmm`."""
+    return facula.sparse.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
 def _pin_memory(self, device=None):
     """A copy in pinned memory."""
     return self.pin_memory() if device is None else self.pin_memory(device)
@@ -54,6 +59,11 @@ def _assert_tensor_metadata(a, size=None, stride=None, dtype=None, *, device=Non
         same = tuple(found) == tuple(wanted) if what in ("size", "stride") and wanted is not None else found == wanted
         if wanted is not None and not same:
             raise RuntimeError(f"_assert_tensor_metadata: expected {what} {wanted}, got {found}")
+
+
+def index(self, indices):
+    """`self[indices]`, where an index is a tensor, or None for a whole dimension."""
+    return self[tuple(slice(None) if each is None else each for each in indices)]
 
 
 def alias(self):

@@ -56,6 +56,7 @@ _LAZY = {
     "functions.sparse": """
         dsmm hsmm hspmm saddmm smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
         sparse_csc_tensor sparse_csr_tensor spmm sspaddmm
+        _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo
         _validate_sparse_coo_tensor_args _validate_sparse_compressed_tensor_args
         """,
     "functions.streams": "Event Stream",
@@ -94,7 +95,7 @@ _LAZY = {
         is_autocast_xla_enabled set_autocast_xla_enabled get_autocast_xla_dtype set_autocast_xla_dtype
         get_autocast_gpu_dtype set_autocast_gpu_dtype
         """,
-    "serialization": "load save",
+    "serialization": "PyTorchFileReader load save",
     "storage": """
         TypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
         DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage QInt32Storage QInt8Storage

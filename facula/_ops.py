@@ -149,11 +149,12 @@ def _own_function(name):
             if callable(found := getattr(home, name.removeprefix(prefix), None)):
                 return found
     homes = (facula._C, facula.nn.functional, facula.Tensor, facula._C._ops, facula, facula.special, facula.linalg)
-    return next((vars(home)[name] for home in homes if callable(vars(home).get(name))), None) or next(
-        (getattr(home, name) for home in homes if callable(getattr(home, name, None))), None
-    )
+    found = itertools.chain((vars(home).get(name) for home in homes), (getattr(home, name, None) for home in homes))
+    return next((value for value in found if callable(value) and not hasattr(value, "_facula_missing")), None)
 
 
+#: of which the core has a narrower form: it takes no None among the indices
+_PARTS = frozenset({"index"})
 #: of Python, which aten has under their names
 _OPERATORS = frozenset(f"__{i}{name}__" for name in ("and", "or", "xor", "lshift", "rshift") for i in ("", "i"))
 
@@ -168,7 +169,8 @@ class OpNamespace(types.ModuleType):
     def __getattr__(self, op):
         if op.startswith("__") and op not in _OPERATORS:
             raise AttributeError(f"torch.ops.{self.name}: no attribute {op!r}")
-        function = _own_function(op) if self.name in ("aten", "prims") else library.find(self.name, op)
+        own = self.name in ("aten", "prims") and op not in _PARTS
+        function = _own_function(op) if own else library.find(self.name, op)
         if function is None and self.name == "higher_order":
             function = control_flow.HIGHER_ORDER.get(op)
         if function is None and self.name == "profiler":

@@ -23,6 +23,7 @@ import facula
 from facula._serialization import allowed, legacy, source
 from facula._serialization.checkpoint import Checkpoint, CheckpointWriter
 from facula._serialization.errors import UnpicklingError  # noqa: F401  (where callers look for it)
+from facula._serialization.file_reader import PyTorchFileReader  # noqa: F401  (a public name)
 from facula._serialization.locations import (  # noqa: F401  (public names)
     default_restore_location,
     location_tag,

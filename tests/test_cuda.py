@@ -80,8 +80,13 @@ def test_memory_is_counted_cached_and_given_back():
         print(cuda.memory_reserved(), cuda.memory_snapshot())
         cuda.reset_peak_memory_stats()
         print(cuda.max_memory_allocated(), "CUDA memory of device 0" in cuda.memory_summary())
+        a = facula.empty(1000, device="cuda")
+        del a
+        before = cuda.max_memory_allocated()
+        cuda.reset_max_memory_allocated()
+        print(before, cuda.max_memory_allocated())
         """
-    ) == ["16781312 22", "16781216 2 1", "True 2", "0 True", "0 []", "0 True"]
+    ) == ["16781312 22", "16781216 2 1", "True 2", "0 True", "0 []", "0 True", "4096 0"]
 
 
 def test_later_iterations_ask_the_driver_for_nothing():

@@ -208,11 +208,13 @@ def test_two_devices():
         print(torch.accelerator.device_count(), x.__dlpack_device__(), torch.from_dlpack(x).device)
         with cuda.device(1):
             print(torch.accelerator.current_device_index(), torch.ones(1, device="cuda").device)
+        torch.accelerator.set_device_index(1)
+        print(torch.accelerator.current_device_index(), torch.ones(1, device="cuda").device)
         """,
         FACULA_EMULATED_DEVICES="2",
     ) == [
         "[0, 1] [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] cuda:1", "[0, 1]", "[0.0, 2.0, 4.0, 6.0, 8.0, 10.0]",
-        "2 (2, 1) cuda:1", "1 cuda:1",
+        "2 (2, 1) cuda:1", "1 cuda:1", "1 cuda:1",
     ]  # fmt: skip
 
 

@@ -664,6 +664,10 @@ for number, values in a.state_dict()["state"].items():
     assert facula.allclose(full["state"][names[number]]["exp_avg"], values["exp_avg"], atol=1e-5), names[number]
 again = facula.optim.AdamW(fresh.parameters(), lr=0.01)
 again.load_state_dict(FSDP.optim_state_dict_to_load(fresh, again, full))
+kept = FSDP.full_optim_state_dict(many, b)  # the first process has it all
+assert (set(kept.get("state", ())) == set(full["state"])) == (RANK == 0)
+for number, values in FSDP.scatter_full_optim_state_dict(kept if RANK == 0 else None, fresh, optim=again)["state"].items():
+    assert all(facula.equal(v, again.state_dict()["state"][number][k]) for k, v in values.items()), number
 for m, o, (x, y) in ((one, a, batch(7)), (fresh, again, batch(7, RANK))):
     o.zero_grad()
     F.mse_loss(m(x), y).backward()

@@ -346,8 +346,8 @@ def test_grouped_products():
         F.grouped_mm(a, b, offs=offs[:2])
     with pytest.raises(RuntimeError, match="^grouped_mm: the inner dimensions"):
         F.grouped_mm(a[:, :3], b, offs=offs)
-    with pytest.raises(NotImplementedError, match="^torch.nn.functional.scaled_mm is not supported"):
-        F.scaled_mm(a, b)
+    with pytest.raises(NotImplementedError, match="^torch.nn.functional.scaled_grouped_mm is not supported"):
+        F.scaled_grouped_mm(a, b)
 
 
 def test_copies_between_devices():

@@ -31,7 +31,7 @@ ELSEWHERE = {
     "torch.legacy_contiguous_format": "facula.contiguous_format",
     "torch.ScriptModule": "facula.jit.ScriptModule",
     "torch._jit_internal._qualified_name": "facula.jit._qualified._qualified_name",
-    "torch._grouped_mm": "facula.nn.functional.grouped_mm",
+    "torch._grouped_mm": "facula._aten_parts._grouped_mm",
     "torch._segment_reduce": "facula.segment_reduce",
     "torch.nn.functional._canonical_mask": "facula.nn.functions.attention._canonical_mask",
     "torch.nn.functional._none_or_dtype": "facula.nn.functions.attention._none_or_dtype",
@@ -41,6 +41,9 @@ ELSEWHERE = {
         "facula.distributed.tensor.experimental.implicit_replication"
     ),
     "torch._C._LinAlgError": "facula.linalg.LinAlgError",
+    "torch._C.PyTorchFileReader": "facula.PyTorchFileReader",
+    "torch._C.Graph": "facula.onnx._graph.Graph",
+    "torch._C.Value": "facula.onnx._graph.Value",
     "torch._C._distributed_rpc._is_current_rpc_agent_set": "facula.distributed.rpc.api._is_current_rpc_agent_set",
 }
 
@@ -53,7 +56,6 @@ DECORATORS = frozenset(
     torch._jit_internal.export torch._jit_internal.boolean_dispatch
     torch.testing._internal.common_utils.slowTest
     torch.overrides.wrap_torch_function torch._disable_dynamo torch._dynamo.eval_frame.disable
-    torch.onnx.symbolic_helper.parse_args
     """.split()
 )
 

@@ -22,7 +22,7 @@ REASONS = {
     "devices": ("this kind of device is not supported", "the CPU; ask is_available() first"),
     "vendor": ("the op of one vendor's library, which PyTorch calls by itself", "the op without the library's name"),
     "dtypes": ("elements of less than a byte, and bare bits, are not supported", None),
-    "float8": ("products of float8 matrices with scales are not supported", "mm of the matrices in bfloat16"),
+    "float8": ("products of groups of float8 matrices with scales are not supported", "scaled_mm of each group"),
     "extension": ("this part of registering operators is not supported", "autograd.Function, or library.custom_op"),
     "measure": ("instructions are not counted, nor calls of several threads timed", "benchmark.Timer"),
     "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
@@ -137,7 +137,7 @@ NAMES = {
             DictType EnumType ErrorReport ExecutionPlan FileCheck FloatType FunctionSchema FutureType Gradient Graph
             GraphExecutorState IODescriptor InferredType IntType InterfaceType JITException ListType LiteScriptModule
             LockingLogger ModuleDict Node NoneType NoopLogger NumberType OperatorInfo OptionalType ParameterDict
-            PyObjectType PyTorchFileReader PyTorchFileWriter RRefType SUM ScriptClass ScriptClassFunction ScriptDict
+            PyObjectType PyTorchFileWriter RRefType SUM ScriptClass ScriptClassFunction ScriptDict
             ScriptDictIterator ScriptDictKeyIterator ScriptFunction ScriptList ScriptListIterator ScriptMethod
             ScriptModuleSerializer ScriptObject ScriptObjectProperty SerializationStorageContext StaticModule StreamObjType
             StringType SymBoolType SymIntType TensorType TracingState TupleType Type UnionType Use Value import_ir_module
@@ -152,10 +152,8 @@ NAMES = {
     "capture": {
         "torch": "Tag slice_inverse sym_fresh_size",
         "torch.Tensor": "slice_inverse",
-        "torch._dynamo._trace_wrapped_higher_order_op": "TransformGetItemToIndex",
         "torch._dynamo.exc": "TensorifyScalarRestartAnalysis",
         "torch._dynamo.utils": "",
-        "torch._higher_order_ops.associative_scan": "associative_scan",
         "torch._inductor": "cudagraph_mark_step_begin list_mode_options",
         "torch._inductor.cpu_vec_isa": "pick_vec_isa",
         "torch._inductor.runtime.cache_dir_utils": "cache_dir",
@@ -170,7 +168,6 @@ NAMES = {
             fail_on_recompile_limit_hit force_disable_caches job_id log_file_name recompile_limit
             reorderable_logging_functions skip_tensor_guards_with_matching_dict_tags verbose wrap_top_frame
             """,
-        "torch.export": "PassResult",
         "torch.export.custom_obj": "ScriptObjectMeta",
         "torch.export.decomp_utils": "CustomDecompTable",
         "torch.export.dynamic_shapes": "refine_dynamic_shapes_from_suggested_fixes",
@@ -190,14 +187,6 @@ NAMES = {
     "onnx": {
         "torch.onnx": "InputObserver",
         "torch.onnx.ops": "aten_decompositions attention rotary_embedding symbolic symbolic_multi_out",
-        "torch.onnx.symbolic_helper": """
-            _get_const _get_tensor_rank _get_tensor_sizes _is_none _is_tensor _is_value _maybe_get_scalar
-            _onnx_opset_unsupported_detailed _onnx_unsupported _repeat_interleave_split_helper _reshape_helper
-            cast_pytorch_to_onnx scalar_type_to_onnx
-            """,
-        "torch.onnx.symbolic_opset11": "select squeeze unsqueeze",
-        "torch.onnx.symbolic_opset12": "dropout",
-        "torch.onnx.symbolic_opset9": "expand masked_fill softmax sub unsqueeze",
         "torch.onnx._internal": "",
         "torch.onnx._internal.exporter": "",
         "torch.onnx.utils": "",
@@ -357,7 +346,7 @@ NAMES = {
             """,
     },
     "float8": {
-        "torch.nn.functional": "scaled_grouped_mm scaled_mm",
+        "torch.nn.functional": "scaled_grouped_mm",
     },
     "extension": {
         "torch.utils.cpp_extension": "SyclExtension remove_extension_h_precompiler_headers",
@@ -386,7 +375,7 @@ NAMES = {
         "torch._logging": "",
         "torch": "DisableTorchFunction ExcludeDispatchKeyGuard FatalError ThroughputBenchmark cpp",
         "torch.Tensor": "index",
-        "torch._C": "Graph ListType Node Value _jit_get_operation",
+        "torch._C": "ListType Node _jit_get_operation",
         "torch._C._functorch": "",
         "torch._C._nn": "",
         "torch.autograd": "enforce_grad_layout_policy",

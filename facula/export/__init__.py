@@ -19,12 +19,14 @@ from facula.export.dynamic_shapes import AdditionalInputs, Constraint, Dim, Shap
 from facula.export.exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, default_decompositions
 from facula.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
 from facula.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatten
+from facula.fx.passes.infra.pass_base import PassResult
 from facula.utils import _pytree
 
 __all__ = [
     "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature",
-    "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "ShapesCollection", "UnflattenedModule",
-    "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass", "save", "unflatten",
+    "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "PassResult", "ShapesCollection",
+    "UnflattenedModule", "default_decompositions", "dims", "draft_export", "export", "load", "register_dataclass", "save",
+    "unflatten",
 ]  # fmt: skip
 
 

@@ -413,3 +413,73 @@ def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
 
 
 _C._install_methods({"smm": smm, "sspaddmm": sspaddmm})
+
+
+def _places(op, *tensors):
+    for made in tensors:
+        if made.dtype not in (_C.int32, _C.int64):
+            raise RuntimeError(f"{op}: indices must be int32 or int64, got {made.dtype}")
+
+
+def _convert_indices_from_coo_to_csr(self, size, *, out_int32=False):
+    """Where the entries of each row end, as the layout CSR says it.
+
+    Args:
+        self: (n), int32 or int64, in order: the row of each entry.
+        size: how many rows there are.
+        out_int32: whether the result is int32.
+
+    Returns (size + 1), int64 or int32. Errors: RuntimeError for another dtype or shape, and for rows that are not in order or
+    not within `size`.
+
+    Example::
+
+        >>> torch._convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2]), 4)
+        tensor([0, 2, 2, 3, 3])
+    """
+    op = "_convert_indices_from_coo_to_csr"
+    _places(op, self)
+    if self.dim() != 1:
+        raise RuntimeError(f"{op}: Input is supposed to be a vector, got {self.dim()} dimensions")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise RuntimeError(f"{op}: size must be a number of rows, got {size!r}")
+    if self.numel() and (self[0] < 0 or self[-1] >= size or (self[1:] < self[:-1]).any()):
+        raise RuntimeError(f"{op}: rows must be in order and below {size}, got {int(self.min())} to {int(self.max())}")
+    rows = facula.arange(-1, size, dtype=self.dtype, device=self.device)
+    return facula.searchsorted(self.contiguous(), rows, right=True, out_int32=out_int32)
+
+
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
+    """The indices of the layout COO of those of CSR.
+
+    Args:
+        crow_indices: (..., rows + 1), where the entries of each row end.
+        col_indices: (..., n), the columns of the entries.
+        out_int32: whether the result is int32.
+        transpose: whether columns come before rows.
+
+    Returns (2, n), or with b dimensions in front (b + 2, all entries), int64 or int32. Errors: RuntimeError for other dtypes,
+    and for ends that do not rise from 0 to n.
+
+    Example::
+
+        >>> torch._convert_indices_from_csr_to_coo(torch.tensor([0, 2, 2, 3]), torch.tensor([1, 0, 2]))
+        tensor([[0, 0, 2],
+                [1, 0, 2]])
+    """
+    op = "_convert_indices_from_csr_to_coo"
+    _places(op, crow_indices, col_indices)
+    shapes = tuple(crow_indices.shape), tuple(col_indices.shape)
+    if crow_indices.dim() < 1 or shapes[0][:-1] != shapes[1][:-1] or shapes[0][-1] < 1 or len(shapes[0]) != len(shapes[1]):
+        raise RuntimeError(f"{op}: the indices must have the same dimensions in front, got {shapes[0]} and {shapes[1]}")
+    ends, entries = crow_indices.reshape(-1, shapes[0][-1]), shapes[1][-1]
+    counts = ends[:, 1:] - ends[:, :-1]
+    if (ends[:, 0] != 0).any() or (ends[:, -1] != entries).any() or (counts < 0).any():
+        raise RuntimeError(f"{op}: ends must rise from 0 to {entries}, got {crow_indices.tolist()}")
+    dtype = facula.int32 if out_int32 else facula.int64
+    batches, rows = counts.shape
+    row = facula.arange(rows, device=counts.device).repeat(batches).repeat_interleave(counts.reshape(-1).long())
+    pair = [row, col_indices.reshape(-1)]
+    front = facula.arange(batches, device=counts.device).repeat_interleave(entries)
+    front = facula.unravel_index(front, shapes[0][:-1]) if len(shapes[0]) > 1 else ()
+    return facula.stack([each.to(dtype) for each in (*front, *(pair[::-1] if transpose else pair))])

@@ -114,6 +114,7 @@ from .functions.matmul import (
     linear,
     pairwise_distance,
     pdist,
+    scaled_mm,
 )
 from .functions.norm import batch_norm, group_norm, instance_norm, layer_norm, local_response_norm, normalize, rms_norm
 from .functions.pool import (

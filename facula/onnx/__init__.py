@@ -5,7 +5,7 @@ file is written here, without another package. `onnx` (to look at the result) an
 program asks for it.
 """
 
-from . import errors
+from . import errors, symbolic_helper
 from ._constants import OperatorExportTypes, TensorProtoDataType, TrainingMode
 from ._export import export, is_in_onnx_export
 from ._exportable import ExportableModule

@@ -275,6 +275,8 @@ class Graph:
     def op(self, name, *inputs, outputs=1, **attributes):
         """A node by its name, as translations for the older exporter make it: `g.op("domain::Name", x, alpha_f=0.5)`."""
         domain, _, word = name.rpartition("::")
+        if (domain, word) == ("", "Constant") and set(attributes) == {"value_t"}:
+            return self.constant(attributes["value_t"])
         plain = {}
         for key, value in attributes.items():
             key, _, kind = key.rpartition("_")

@@ -291,6 +291,38 @@ class FullyShardedDataParallel(Module):
         return result
 
     @staticmethod
+    def rekey_optim_state_dict(optim_state_dict, optim_state_key_type, model, optim_input=None, optim=None):
+        """An optimizer's state with parameters called by names in place of numbers, or the other way round.
+
+        Args:
+            optim_state_dict: a state by numbers (of a model that is not wrapped) or by names.
+            optim_state_key_type: what it is to be by, an `OptimStateKeyType`.
+            model: whose parameters they are.
+            optim_input: what the optimizer was given, parameters or groups of them; default: the model's parameters.
+            optim: the optimizer, in place of `optim_input`.
+
+        Returns a new state; one that is so already keeps its keys. Errors: ValueError for parameters that the model does not
+        have and for keys of both kinds; TypeError for another type of keys.
+        """
+        if not isinstance(optim_state_key_type, OptimStateKeyType):
+            raise TypeError(f"rekey_optim_state_dict: an OptimStateKeyType is needed, got {optim_state_key_type!r}")
+        given = [g["params"] for g in optim.param_groups] if optim is not None else list(optim_input or model.parameters())
+        flat = [p for each in given for p in ([each] if isinstance(each, facula.Tensor) else _grouped(each))]
+        names = {id(p): name.replace(_PREFIX, "") for name, p in model.named_parameters()}
+        if len(names) < len(flat) or not all(id(p) in names for p in flat):
+            raise ValueError(f"rekey_optim_state_dict: parameters of the model are needed, got {len(flat)} and other ones")
+        by_name = optim_state_key_type is OptimStateKeyType.PARAM_NAME
+        keys = [*optim_state_dict["state"], *(key for g in optim_state_dict["param_groups"] for key in g["params"])]
+        if all(isinstance(key, str if by_name else int) for key in keys):
+            return {**optim_state_dict}
+        numbered = [names[id(p)] for p in flat]
+        new = dict(enumerate(numbered)) if by_name else {name: number for number, name in enumerate(numbered)}
+        if not all(key in new for key in keys):
+            raise ValueError(f"rekey_optim_state_dict: keys of the model's parameters are needed, got {keys}")
+        groups = [{**g, "params": sorted(new[key] for key in g["params"])} for g in optim_state_dict["param_groups"]]
+        return {"state": {new[key]: values for key, values in optim_state_dict["state"].items()}, "param_groups": groups}
+
+    @staticmethod
     def full_optim_state_dict(model, optim, optim_input=None, rank0_only: bool = True, group=None):
         """An optimizer's state by names, whole; empty in other processes than the first with `rank0_only`."""
         del optim_input
@@ -311,6 +343,11 @@ class FullyShardedDataParallel(Module):
         told = [full_optim_state_dict]
         dist.broadcast_object_list(told, src=0, group=group)
         return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, told[0])
+
+
+def _grouped(group):
+    """The parameters of a group of an optimizer."""
+    return list(group["params"]) if isinstance(group, dict) else list(group)
 
 
 def _mesh(process_group, strategy, kind):

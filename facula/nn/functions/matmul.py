@@ -73,5 +73,52 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
     return facula.cat(parts, dim).to(dtype)
 
 
+def scaled_mm(
+    mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
+    output_dtype=facula.bfloat16, contraction_dim=(), use_fast_accum=False,
+):  # fmt: skip
+    """The product of two float8 matrices that stand for themselves times scales; it is computed in float32.
+
+    Args:
+        mat_a, mat_b: (m, k) and (k, n).
+        scale_a, scale_b: the scales, or lists of one tensor of them.
+        scale_recipe_a, scale_recipe_b: `ScalingType`s, or lists of one: TensorWise (1 element) or RowWise ((m, 1) or (m) and
+            (1, n) or (n)), the same for both.
+        swizzle_a, swizzle_b: None or `SwizzleType.NO_SWIZZLE`.
+        bias: (n), added to the product.
+        output_dtype: of the result.
+        contraction_dim: the dimensions that are summed over; () or (1, 0), the only ones of matrices.
+        use_fast_accum: taken, and without effect: float32 is exact enough.
+
+    Returns (m, n). Errors: NotImplementedError for other recipes; RuntimeError for shapes that do not fit.
+    """
+    recipes = [_only("scale_recipe", each) for each in (scale_recipe_a, scale_recipe_b)]
+    if recipes[0] != recipes[1] or recipes[0] not in (ScalingType.TensorWise, ScalingType.RowWise):
+        raise NotImplementedError(f"scaled_mm: both recipes must be TensorWise or RowWise, got {recipes}")
+    for each in (swizzle_a, swizzle_b):
+        if _only("swizzle", each) not in (None, SwizzleType.NO_SWIZZLE):
+            raise NotImplementedError(f"scaled_mm: scales must lie in their order, got {each!r}")
+    if tuple(contraction_dim) not in ((), (1, 0), (-1, -2), (1, -2), (-1, 0)):
+        raise NotImplementedError(f"scaled_mm: matrices are summed over dimensions 1 and 0, got {tuple(contraction_dim)}")
+    scales = [_only("scale", each) for each in (scale_a, scale_b)]
+    if recipes[0] is ScalingType.RowWise:
+        sizes = (mat_a.shape[0], 1), (1, mat_b.shape[-1])
+        for name, scale, size in zip("ab", scales, sizes):
+            if scale.numel() != size[0] * size[1]:
+                raise RuntimeError(f"scaled_mm: scale_{name} must have {size[0] * size[1]} elements, got {tuple(scale.shape)}")
+        scales = [scale.reshape(size) for scale, size in zip(scales, sizes)]
+    made = facula._scaled_mm(mat_a, mat_b, *scales, out_dtype=facula.float32)
+    return (made if bias is None else made + bias.float()).to(mat_a.dtype if output_dtype is None else output_dtype)
+
+
+def _only(name, value):
+    """The entry of a list of one."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != 1:
+            raise NotImplementedError(f"scaled_mm: one {name} is supported, got {len(value)}")
+        return value[0]
+    return value
+
+
 def _biased(product, bias):
     return product if bias is None else product + bias

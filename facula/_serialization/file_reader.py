@@ -1,0 +1,87 @@
+"""The records of a checkpoint, one by one, as PyTorch's class of that name gives them."""
+
+import os
+
+from . import tensors
+from .source import FileSource, MemorySource
+from .zip_reader import ZipReader
+
+__all__ = ["PyTorchFileReader"]
+
+
+class PyTorchFileReader:
+    """The files in the zip archive that `save` writes. Nothing in them is run or unpickled.
+
+    Args:
+        file: a path, or a file open for reading in binary mode.
+
+    Errors: RuntimeError for an archive that is damaged or not made like a checkpoint; TypeError for what is no file.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> facula.save({"x": facula.ones(2)}, file)
+        >>> reader = facula.PyTorchFileReader(io.BytesIO(file.getvalue()))
+        >>> reader.has_record("data.pkl"), reader.get_storage_from_record("data/0", 2, facula.float32).tolist()
+        (True, [1.0, 1.0])
+    """
+
+    def __init__(self, file):
+        self._file = None
+        if isinstance(file, (str, os.PathLike)):
+            self._file = open(file, "rb", buffering=0)  # noqa: SIM115 - open as long as the reader is
+            source = FileSource(self._file)
+        elif hasattr(file, "read"):
+            source = MemorySource(file.read())
+        else:
+            raise TypeError(f"PyTorchFileReader: file must be a path or a binary file, got {type(file).__name__}")
+        try:
+            self._records = ZipReader(source)
+        except BaseException:
+            self._close()
+            raise
+
+    def _close(self):
+        if self._file is not None:
+            self._file.close()
+
+    __del__ = _close
+
+    def has_record(self, name):
+        """Whether there is such a record."""
+        return name in self._records
+
+    def get_all_records(self):
+        """The names of the records."""
+        return self._records.names()
+
+    def get_record(self, name):
+        """The bytes of a record; RuntimeError where there is none, or where it is damaged."""
+        return self._records.read(name)
+
+    def get_record_offset(self, name):
+        """At which byte of the file the payload of a record begins."""
+        return self._records.entry(name).start
+
+    def get_storage_from_record(self, name, numel, dtype):
+        """A tensor with the elements that a record holds.
+
+        Args:
+            name: the record's.
+            numel: how many elements.
+            dtype: of the elements.
+
+        Errors: RuntimeError where the record has another length.
+        """
+        found, size = self._records.entry(name).nbytes, dtype.itemsize
+        if isinstance(numel, bool) or not isinstance(numel, int) or numel < 0 or numel * size != found:
+            text = f"the record has {found} bytes, which are not numel elements of {size} bytes"
+            raise RuntimeError(f"get_storage_from_record: {text}, got {numel}")
+        storage = tensors.new_storage(found)
+        self._records.read_into(name, tensors.storage_view(storage))
+        return tensors.tensor_from_storage(storage, dtype, 0, (numel,), (1,))
+
+    def serialization_id(self):
+        """What tells apart the files that `save` wrote, digits; "" where the file does not say."""
+        name = ".data/serialization_id"
+        return self.get_record(name).decode("ascii", "replace") if self.has_record(name) else ""
