@@ -81,6 +81,18 @@ def test_lines_have_at_most_120_columns():
     assert not long
 
 
+def test_long_files_say_why():
+    """A newcomer reads a file to its end: 500 lines of Python, 600 of C++, or a sentence at the top, "Long because ..."."""
+    roots = {".py": ("facula", "codegen", "tests", "benchmarks", "examples", ".ci"), ".cpp": ("src", "tests"), ".h": ("src", "include", "tests"), ".cuh": ("src",)}
+    long = []
+    for suffix, folders in roots.items():
+        for path in (p for folder in folders for p in (ROOT / folder).rglob(f"*{suffix}")):
+            lines = path.read_text().splitlines()
+            if len(lines) > (500 if suffix == ".py" else 600) and not re.search(r"\bLong because ", "\n".join(lines[:40])):
+                long.append(f"{path.relative_to(ROOT)} ({len(lines)})")
+    assert not long, long
+
+
 def test_kernels_include_no_standard_header():
     for path in (SOURCE / "kernels").rglob("*.h"):
         assert not re.search(r"^#include <", path.read_text(), re.M), path
