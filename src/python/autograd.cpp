@@ -11,6 +11,9 @@
 #include "cpu/packed_weights.h"
 #include "functions.h"
 #include "python/bindings.h"
+#include "python/docs/functions.h"
+#include "python/docs/tensor.h"
+#include "python/docs/types.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
 
@@ -394,7 +397,7 @@ PyObject* node_new(PyTypeObject*, PyObject*, PyObject*) {
   return nullptr;
 }
 
-PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "The name of the derivative."},
+PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, docs::types::kName},
                               {"_sequence_nr", node_sequence, METH_NOARGS, "The number that orders nodes of a thread."},
                               {}};
 PyGetSetDef node_properties[] = {
@@ -748,14 +751,13 @@ PyMethodDef functions[] = {
      "Gives some roots their gradients and runs what is ready; [(leaf, its gradient)]."},
     {"_run_backward", function_run_backward, METH_VARARGS,
      "Evaluates the graph backwards; facula.autograd is the public face."},
-    {"is_grad_enabled", function_is_grad_enabled, METH_NOARGS,
-     "is_grad_enabled(): whether ops on this thread are recorded."},
+    {"is_grad_enabled", function_is_grad_enabled, METH_NOARGS, docs::functions::kIsGradEnabled},
     {"_set_grad_enabled", function_set_grad_enabled, METH_O, "Switches recording on this thread; returns what it was."},
     {"_is_fwd_grad_enabled", function_is_forward_enabled, METH_NOARGS,
      "Whether forward mode follows ops on this thread."},
     {"_set_fwd_grad_enabled", function_set_forward_enabled, METH_O,
      "Switches forward mode on this thread; returns what it was."},
-    {"is_inference_mode_enabled", function_is_inference_mode, METH_NOARGS, "Whether inference mode is on."},
+    {"is_inference_mode_enabled", function_is_inference_mode, METH_NOARGS, docs::functions::kIsInferenceModeEnabled},
     {"_set_inference_mode", function_set_inference_mode, METH_O, "Switches inference mode; returns what it was."},
     {"_install_node_methods", function_install_node_methods, METH_O, "Adds Python functions to the type of nodes."},
     {"_reaches_other_leaves", function_reaches_other_leaves, METH_VARARGS,
@@ -767,15 +769,10 @@ PyMethodDef functions[] = {
     {"_clear_dual", function_clear_dual, METH_O, "Makes forward mode follow the tensor no longer."},
     {}};
 PyMethodDef methods[] = {
-    {"backward", as_function(method_backward), METH_FASTCALL | METH_KEYWORDS,
-     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds the gradient of this tensor to "
-     "`.grad` of the "
-     "leaves it was made from, or of `inputs` only."},
-    {"retain_grad", method_retain_grad, METH_NOARGS,
-     "retain_grad(): backward fills `.grad` of this result of an op, too."},
-    {"detach", method_detach, METH_NOARGS,
-     "detach(): the same values without history; shares memory and the count of writes."},
-    {"detach_", method_detach_, METH_NOARGS, "detach_(): removes the history; the tensor becomes a leaf."},
+    {"backward", as_function(method_backward), METH_FASTCALL | METH_KEYWORDS, docs::tensor::kBackward},
+    {"retain_grad", method_retain_grad, METH_NOARGS, docs::tensor::kRetainGrad},
+    {"detach", method_detach, METH_NOARGS, docs::tensor::kDetach},
+    {"detach_", method_detach_, METH_NOARGS, docs::tensor::kDetachInPlace},
     {"_accumulator", method_accumulator, METH_NOARGS, "The node that receives the gradient of the tensor."},
     {}};
 PyGetSetDef properties[] = {
@@ -790,7 +787,7 @@ void init_autograd(PyObject* module) {
   NodeType.tp_name = "torch.autograd.graph.Node";
   NodeType.tp_basicsize = sizeof(PyNode);
   NodeType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-  NodeType.tp_doc = "A recorded derivative.";
+  NodeType.tp_doc = docs::types::kNode;
   NodeType.tp_new = node_new;
   NodeType.tp_dealloc = node_dealloc;
   NodeType.tp_repr = node_repr;

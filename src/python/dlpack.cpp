@@ -14,6 +14,7 @@
 #include "ops/out.h"
 #include "ops/pinned.h"
 #include "python/bindings.h"
+#include "python/docs/functions.h"
 #include "python/free_threading.h"
 
 namespace facula::python {
@@ -395,7 +396,7 @@ PyMethodDef methods[] = {
     {"__dlpack_device__", method_dlpack_device, METH_NOARGS, "DLPack's (device type, device id)."},
     {}};
 PyMethodDef functions[] = {
-    {"to_dlpack", function_to_dlpack, METH_O, "to_dlpack(tensor): a DLPack capsule of the unversioned form."},
+    {"to_dlpack", function_to_dlpack, METH_O, docs::functions::kToDlpack},
     {"_from_dlpack", function_from_dlpack, METH_O, "The tensor of a DLPack capsule."},
     {"_cuda_device_of", cuda_device_of, METH_O, "The number of the device whose memory an address is."},
     {"_cuda_tensor_at", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(cuda_tensor_at)), METH_FASTCALL,

@@ -3,6 +3,8 @@
 // A tensor remembers the address of its first element, so that bytes can move (into shared memory, or to grow) only
 // while everybody who holds the storage is known: the storage object, the tensor it was taken from, and that tensor's
 // base.
+#include "python/docs/storage.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/cuda_objects.h"
+#include "python/docs/tensor.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
 
@@ -587,37 +590,31 @@ PyCFunction keywords(F* f) {
 }
 
 PyMethodDef storage_methods[] = {
-    {"nbytes", storage_nbytes, METH_NOARGS, "Size in bytes."},
-    {"size", storage_nbytes, METH_NOARGS, "Size in bytes."},
+    {"nbytes", storage_nbytes, METH_NOARGS, docs::storage::kNbytes},
+    {"size", storage_nbytes, METH_NOARGS, docs::storage::kSize},
     {"_use_count", storage_use_count, METH_NOARGS, "How many tensors and other storages hold the bytes."},
-    {"data_ptr", storage_data_ptr, METH_NOARGS, "Address of the first byte."},
-    {"element_size", storage_element_size, METH_NOARGS, "1."},
-    {"get_device", storage_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
-    {"untyped", storage_same, METH_NOARGS, "The storage itself."},
-    {"cpu", storage_cpu, METH_NOARGS, "The storage itself on the CPU, a copy there of another device's."},
-    {"cuda", keywords(storage_cuda), METH_VARARGS | METH_KEYWORDS,
-     "cuda(device=None, non_blocking=False): the storage itself on that CUDA device, or a copy there."},
-    {"to", keywords(storage_to), METH_VARARGS | METH_KEYWORDS,
-     "to(*, device, non_blocking=False): the storage itself, or a copy on another device."},
-    {"is_shared", storage_is_shared, METH_NOARGS, "Whether other processes can map the bytes."},
-    {"is_pinned", storage_is_pinned, METH_VARARGS, "is_pinned(device='cuda'): whether the bytes are pinned."},
-    {"pin_memory", storage_pin_memory, METH_VARARGS,
-     "pin_memory(device='cuda'): a copy in pinned memory; the storage itself where it is pinned."},
-    {"resizable", storage_resizable, METH_NOARGS, "Whether resize_ can work."},
-    {"share_memory_", storage_share_memory, METH_NOARGS,
-     "Moves the bytes into memory that other processes can map; returns the storage."},
-    {"clone", storage_clone, METH_NOARGS, "A copy."},
+    {"data_ptr", storage_data_ptr, METH_NOARGS, docs::storage::kDataPtr},
+    {"element_size", storage_element_size, METH_NOARGS, docs::storage::kElementSize},
+    {"get_device", storage_get_device, METH_NOARGS, docs::storage::kGetDevice},
+    {"untyped", storage_same, METH_NOARGS, docs::storage::kUntyped},
+    {"cpu", storage_cpu, METH_NOARGS, docs::storage::kCpu},
+    {"cuda", keywords(storage_cuda), METH_VARARGS | METH_KEYWORDS, docs::storage::kCuda},
+    {"to", keywords(storage_to), METH_VARARGS | METH_KEYWORDS, docs::storage::kTo},
+    {"is_shared", storage_is_shared, METH_NOARGS, docs::storage::kIsShared},
+    {"is_pinned", storage_is_pinned, METH_VARARGS, docs::storage::kIsPinned},
+    {"pin_memory", storage_pin_memory, METH_VARARGS, docs::storage::kPinMemory},
+    {"resizable", storage_resizable, METH_NOARGS, docs::storage::kResizable},
+    {"share_memory_", storage_share_memory, METH_NOARGS, docs::storage::kShareMemory},
+    {"clone", storage_clone, METH_NOARGS, docs::storage::kClone},
     {"__copy__", storage_clone, METH_NOARGS, nullptr},
     {"__deepcopy__", storage_deepcopy, METH_O, nullptr},
-    {"copy_", keywords(storage_copy), METH_VARARGS | METH_KEYWORDS,
-     "copy_(source, non_blocking=False): takes the bytes of source."},
-    {"fill_", storage_fill, METH_O, "fill_(value): sets every byte."},
-    {"resize_", storage_resize, METH_O, "resize_(size): grows or shrinks to `size` bytes."},
-    {"tolist", storage_tolist, METH_NOARGS, "The bytes as a list of ints."},
+    {"copy_", keywords(storage_copy), METH_VARARGS | METH_KEYWORDS, docs::storage::kCopy},
+    {"fill_", storage_fill, METH_O, docs::storage::kFill},
+    {"resize_", storage_resize, METH_O, docs::storage::kResize},
+    {"tolist", storage_tolist, METH_NOARGS, docs::storage::kTolist},
     {"from_buffer", keywords(storage_from_buffer), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
-     "from_buffer(buffer, byte_order=None, count=-1, offset=0, dtype=None): a copy of a buffer's bytes."},
-    {"from_file", keywords(storage_from_file), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
-     "from_file(filename, shared=False, nbytes=0): a storage over a memory map of the file."},
+     docs::storage::kFromBuffer},
+    {"from_file", keywords(storage_from_file), METH_VARARGS | METH_KEYWORDS | METH_STATIC, docs::storage::kFromFile},
     {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {"__sizeof__", storage_sizeof, METH_NOARGS, nullptr},
     {}};
@@ -647,12 +644,10 @@ PyObject* method_share_memory(PyObject* self, PyObject*) {
   });
 }
 
-PyMethodDef tensor_methods[] = {
-    {"untyped_storage", method_untyped_storage, METH_NOARGS, "The bytes behind the tensor."},
-    {"is_shared", method_is_shared, METH_NOARGS, "Whether the memory is shared with other processes."},
-    {"share_memory_", method_share_memory, METH_NOARGS,
-     "Moves the tensor into memory that other processes can map; returns it."},
-    {}};
+PyMethodDef tensor_methods[] = {{"untyped_storage", method_untyped_storage, METH_NOARGS, docs::tensor::kUntypedStorage},
+                                {"is_shared", method_is_shared, METH_NOARGS, docs::tensor::kIsShared},
+                                {"share_memory_", method_share_memory, METH_NOARGS, docs::tensor::kShareMemory},
+                                {}};
 
 PyMethodDef functions[] = {
     {"_storage_from_buffer", function_storage_from_buffer, METH_O,
@@ -696,7 +691,7 @@ void init_storage(PyObject* module) {
   StorageType.tp_name = "torch.UntypedStorage";
   StorageType.tp_basicsize = sizeof(PyStorage);
   StorageType.tp_flags = Py_TPFLAGS_DEFAULT;
-  StorageType.tp_doc = "UntypedStorage(size=0, *, device=None): the bytes behind tensors.";
+  StorageType.tp_doc = docs::storage::kUntypedStorage;
   StorageType.tp_new = storage_new;
   StorageType.tp_dealloc = storage_dealloc;
   StorageType.tp_repr = storage_repr;

@@ -16,6 +16,8 @@
 #include "op_ids_matmul.h"
 #include "python/args.h"
 #include "python/bindings.h"
+#include "python/docs/tensor.h"
+#include "python/docs/types.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
 #include "python/record.h"
@@ -726,35 +728,31 @@ PyObject* as_subclass(PyObject* self, PyObject* cls) {
 }
 
 PyMethodDef methods[] = {
-    {"size", as_function(method_size), METH_FASTCALL | METH_KEYWORDS, "size(dim=None): the shape, or one size of it."},
-    {"stride", as_function(method_stride), METH_FASTCALL | METH_KEYWORDS,
-     "stride(dim=None): steps in elements between neighbours."},
-    {"dim", method_dim, METH_NOARGS, "The number of dimensions."},
-    {"ndimension", method_dim, METH_NOARGS, "The number of dimensions."},
-    {"numel", method_numel, METH_NOARGS, "The number of elements."},
-    {"nelement", method_numel, METH_NOARGS, "The number of elements."},
-    {"storage_offset", method_storage_offset, METH_NOARGS,
-     "Elements from the start of the storage to the first element."},
-    {"data_ptr", method_data_ptr, METH_NOARGS, "Address of the first element."},
-    {"element_size", method_element_size, METH_NOARGS, "Bytes per element."},
-    {"get_device", method_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
+    {"size", as_function(method_size), METH_FASTCALL | METH_KEYWORDS, docs::tensor::kSize},
+    {"stride", as_function(method_stride), METH_FASTCALL | METH_KEYWORDS, docs::tensor::kStride},
+    {"dim", method_dim, METH_NOARGS, docs::tensor::kDim},
+    {"ndimension", method_dim, METH_NOARGS, docs::tensor::kNdimension},
+    {"numel", method_numel, METH_NOARGS, docs::tensor::kNumel},
+    {"nelement", method_numel, METH_NOARGS, docs::tensor::kNelement},
+    {"storage_offset", method_storage_offset, METH_NOARGS, docs::tensor::kStorageOffset},
+    {"data_ptr", method_data_ptr, METH_NOARGS, docs::tensor::kDataPtr},
+    {"element_size", method_element_size, METH_NOARGS, docs::tensor::kElementSize},
+    {"get_device", method_get_device, METH_NOARGS, docs::tensor::kGetDevice},
     {"_is_view", method_is_view, METH_NOARGS, "Whether it is a view."},
-    {"item", method_item, METH_NOARGS, "The value of a tensor with one element, as a Python number."},
-    {"is_contiguous", as_function(method_is_contiguous), METH_FASTCALL | METH_KEYWORDS,
-     "is_contiguous(memory_format=contiguous_format): whether elements lie in that order without gaps."},
-    {"is_floating_point", method_is_floating_point, METH_NOARGS, "Whether elements are real floating-point numbers."},
-    {"is_complex", method_is_complex, METH_NOARGS, "Whether elements are complex."},
-    {"is_signed", method_is_signed, METH_NOARGS, "Whether elements can be negative."},
-    {"is_conj", method_is_conj, METH_NOARGS, "Whether memory holds the conjugates of the values."},
-    {"is_neg", method_is_neg, METH_NOARGS, "False: negation is never postponed."},
-    {"is_inference", method_is_inference, METH_NOARGS, "Whether it was made in inference mode."},
-    {"requires_grad_", as_function(method_requires_grad_), METH_FASTCALL | METH_KEYWORDS,
-     "requires_grad_(requires_grad=True): starts or stops recording; returns the tensor."},
+    {"item", method_item, METH_NOARGS, docs::tensor::kItem},
+    {"is_contiguous", as_function(method_is_contiguous), METH_FASTCALL | METH_KEYWORDS, docs::tensor::kIsContiguous},
+    {"is_floating_point", method_is_floating_point, METH_NOARGS, docs::tensor::kIsFloatingPoint},
+    {"is_complex", method_is_complex, METH_NOARGS, docs::tensor::kIsComplex},
+    {"is_signed", method_is_signed, METH_NOARGS, docs::tensor::kIsSigned},
+    {"is_conj", method_is_conj, METH_NOARGS, docs::tensor::kIsConj},
+    {"is_neg", method_is_neg, METH_NOARGS, docs::tensor::kIsNeg},
+    {"is_inference", method_is_inference, METH_NOARGS, docs::tensor::kIsInference},
+    {"requires_grad_", as_function(method_requires_grad_), METH_FASTCALL | METH_KEYWORDS, docs::tensor::kRequiresGrad},
     {"_bump_version", method_bump_version, METH_NOARGS, "Counts a write made behind autograd's back."},
     {"_make_subclass", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(make_subclass)),
      METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      "_make_subclass(cls, data, require_grad=False): the data, without history, as an object of cls."},
-    {"as_subclass", as_subclass, METH_O, "as_subclass(cls): a view of the tensor as an object of cls."},
+    {"as_subclass", as_subclass, METH_O, docs::tensor::kAsSubclass},
     {}};
 
 // operators
@@ -1065,7 +1063,7 @@ void init_tensor_type(PyObject* module) {
   TensorType.tp_name = "torch.Tensor";
   TensorType.tp_basicsize = sizeof(PyTensor);
   TensorType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
-  TensorType.tp_doc = "An n-dimensional array of elements of one dtype.";
+  TensorType.tp_doc = docs::types::kTensor;
   TensorType.tp_dealloc = tensor_dealloc;
   TensorType.tp_traverse = tensor_traverse;
   TensorType.tp_clear = tensor_clear;
