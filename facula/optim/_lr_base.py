@@ -40,10 +40,29 @@ def check_optimizer(name: str, optimizer) -> None:
 
 
 class LRScheduler:
-    """Base of schedules; a subclass states `get_lr`, the rates of all groups at ``last_epoch``.
+    """Base of schedules of learning rates: `step`, once after every epoch, sets the rate of every parameter group.
+
+    A subclass states `get_lr`, the rates of all groups at ``self.last_epoch``.
 
     Args:
-        last_epoch: the epoch to resume after; -1 starts anew with the groups' ``lr`` as ``initial_lr``.
+        optimizer: whose groups' ``lr`` is set; the first rates are set at once.
+        last_epoch: the epoch to resume after, for which groups have ``initial_lr``; -1 starts anew, and there ``initial_lr`` is
+            made from ``lr``.
+
+    Errors: TypeError for something other than an optimizer; KeyError for resuming without ``initial_lr``.
+
+    >>> class Halved(torch.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [base / 2**self.last_epoch for base in self.base_lrs]
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = Halved(optimizer)
+    >>> for epoch in range(3):
+    ...     print(epoch, scheduler.get_last_lr())
+    ...     optimizer.step()  # of all batches
+    ...     scheduler.step()
+    0 [1.0]
+    1 [0.5]
+    2 [0.25]
     """
 
     _get_lr_called_within_step = False
@@ -73,23 +92,67 @@ class LRScheduler:
             self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """All attributes but the optimizer."""
+        """All attributes but the optimizer, for a checkpoint beside ``optimizer.state_dict()``.
+
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5).state_dict()["last_epoch"]
+        0
+        """
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores what `state_dict` gave."""
+        """Restores what `state_dict` gave. The optimizer's rates are not set: its own state dict has them.
+
+        Args:
+            state_dict: of a scheduler of this class.
+
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> scheduler.load_state_dict({**scheduler.state_dict(), "last_epoch": 7})
+        >>> scheduler.last_epoch
+        7
+        """
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list:
-        """The rates of all groups that the last step set."""
+        """The rates of all groups that the last step set, a list.
+
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> torch.optim.lr_scheduler.ConstantLR(optimizer, 0.25).get_last_lr()
+        [0.25]
+        """
         return self._last_lr
 
     def get_lr(self) -> list:
-        """The rates of all groups for ``last_epoch``; `step` calls it."""
+        """The rates of all groups for ``last_epoch``, a list. `step` calls it; for the present rates there is `get_last_lr`,
+        and the
+        schedules here warn about a direct call.
+
+        Errors: NotImplementedError of the base class.
+
+        >>> class Fixed(torch.optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [0.5 for _ in self.base_lrs]
+        >>> Fixed(torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)).get_lr()
+        [0.5]
+        """
         raise NotImplementedError(f"{type(self).__name__}: get_lr is not implemented, got a call")
 
     def step(self, epoch: int | None = None) -> None:
-        """Sets the rates of the next epoch (of ``epoch``, when given: a deprecated way)."""
+        """Sets the rates of the next epoch.
+
+        Args:
+            epoch: deprecated: sets the rates of this epoch, and warns.
+
+        The first call warns where ``optimizer.step()`` was not called before, since then the first rate is never used.
+
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
+        """
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
                 "lr_scheduler.step: optimizer.step() comes before lr_scheduler.step(), else the first rate is never "

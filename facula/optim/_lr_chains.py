@@ -35,7 +35,29 @@ class _Composite(LRScheduler):
 
 
 class SequentialLR(_Composite):
-    """One scheduler after another; ``milestones`` are the epochs at which the next one takes over."""
+    """One scheduler after another, each with its own count of epochs.
+
+    Args:
+        optimizer: that of all schedulers.
+        schedulers: a list of them, not `ReduceLROnPlateau`.
+        milestones: the epochs at which the next one takes over; one less than schedulers.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    Errors: ValueError for no schedulers, another number of milestones, or schedulers of other optimizers.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> warm_up = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=2)
+    >>> decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[2])
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [0.1]
+    [0.1]
+    [1.0]
+    [0.5]
+    """
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
         if len(schedulers) < 1:
@@ -57,7 +79,18 @@ class SequentialLR(_Composite):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched=None) -> None:
-        """Takes back the step that every inner scheduler made when it was constructed."""
+        """Takes back the step that every inner scheduler made when it was constructed. The constructor calls it.
+
+        Args:
+            sched: a scheduler, or one of schedulers; default: this one.
+
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+        >>> decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+        >>> scheduler = torch.optim.lr_scheduler.SequentialLR(optimizer, [decay], milestones=[])
+        >>> scheduler.recursive_undo(decay)
+        >>> decay.last_epoch
+        -1
+        """
         sched = self if sched is None else sched
         if hasattr(sched, "_schedulers"):
             for inner in sched._schedulers:
@@ -78,7 +111,27 @@ class SequentialLR(_Composite):
 
 
 class ChainedScheduler(_Composite):
-    """Steps all its schedulers, each of which changes the rates that the one before left."""
+    """Steps all its schedulers, each of which changes the rates that the one before left.
+
+    Args:
+        schedulers: a list of them, not `ReduceLROnPlateau`, all of one optimizer.
+        optimizer: default: that of the first scheduler.
+
+    Errors: ValueError for no schedulers, or schedulers of other optimizers.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> warm_up = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.25, total_iters=2)
+    >>> decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = torch.optim.lr_scheduler.ChainedScheduler([warm_up, decay])
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [0.25]
+    [0.125]
+    [0.25]
+    [0.125]
+    """
 
     def __init__(self, schedulers, optimizer=None):
         if len(schedulers) < 1:

@@ -8,7 +8,27 @@ from ._lr_base import LRScheduler, set_value, values
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again."""
+    """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again:
+    ``eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
+
+    Args:
+        optimizer: whose rates are set.
+        T_max: how many epochs a fall takes.
+        eta_min: the lowest rate.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    >>> for _ in range(5):
+    ...     print(round(scheduler.get_last_lr()[0], 4))
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0
+    0.8536
+    0.5
+    0.1464
+    0.0
+    """
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         self.T_max, self.eta_min = T_max, eta_min
@@ -38,7 +58,26 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine from the initial rate to ``eta_min``, again and again.
 
     Args:
-        T_0: epochs of the first fall. T_mult: factor of the length of each further one.
+        optimizer: whose rates are set.
+        T_0: how many epochs the first fall takes.
+        T_mult: how many times as long each further one is.
+        eta_min: the lowest rate.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    `step` takes an epoch, too, which may be a fraction, for steps after each batch.
+
+    Errors: ValueError for a T_0 or T_mult that is not an integer of at least 1, or an eta_min that is no number.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> for _ in range(4):
+    ...     print(round(scheduler.get_last_lr()[0], 4))
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0
+    0.5
+    1.0
+    0.5
     """
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):

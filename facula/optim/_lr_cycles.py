@@ -25,12 +25,37 @@ def _set_momentum(group: dict[str, Any], value: float, use_betas: bool) -> None:
 
 
 class CyclicLR(LRScheduler):
-    """Between ``base_lr`` and ``max_lr``, up in ``step_size_up`` and down in ``step_size_down`` steps, every batch.
+    """The rate goes up and down between two bounds along lines; `step` comes after every batch.
 
     Args:
-        mode: 'triangular', 'triangular2' (half the height each cycle) or 'exp_range' (``gamma ** steps``).
-        scale_fn: a function for the height in the place of mode, of the cycle or the iteration (``scale_mode``).
-        cycle_momentum: move the momentum between its bounds in the opposite direction.
+        optimizer: whose rates are set.
+        base_lr: the lower bound, one or a list with one for each group.
+        max_lr: the upper bound of the first cycle, one or a list with one for each group.
+        step_size_up: how many steps go up.
+        step_size_down: how many go down; default: as many.
+        mode: 'triangular', 'triangular2' (half the height each cycle) or 'exp_range' (the height times ``gamma ** steps``).
+        gamma: of 'exp_range'.
+        scale_fn: a function for the height, 1 at first, in the place of mode.
+        scale_mode: what scale_fn is given: 'cycle' the number of the cycle, from 1; 'iterations' that of the step.
+        cycle_momentum: whether the momentum (or betas[0]) moves in the opposite direction.
+        base_momentum: the lower bound of the momentum, one or a list.
+        max_momentum: the upper bound of the momentum, one or a list.
+        last_epoch: the step to resume after; -1 starts anew.
+
+    Errors: ValueError for another mode, lists of another length, or cycle_momentum for an optimizer without momentum; TypeError
+    for something other than an optimizer.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> scheduler = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.0, max_lr=1.0, step_size_up=2)
+    >>> for _ in range(5):
+    ...     print(scheduler.get_last_lr(), round(optimizer.param_groups[0]["momentum"], 4))
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [0.0] 0.9
+    [0.5] 0.85
+    [1.0] 0.8
+    [0.5] 0.85
+    [0.0] 0.9
     """
 
     def __init__(
@@ -66,7 +91,16 @@ class CyclicLR(LRScheduler):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """Height of the cycle or iteration ``x``, 1 at first."""
+        """The height of the cycle.
+
+        Args:
+            x: the number of the cycle from 1, or of the step, as ``scale_mode`` says.
+
+        >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+        >>> scheduler = torch.optim.lr_scheduler.CyclicLR(optimizer, 0.0, 1.0, mode="triangular2")
+        >>> [scheduler.scale_fn(cycle) for cycle in (1, 2, 3)]
+        [1.0, 0.5, 0.25]
+        """
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return _CYCLE_SCALES[self.mode][1](self.gamma, x)
@@ -117,15 +151,39 @@ def anneal_linear(start, end, share):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to ``max_lr`` and down far below the start, once, every batch.
+    """The rate goes up to ``max_lr`` and down far below where it began, once; `step` comes after every batch.
 
     Args:
-        total_steps: all steps; or ``epochs * steps_per_epoch``.
-        pct_start: share of the steps that go up.
-        anneal_strategy: 'cos' or 'linear'.
-        cycle_momentum: move the momentum between its bounds in the opposite direction.
-        div_factor: the start is ``max_lr / div_factor``. final_div_factor: the end is the start over this.
-        three_phase: go down to the start as fast as up, then further down.
+        optimizer: whose rates are set.
+        max_lr: the highest rate, one or a list with one for each group.
+        total_steps: how many steps there are; or
+        epochs, steps_per_epoch: their product.
+        pct_start: the share of the steps that go up.
+        anneal_strategy: 'cos' along half cosines, 'linear' along lines.
+        cycle_momentum: whether the momentum (or betas[0]) moves in the opposite direction.
+        base_momentum: the lower bound of the momentum, one or a list.
+        max_momentum: the upper bound of the momentum, one or a list.
+        div_factor: the first rate is ``max_lr / div_factor``.
+        final_div_factor: the last rate is the first one over this.
+        three_phase: whether it goes down to the first rate in as many steps as up, and then on to the last one.
+        last_epoch: the step to resume after; -1 starts anew.
+
+    Errors: ValueError for neither total_steps nor both others, options out of range, cycle_momentum for an optimizer without
+    momentum, and at a step behind the last one; TypeError for something other than an optimizer.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> scheduler = torch.optim.lr_scheduler.OneCycleLR(
+    ...     optimizer, max_lr=1.0, total_steps=5, pct_start=0.6, anneal_strategy="linear", div_factor=4, final_div_factor=25
+    ... )
+    >>> for _ in range(5):
+    ...     print(round(scheduler.get_last_lr()[0], 4), round(optimizer.param_groups[0]["momentum"], 4))
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0.25 0.95
+    0.625 0.9
+    1.0 0.85
+    0.505 0.9
+    0.01 0.95
     """
 
     def __init__(

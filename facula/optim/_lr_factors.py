@@ -37,7 +37,26 @@ class _LambdaScheduler(LRScheduler):
 
 
 class LambdaLR(_LambdaScheduler):
-    """The initial rate times ``lr_lambda(epoch)``; one function, or a list with one per group."""
+    """The initial rate times a function of the epoch.
+
+    Args:
+        optimizer: whose rates are set.
+        lr_lambda: epoch -> factor; one function, or a list with one for each group. Its attributes are part of the state dict
+            where it is an object, of functions nothing is saved.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    Errors: ValueError for a list of another length; TypeError for something that cannot be called.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.4)
+    >>> scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [0.4]
+    [0.2]
+    [0.13333333333333333]
+    """
 
     def get_lr(self):
         """See the class."""
@@ -46,7 +65,26 @@ class LambdaLR(_LambdaScheduler):
 
 
 class MultiplicativeLR(_LambdaScheduler):
-    """The present rate times ``lr_lambda(epoch)``; one function, or a list with one per group."""
+    """The rate before times a function of the epoch.
+
+    Args:
+        optimizer: whose rates are set.
+        lr_lambda: epoch -> factor; one function, or a list with one for each group. Its attributes are part of the state dict
+            where it is an object, of functions nothing is saved.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    Errors: ValueError for a list of another length; TypeError for something that cannot be called.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.4)
+    >>> scheduler = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [0.4]
+    [0.2]
+    [0.1]
+    """
 
     def get_lr(self):
         """See the class."""
@@ -58,7 +96,25 @@ class MultiplicativeLR(_LambdaScheduler):
 
 
 class StepLR(LRScheduler):
-    """Times ``gamma`` every ``step_size`` epochs."""
+    """The rate times ``gamma`` every ``step_size`` epochs.
+
+    Args:
+        optimizer: whose rates are set.
+        step_size: how many epochs a rate holds.
+        gamma: the factor.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [1.0]
+    [1.0]
+    [0.5]
+    [0.5]
+    """
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
         self.step_size, self.gamma = step_size, gamma
@@ -75,7 +131,25 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times ``gamma`` at each of ``milestones`` (as often as an epoch is listed)."""
+    """The rate times ``gamma`` at each of some epochs.
+
+    Args:
+        optimizer: whose rates are set.
+        milestones: the epochs; one that is listed twice counts twice.
+        gamma: the factor.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [1.0]
+    [0.5]
+    [0.5]
+    [0.25]
+    """
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
         self.milestones, self.gamma = Counter(milestones), gamma
@@ -94,7 +168,26 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times ``factor`` during the first ``total_iters`` epochs."""
+    """The rate times ``factor`` during the first epochs, then the rate itself.
+
+    Args:
+        optimizer: whose rates are set.
+        factor: in [0, 1]; 0 cannot be undone: the step that should raises ZeroDivisionError.
+        total_iters: how many epochs it holds.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    Errors: ValueError for a factor outside [0, 1].
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [0.5]
+    [0.5]
+    [1.0]
+    """
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if not 0 <= factor <= 1.0:
@@ -115,7 +208,28 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs."""
+    """The rate times a factor that goes along a line, such as for a warm-up.
+
+    Args:
+        optimizer: whose rates are set.
+        start_factor: the first factor, in (0, 1].
+        end_factor: the factor after ``total_iters`` epochs and later, in [0, 1].
+        total_iters: how many epochs it takes.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    Errors: ValueError for a factor out of range.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [0.5]
+    [0.75]
+    [1.0]
+    [1.0]
+    """
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
         if not 0 < start_factor <= 1.0:
@@ -142,7 +256,23 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times ``gamma`` every epoch."""
+    """The rate times ``gamma`` every epoch.
+
+    Args:
+        optimizer: whose rates are set.
+        gamma: the factor.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for _ in range(3):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [1.0]
+    [0.5]
+    [0.25]
+    """
 
     def __init__(self, optimizer, gamma, last_epoch=-1):
         self.gamma = gamma
@@ -158,7 +288,26 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Falls to zero in ``total_iters`` epochs as ``(1 - epoch / total_iters) ** power``."""
+    """The initial rate times ``(1 - epoch / total_iters) ** power``, then 0.
+
+    Args:
+        optimizer: whose rates are set.
+        total_iters: how many epochs it takes to 0.
+        power: of the polynomial.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4, power=2.0)
+    >>> for _ in range(5):
+    ...     print(scheduler.get_last_lr())
+    ...     optimizer.step()
+    ...     scheduler.step()
+    [1.0]
+    [0.5625]
+    [0.25]
+    [0.0625]
+    [0.0]
+    """
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         self.total_iters, self.power = total_iters, power

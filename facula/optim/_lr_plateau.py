@@ -9,13 +9,32 @@ from ._lr_base import LRScheduler, check_optimizer, per_group, set_value, values
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times ``factor`` when a metric has not improved for more than ``patience`` epochs.
+    """The rate times ``factor`` when a metric has not improved for more than ``patience`` epochs. `step` takes the metric.
 
     Args:
+        optimizer: whose rates are set.
         mode: 'min' or 'max', what an improvement is.
-        threshold: how large an improvement must be, relative ('rel') or absolute ('abs') by ``threshold_mode``.
+        factor: below 1.
+        patience: how many epochs without improvement are waited for.
+        threshold: how large an improvement must be.
+        threshold_mode: 'rel' for a share of the best value, 'abs' for a difference.
         cooldown: epochs after a reduction during which nothing is counted.
-        min_lr: smallest rate, one or one per group. eps: smallest change of a rate that is made.
+        min_lr: the smallest rate, one or a list with one for each group.
+        eps: the smallest change of a rate that is made.
+
+    Errors: ValueError for another mode or threshold_mode, a factor of 1 or more, or a list of another length; TypeError for
+    something other than an optimizer.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for loss in (3.0, 2.0, 2.0, 2.0, 1.0):
+    ...     scheduler.step(loss)
+    ...     print(scheduler.get_last_lr(), scheduler.num_bad_epochs)
+    [1.0] 0
+    [1.0] 0
+    [1.0] 1
+    [0.5] 0
+    [0.5] 0
     """
 
     def __init__(
