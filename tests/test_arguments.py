@@ -189,7 +189,7 @@ EXCEPTIONS = {
             flex_attention(kernel_options)
             """,
         "nn/attention/varlen.py": "varlen_attn(max_k max_q num_splits)",
-        "nn/functions/loss.py": "linear_cross_entropy(options)",
+        "nn/functions/loss_classification.py": "linear_cross_entropy(options)",
         "nn/functions/matmul.py": "scaled_mm(use_fast_accum)",
         "utils/tensorboard/writer.py": "SummaryWriter.add_graph(use_strict_trace)",
     },

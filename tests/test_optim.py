@@ -440,6 +440,18 @@ def test_sgd_on_lists():
     np.testing.assert_allclose(buffers[0].numpy(), optimizer.state[p]["momentum_buffer"].numpy(), rtol=1e-12)
 
 
+def test_functions_on_lists_take_sparse_gradients():
+    grad = facula.sparse_coo_tensor([[1]], facula.ones(1, 1), (3, 1))
+    p, buffers, total = facula.ones(3, 1), [None], facula.zeros(3, 1)
+    options = {"weight_decay": 0.0, "lr": 0.5, "maximize": False}
+    functional("sgd")([p], [grad], buffers, momentum=0.9, dampening=0.0, nesterov=False, has_sparse_grad=True, **options)
+    assert p.flatten().tolist() == [1.0, 0.5, 1.0] and buffers[0].is_sparse
+    functional("adagrad")([p], [grad], [total], [facula.tensor(0.0)], lr_decay=0.0, eps=0.0, has_sparse_grad=True, **options)
+    assert p.flatten().tolist() == [1.0, 0.0, 1.0] and total.flatten().tolist() == [0.0, 1.0, 0.0]
+    with pytest.raises(RuntimeError, match="Adadelta does not support sparse gradients, got layout torch.sparse_coo"):
+        functional("adadelta")([p], [grad], [p], [p], [facula.tensor(0.0)], rho=0.9, eps=0.1, **options)
+
+
 def test_functions_on_lists_refuse_numbers_as_steps():
     p = facula.ones(1)
     with pytest.raises(RuntimeError, match="^Adadelta: state_steps .*int"):
