@@ -163,10 +163,8 @@ EXCEPTIONS = {
         "distributed/_objects.py": """
             broadcast_object_list(device) send_object_list(device use_batch) recv_object_list(device use_batch)
             """,
-        "distributed/_group.py": """
-            init_process_group(pg_options)
-            new_group(device_id pg_options) new_subgroups_by_enumeration(pg_options)
-            """,
+        "distributed/_group.py": "init_process_group(pg_options)",
+        "distributed/_subgroups.py": "new_group(device_id pg_options) new_subgroups_by_enumeration(pg_options)",
         "nn/parallel/comm.py": "broadcast_coalesced(buffer_size) reduce_add_coalesced(buffer_size) scatter(streams)",
         "nn/parallel/distributed.py": """
             DistributedDataParallel.__init__(batched_grad_copy check_reduction skip_all_reduce_unused_params)
