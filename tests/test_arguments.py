@@ -72,7 +72,7 @@ EXCEPTIONS = {
         "cuda/memory.py": "MemPool.snapshot(include_traces)",
         "distributed/algorithms/join.py": "JoinHook.post_hook(is_last_joiner) Joinable.join_hook(kwargs)",
         "distributed/algorithms/model_averaging/averagers.py": "ModelAverager.average_parameters(params)",
-        "distributed/fsdp/_fully_shard.py": """
+        "distributed/fsdp/_module.py": """
             FSDPModule.set_is_last_backward(is_last_backward) FSDPModule.set_force_sum_reduction_for_comms(enable)
             FSDPModule.set_reduce_scatter_unused_params(recurse reduce_scatter_unused_params)
             """,
@@ -163,10 +163,8 @@ EXCEPTIONS = {
         "distributed/_objects.py": """
             broadcast_object_list(device) send_object_list(device use_batch) recv_object_list(device use_batch)
             """,
-        "distributed/_group.py": """
-            init_process_group(pg_options)
-            new_group(device_id pg_options) new_subgroups_by_enumeration(pg_options)
-            """,
+        "distributed/_group.py": "init_process_group(pg_options)",
+        "distributed/_subgroups.py": "new_group(device_id pg_options) new_subgroups_by_enumeration(pg_options)",
         "nn/parallel/comm.py": "broadcast_coalesced(buffer_size) reduce_add_coalesced(buffer_size) scatter(streams)",
         "nn/parallel/distributed.py": """
             DistributedDataParallel.__init__(batched_grad_copy check_reduction skip_all_reduce_unused_params)

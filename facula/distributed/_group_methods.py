@@ -12,27 +12,47 @@ class _Options:
     _defaults: dict = {}
 
     def __init__(self):
-        from ._group import ReduceOp
+        from ._backends import ReduceOp
 
         self.timeout, self.asyncOp = None, True
         for name, value in self._defaults.items():
             setattr(self, name, getattr(ReduceOp, value) if name == "reduceOp" else value)
 
 
-def _options(title, **defaults):
-    body = {"_defaults": defaults, "__module__": "facula.distributed", "__doc__": "What a method of a group takes."}
-    return type(title, (_Options,), body)
+_EXAMPLE = """
+The attributes are set by the program; `timeout` (a timedelta; None for that of the group) and `asyncOp` are in all of them.
+
+>>> options = torch.distributed.{title}()
+>>> {shown}
+{value}
+"""
 
 
-AllreduceOptions = _options("AllreduceOptions", reduceOp="SUM")
-AllreduceCoalescedOptions = _options("AllreduceCoalescedOptions", reduceOp="SUM")
-ReduceOptions = _options("ReduceOptions", reduceOp="SUM", rootRank=0, rootTensor=0)
-ReduceScatterOptions = _options("ReduceScatterOptions", reduceOp="SUM")
-BroadcastOptions = _options("BroadcastOptions", rootRank=0, rootTensor=0)
-GatherOptions = _options("GatherOptions", rootRank=0)
-ScatterOptions = _options("ScatterOptions", rootRank=0)
-AllToAllOptions = _options("AllToAllOptions")
-BarrierOptions = _options("BarrierOptions", device_ids=None, device=None)
+def _options(title, what, **defaults):
+    name, value = next(iter(defaults.items()), ("asyncOp", True))
+    value = f"<ReduceOp.{value}: 0>" if name == "reduceOp" else value
+    shown = f"options.{name}" if value is not None else f"options.{name} is None"
+    value = True if value is None else value
+    text = f"Options of `ProcessGroup.{what}\n{_EXAMPLE.format(title=title, shown=shown, value=value)}"
+    return type(title, (_Options,), {"_defaults": defaults, "__module__": "facula.distributed", "__doc__": text})
+
+
+AllreduceOptions = _options("AllreduceOptions", "allreduce`: `reduceOp`, SUM at first.", reduceOp="SUM")
+AllreduceCoalescedOptions = _options(
+    "AllreduceCoalescedOptions", "allreduce_coalesced`: `reduceOp`, SUM at first.", reduceOp="SUM"
+)
+ReduceOptions = _options(
+    "ReduceOptions", "reduce`: `reduceOp`, SUM at first, and `rootRank`, the rank in the group that gets the result.",
+    reduceOp="SUM", rootRank=0, rootTensor=0,
+)  # fmt: skip
+ReduceScatterOptions = _options("ReduceScatterOptions", "reduce_scatter`: `reduceOp`, SUM at first.", reduceOp="SUM")
+BroadcastOptions = _options(
+    "BroadcastOptions", "broadcast`: `rootRank`, the rank in the group that has the tensor.", rootRank=0, rootTensor=0
+)
+GatherOptions = _options("GatherOptions", "gather`: `rootRank`, the rank in the group that gathers.", rootRank=0)
+ScatterOptions = _options("ScatterOptions", "scatter`: `rootRank`, the rank in the group that scatters.", rootRank=0)
+AllToAllOptions = _options("AllToAllOptions", "alltoall`.")
+BarrierOptions = _options("BarrierOptions", "barrier`: `device_ids` and `device`, accepted.", device_ids=None, device=None)
 
 
 def _root(value):
@@ -40,7 +60,7 @@ def _root(value):
 
 
 def _op(value):
-    from ._group import ReduceOp
+    from ._backends import ReduceOp
 
     return value.reduceOp if isinstance(value, _Options) else ReduceOp.SUM if value is None else value
 
@@ -63,10 +83,10 @@ class GroupMethods:
         UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, CUSTOM = range(7)
 
     def _call(self, name, *arguments, opts=None, timeout=None, **options):
-        from . import _collectives
+        from facula import distributed
 
         limit = opts.timeout if isinstance(opts, _Options) and opts.timeout else timeout
-        return getattr(_collectives, name)(*arguments, group=self._within(limit), **options)
+        return getattr(distributed, name)(*arguments, group=self._within(limit), **options)
 
     def _start(self, name, *arguments, **options):
         return self._call(name, *arguments, async_op=True, **options)
