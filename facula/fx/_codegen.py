@@ -132,7 +132,22 @@ class _Namespace:
 
 @dataclass
 class PythonCode:
-    """The text of a function and what it needs to run."""
+    """The text of a function and what it needs to run: what `Graph.python_code` gives.
+
+    Args:
+        src: the text, one `def forward(self, ...)`.
+        globals: the objects that the text names, by those names.
+
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x) + 1)
+    >>> made = gm.graph.python_code("self")
+    >>> print(made.src.strip())
+    def forward(self, x):
+        relu = torch.relu(x);  x = None
+        add = relu + 1;  relu = None
+        return add
+    >>> made.globals["torch"] is facula
+    True
+    """
 
     src: str
     globals: dict
@@ -392,7 +407,20 @@ def _trace_summary(trace):
 
 
 class CodeGen:
-    """How a graph becomes a function: subclasses change how arguments come in and results go out."""
+    """How a graph becomes a function: subclasses change how arguments come in and results go out.
+
+    Subclasses replace `gen_fn_def`, `generate_output`, `process_inputs`, `process_outputs` or `additional_globals`, and are
+    set by `Graph.set_codegen`.
+
+    >>> class Named(facula.fx.CodeGen):
+    ...     def generate_output(self, output_args):
+    ...         return f"return {{'out': {output_args!r}}}"
+    >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+    >>> gm.graph.set_codegen(Named())
+    >>> code = gm.recompile()
+    >>> gm(1)
+    {'out': 2}
+    """
 
     def __init__(self, *_):
         self._body_transformer = None
@@ -404,13 +432,23 @@ class CodeGen:
         Args:
             free_vars: the parameters, as text.
             maybe_return_annotation: " -> type" or nothing.
+
+        >>> facula.fx.CodeGen().gen_fn_def(["x", "y = 2"], "")
+        'def forward(self, x, y = 2):'
         """
         if not free_vars or free_vars[0] != "self":
             free_vars.insert(0, "self")
         return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
 
     def generate_output(self, output_args):
-        """The statement that ends the function."""
+        """The statement that ends the function.
+
+        Args:
+            output_args: what the graph gives, with texts for nodes: their `repr` is what the statement says.
+
+        >>> facula.fx.CodeGen().generate_output((1, 2))
+        'return (1, 2)'
+        """
         return f"return {output_args!r}"
 
     def _call_generate_output(self, node, value):
@@ -419,15 +457,33 @@ class CodeGen:
         return self.generate_output(_Shown.of(node.args[0], value))
 
     def process_inputs(self, *args):
-        """Arguments as the placeholders get them."""
+        """Arguments as the placeholders get them, for an Interpreter: here unchanged.
+
+        Args:
+            args: the arguments of the call.
+
+        >>> facula.fx.CodeGen().process_inputs(1, 2)
+        (1, 2)
+        """
         return args
 
     def process_outputs(self, outputs):
-        """Results as the caller gets them."""
+        """Results as the caller gets them, for an Interpreter: here unchanged.
+
+        Args:
+            outputs: what the output node gives.
+
+        >>> facula.fx.CodeGen().process_outputs((1, 2))
+        (1, 2)
+        """
         return outputs
 
     def additional_globals(self):
-        """A list of (name, value) that the text needs too."""
+        """A list of (name, value): globals that the text needs beside those of its nodes.
+
+        >>> facula.fx.CodeGen().additional_globals()
+        []
+        """
         return []
 
     def _gen_python_code(

@@ -32,7 +32,11 @@ _constant_attribute_types = (facula.Tensor,)
 
 
 def is_fx_tracing():
-    """Whether a program is being traced now."""
+    """Whether a program is being traced now.
+
+    >>> facula.fx._symbolic_trace.is_fx_tracing()
+    False
+    """
     return _is_fx_tracing_flag
 
 
@@ -41,7 +45,22 @@ is_fx_symbolic_tracing = is_fx_tracing_warning = is_fx_tracing
 
 @compatibility(is_backward_compatible=True)
 class ProxyableClassMeta(type):
-    """A metaclass: making an object of the class from proxies is a node."""
+    """A metaclass: making an object of the class from proxies is a node, a call of the class.
+
+    Args:
+        name: the name of the class.
+        bases: its bases.
+        attrs: its attributes.
+
+    >>> class Pair(metaclass=facula.fx.ProxyableClassMeta):
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> gm = facula.fx.symbolic_trace(lambda x: Pair(x, x + 1).b)
+    >>> [node.target for node in gm.graph.nodes if node.op == "call_function"][1] is Pair
+    True
+    >>> gm(1)
+    2
+    """
 
     def __init__(cls, name, bases, attrs):
         _proxyable_classes.setdefault(cls)
@@ -68,7 +87,12 @@ def _proxies_in(arguments):
 
 
 class PHBase:
-    """In concrete arguments: this one is an input of the graph."""
+    """The class of `PH`, which says in concrete arguments: this one is an input of the graph.
+
+    >>> gm = facula.fx.symbolic_trace(lambda pair: pair[0] * 2, {"pair": (facula.fx.PH, 3)})
+    >>> gm((5, 3))
+    10
+    """
 
     def __repr__(self):
         return "PH"
@@ -82,6 +106,10 @@ class PHWithMeta(PHBase):
 
     Args:
         ph_key: where the meta is kept.
+
+    >>> one = facula.fx._symbolic_trace.PHWithMeta(ph_key="a")
+    >>> one.ph_key
+    'a'
     """
 
     def __init__(self, ph_key=None):
@@ -228,6 +256,8 @@ def _patch_wrapped_functions(patcher):
     for (_, name), frame_dict in list(_wrapped_fns_to_patch.items()):
         if name not in frame_dict and hasattr(builtins, name):
             original = getattr(builtins, name)
+        elif name not in frame_dict:
+            continue  # its module has let go of it
         else:
             original = frame_dict[name]
         patcher.patch(frame_dict, name, _create_wrapped_func(original))
@@ -280,6 +310,17 @@ def wrap(fn_or_name):
 
     Args:
         fn_or_name: the function, or its name in that module (also of a builtin, such as "len").
+
+    Errors: NotImplementedError within a function; RuntimeError for what is neither a function nor a name.
+
+    >>> @facula.fx.wrap
+    ... def clipped(x, low):
+    ...     return x if x > low else low
+    >>> gm = facula.fx.symbolic_trace(lambda x: clipped(x, 0) + 1)
+    >>> [node.name for node in gm.graph.nodes]
+    ['x', 'clipped', 'add', 'output']
+    >>> gm(-3)
+    1
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
@@ -302,6 +343,21 @@ class Tracer(TracerBase):
         autowrap_modules: modules whose functions become nodes when they are given proxies.
         autowrap_functions: more such functions.
         param_shapes_constant: whether shapes of parameters are numbers in the graph.
+
+    >>> class Whole(facula.fx.Tracer):
+    ...     def is_leaf_module(self, m, module_qualified_name):
+    ...         return isinstance(m, nn.Sequential)
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layers = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    ...     def forward(self, x):
+    ...         return self.layers(x)
+    >>> print(Whole().trace(Net()))
+    graph():
+        %x : [num_users=1] = placeholder[target=x]
+        %layers : [num_users=1] = call_module[target=layers](args = (%x,), kwargs = {})
+        return layers
     """
 
     def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):
@@ -329,6 +385,11 @@ class Tracer(TracerBase):
 
         Args:
             prefix: such as "_tensor_constant".
+
+        >>> tracer = facula.fx.Tracer()
+        >>> tracer.root = nn.Linear(1, 1)
+        >>> tracer.get_fresh_qualname("weight")
+        'weight0'
         """
         number = 0
         while hasattr(self.root, f"{prefix}{number}"):
@@ -382,6 +443,10 @@ class Tracer(TracerBase):
         Args:
             m: the module.
             module_qualified_name: its path.
+
+        >>> tracer = facula.fx.Tracer()
+        >>> tracer.is_leaf_module(nn.Linear(1, 1), "lin"), tracer.is_leaf_module(nn.Sequential(), "layers")
+        (True, False)
         """
         home = m.__module__
         ours = home.startswith(("facula.nn", "facula.ao.nn", "torch.nn", "torch.ao.nn"))
@@ -392,6 +457,13 @@ class Tracer(TracerBase):
 
         Args:
             mod: the module.
+
+        Errors: NameError where it is not one of the root's.
+
+        >>> tracer, act = facula.fx.Tracer(), nn.ReLU()
+        >>> tracer.root = nn.Sequential(act)
+        >>> tracer.path_of_module(act)
+        '0'
         """
         if self.submodule_paths is not None:
             path = self.submodule_paths.get(mod)
@@ -410,6 +482,14 @@ class Tracer(TracerBase):
             m: the module.
             forward: runs it.
             args, kwargs: its arguments.
+
+        >>> class Telling(facula.fx.Tracer):
+        ...     def call_module(self, m, forward, args, kwargs):
+        ...         print("calls", self.path_of_module(m))
+        ...         return super().call_module(m, forward, args, kwargs)
+        >>> graph = Telling().trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+        calls 0
+        calls 1
         """
         path = self.path_of_module(m)
         with ScopeContextManager(self.scope, Scope(path, type(m))):
@@ -431,6 +511,14 @@ class Tracer(TracerBase):
             attr: the name.
             attr_val: the value.
             parameter_proxy_cache: path -> proxy, of this trace.
+
+        >>> class Telling(facula.fx.Tracer):
+        ...     def getattr(self, attr, attr_val, parameter_proxy_cache):
+        ...         print("reads", attr)
+        ...         return super().getattr(attr, attr_val, parameter_proxy_cache)
+        >>> graph = Telling().trace(nn.Linear(1, 1))
+        reads weight
+        reads bias
         """
         return self._module_getattr(attr, attr_val, parameter_proxy_cache)
 
@@ -515,6 +603,15 @@ class Tracer(TracerBase):
             root_fn: the function.
             is_module: whether its first argument is the root.
             concrete_args: values instead of proxies, by name, or as a tuple for the last ones.
+
+        Returns:
+            (the function to call, its arguments).
+
+        >>> tracer = facula.fx.Tracer()
+        >>> tracer.root, tracer.graph = nn.Module(), facula.fx.Graph()
+        >>> function, args = tracer.create_args_for_root(lambda x, y: x, False)
+        >>> args
+        [Proxy(x), Proxy(y)]
         """
         fn = inspect.unwrap(root_fn)
         code = fn.__code__

@@ -129,14 +129,37 @@ def _torch_is_facula():
 
 @compatibility(is_backward_compatible=True)
 def reduce_graph_module(body, import_block):
-    """A GraphModule from its attributes and the imports of its code: what a pickle calls."""
+    """A GraphModule from its attributes and the imports of its code: what a pickle calls.
+
+    Args:
+        body: the module's `__dict__`, with its text as "_code".
+        import_block: the statements that bring what the text names.
+
+    >>> function, arguments = facula.fx.symbolic_trace(lambda x: x + 1).__reduce__()
+    >>> function(*arguments)(1)
+    2
+    """
     code = body.get("_code") or body["code"]
     function = _forward_from_src(code, _run_imports(import_block))
     return _deserialize_graph_module(function, body)
 
 
 def reduce_package_graph_module(importer, body, generated_module_name):
-    """A GraphModule from its attributes and the module of a package that has its code."""
+    """A GraphModule from its attributes and the module of a package that has its code: what archives of `package` call.
+
+    Args:
+        importer: has `import_module`, such as a PackageImporter.
+        body: the module's `__dict__`.
+        generated_module_name: the module whose `forward` is the code.
+
+    >>> import types
+    >>> class Importer:
+    ...     def import_module(self, name):
+    ...         return types.SimpleNamespace(forward=lambda self, x: x + 1)
+    >>> body = facula.fx.symbolic_trace(lambda x: x + 1).__reduce__()[1][0]
+    >>> facula.fx.graph_module.reduce_package_graph_module(Importer(), body, "code")(1)
+    2
+    """
     return _deserialize_graph_module(importer.import_module(generated_module_name).forward, body)
 
 
@@ -261,6 +284,26 @@ class GraphModule(facula.nn.Module):
         root: a module whose attributes and submodules the graph names, or a dict of them by path.
         graph: the graph.
         class_name: the name of the class, for people.
+
+    A subclass may take others: `args` and `kwargs` of the class are those of its `__init__`. Pickling and copying keep the
+    graph: a pickle holds the text, which is traced when it is read.
+
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    >>> for node in gm.graph.nodes:
+    ...     if node.target == "1":
+    ...         node.target = "act"
+    >>> gm.add_submodule("act", nn.Tanh()), gm.delete_submodule("1")
+    (True, True)
+    >>> code = gm.recompile()
+    >>> gm.delete_all_unused_submodules()
+    >>> [name for name, _ in gm.named_children()]
+    ['0', 'act']
+    >>> print(gm.code.strip())
+    def forward(self, input):
+        input_1 = input
+        _0 = getattr(self, "0")(input_1);  input_1 = None
+        _1 = self.act(_0);  _0 = None
+        return _1
     """
 
     def __new__(cls, *args, **kwargs):
@@ -423,6 +466,13 @@ class GraphModule(facula.nn.Module):
         Args:
             folder: the directory.
             module_name: the name of the class.
+
+        >>> import os, tempfile
+        >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     gm.to_folder(folder)
+        ...     sorted(os.listdir(folder))
+        ['__init__.py', 'module.py', 'state_dict.pt']
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -545,6 +595,14 @@ class GraphModule(facula.nn.Module):
 
         Returns:
             The text.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+        >>> print(gm.print_readable(print_output=False).rstrip())
+        class <lambda>(torch.nn.Module):
+            def forward(self, x):
+                # No stacktrace found for following nodes
+                add = x + 1;  x = None
+                return add
         """
         code = self._graph.python_code(
             root_module="self", verbose=True, include_stride=include_stride, include_device=include_device, include_meta=True

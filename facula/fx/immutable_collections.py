@@ -19,7 +19,17 @@ def _refuse(self, *args, **kwargs):
 
 
 class immutable_list(list):  # noqa: N801
-    """A list that cannot be changed, and so can be a key."""
+    """A list that cannot be changed, and so can be a key.
+
+    Args:
+        iterable: its items.
+
+    Errors: TypeError for what would change it.
+
+    >>> one = facula.fx.immutable_collections.immutable_list([1, 2])
+    >>> one, one == [1, 2], {one: 3}[one]
+    ([1, 2], True, 3)
+    """
 
     __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
@@ -31,7 +41,16 @@ class immutable_list(list):  # noqa: N801
 
 
 class immutable_dict(dict):  # noqa: N801
-    """A dict that cannot be changed, and so can be a key."""
+    """A dict that cannot be changed, and so can be a key.
+
+    Errors: TypeError for what would change it.
+
+    >>> one = facula.fx.immutable_collections.immutable_dict({"a": 1})
+    >>> one["b"] = 2  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    TypeError: 'immutable_dict' object does not support mutation...
+    """
 
     __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = setdefault = update = _refuse
 

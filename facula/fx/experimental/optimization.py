@@ -24,6 +24,12 @@ def matches_module_pattern(pattern, node, modules):
         pattern: two classes of modules.
         node: the node.
         modules: {path: module}
+
+    >>> from facula.fx.experimental.optimization import matches_module_pattern
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)))
+    >>> x, lin, norm, end = gm.graph.nodes
+    >>> matches_module_pattern((nn.Linear, nn.BatchNorm1d), norm, dict(gm.named_modules()))
+    True
     """
     if not node.args:
         return False
@@ -42,6 +48,12 @@ def replace_node_module(node, modules, new_module):
         node: the node.
         modules: {path: module}, which is changed too.
         new_module: the module.
+
+    >>> from facula.fx.experimental.optimization import replace_node_module
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+    >>> replace_node_module(list(gm.graph.nodes)[1], dict(gm.named_modules()), nn.Tanh())
+    >>> gm.get_submodule("0")
+    Tanh()
     """
     parent, name = _parent_name(node.target)
     modules[node.target] = new_module
@@ -60,6 +72,12 @@ def fuse(model, inplace=False, no_trace=False):
         model: the module.
         inplace: whether the module itself may be changed.
         no_trace: whether it is a GraphModule already.
+
+    >>> from facula.fx.experimental.optimization import fuse
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval()
+    >>> fused, x = fuse(model), facula.rand(3, 2)
+    >>> sum(node.op == "call_module" for node in fused.graph.nodes), facula.allclose(fused(x), model(x), atol=1e-6)
+    (1, True)
     """
     if not inplace:
         model = copy.deepcopy(model)
@@ -85,6 +103,10 @@ def remove_dropout(model):
 
     Args:
         model: the module.
+
+    >>> from facula.fx.experimental.optimization import remove_dropout
+    >>> remove_dropout(nn.Sequential(nn.ReLU(), nn.Dropout(0.5)))(facula.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
     traced = fx.symbolic_trace(model)
 
@@ -104,6 +126,12 @@ def extract_subgraph(orig_module, nodes, inputs, outputs):
         orig_module: the module that they call submodules of.
         nodes: the nodes, in order.
         inputs, outputs: the nodes that they take and give.
+
+    >>> from facula.fx.experimental.optimization import extract_subgraph
+    >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2)
+    >>> x, plus, times, end = gm.graph.nodes
+    >>> extract_subgraph(gm, [times], [plus], [times])(5)
+    [10]
     """
     graph, values = fx.Graph(), {}
     for node in inputs:
@@ -123,6 +151,11 @@ def optimize_for_inference(model, pass_config=None, tracer=fx.Tracer):
         pass_config: {"conv_bn_fuse": bool, "remove_dropout": bool, "mkldnn_layout_optimize": bool}; Facula's products and
             convolutions keep weights in the order of their kernels by themselves, so that the last changes nothing.
         tracer: the class of the tracer.
+
+    >>> from facula.fx.experimental.optimization import optimize_for_inference
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)).eval()
+    >>> sum(node.op == "call_module" for node in optimize_for_inference(model).graph.nodes)
+    1
     """
     wanted = {"conv_bn_fuse": True, "remove_dropout": True, **(pass_config or {})}
     if wanted["conv_bn_fuse"]:
@@ -139,6 +172,15 @@ class UnionFind:
 
     Args:
         n: how many numbers.
+
+    >>> from facula.fx.experimental.optimization import UnionFind
+    >>> sets = UnionFind(3)
+    >>> for v in range(3):
+    ...     sets.make_set(v)
+    >>> sets.join(0, 2)
+    0
+    >>> [sets.find(v) for v in range(3)]
+    [0, 1, 0]
     """
 
     def __init__(self, n):
@@ -149,6 +191,10 @@ class UnionFind:
 
         Args:
             v: the number.
+
+        >>> from facula.fx.experimental.optimization import UnionFind
+        >>> sets = UnionFind(1)
+        >>> sets.make_set(0)
         """
         self.parent[v], self.size[v] = v, 1
 

@@ -20,6 +20,10 @@ def inplace_wrapper(fn):
 
     Args:
         fn: the function.
+
+    >>> from facula.fx.passes.pass_manager import inplace_wrapper
+    >>> inplace_wrapper(list.sort)([2, 1])
+    [1, 2]
     """
 
     @wraps(fn)
@@ -37,6 +41,10 @@ def log_hook(fn, level=logging.INFO):
     Args:
         fn: the pass.
         level: the level of the message.
+
+    >>> from facula.fx.passes.pass_manager import log_hook
+    >>> log_hook(lambda x: x + 1)(1)
+    2
     """
 
     @wraps(fn)
@@ -56,6 +64,12 @@ def loop_pass(base_pass, n_iter=None, predicate=None):
         base_pass: the other.
         n_iter: how often; or
         predicate: result -> whether it runs again.
+
+    Errors: AssertionError unless one of both is given.
+
+    >>> from facula.fx.passes.pass_manager import loop_pass
+    >>> loop_pass(lambda x: 2 * x, n_iter=3)(1), loop_pass(lambda x: 2 * x, predicate=lambda x: x < 100)(1)
+    (8, 128)
     """
     if (n_iter is None) == (predicate is None):
         raise AssertionError("Exactly one of `n_iter`or `predicate` must be specified.")
@@ -80,6 +94,11 @@ def this_before_that_pass_constraint(this, that):
 
     Args:
         this, that: the passes.
+
+    >>> from facula.fx.passes.pass_manager import this_before_that_pass_constraint
+    >>> allows = this_before_that_pass_constraint(abs, max)
+    >>> allows(abs, max), allows(max, abs)
+    (True, False)
     """
 
     def depends_on(a, b):
@@ -94,6 +113,13 @@ def these_before_those_pass_constraint(these, those):
 
     Args:
         these, those: the functions within the passes.
+
+    >>> from facula.fx.passes.pass_manager import inplace_wrapper, these_before_those_pass_constraint
+    >>> def first(x): pass
+    >>> def second(x): pass
+    >>> allows = these_before_those_pass_constraint(first, second)
+    >>> allows(inplace_wrapper(first), second), allows(second, inplace_wrapper(first))
+    (True, False)
     """
 
     def depends_on(a, b):
@@ -109,6 +135,20 @@ class PassManager:
     Args:
         passes: functions from a module to a module.
         constraints: functions (pass, later pass) -> whether that order is right.
+
+    >>> from facula.fx.passes.pass_manager import PassManager, this_before_that_pass_constraint
+    >>> def double(x): return 2 * x
+    >>> def plus(x): return x + 1
+    >>> manager = PassManager.build_from_passlist([double])
+    >>> manager.add_pass(plus)
+    >>> manager.add_constraint(this_before_that_pass_constraint(double, plus))
+    >>> manager.validate()
+    >>> manager(5)
+    11
+    >>> manager.replace_pass(plus, double)
+    >>> manager.remove_pass(["nothing"])
+    >>> manager(5)
+    20
     """
 
     def __init__(self, passes=None, constraints=None):

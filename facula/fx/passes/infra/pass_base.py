@@ -21,7 +21,18 @@ class PassResult(NamedTuple):
 
 @compatibility(is_backward_compatible=False)
 class PassBase(abc.ABC):
-    """A pass: `call` changes a module; `requires` and `ensures` look at it before and after."""
+    """A pass: `call` changes a module; `requires` and `ensures` look at it before and after.
+
+    >>> from facula.fx.passes.infra.pass_base import PassBase, PassResult
+    >>> class Checked(PassBase):
+    ...     def requires(self, graph_module):
+    ...         graph_module.graph.lint()
+    ...     def call(self, graph_module):
+    ...         return PassResult(graph_module, graph_module.graph.eliminate_dead_code())
+    >>> result = Checked()(facula.fx.symbolic_trace(lambda x: x + 1))
+    >>> result.modified
+    False
+    """
 
     def __call__(self, graph_module):
         self.requires(graph_module)
@@ -35,6 +46,9 @@ class PassBase(abc.ABC):
 
         Args:
             graph_module: the module.
+
+        >>> facula.fx.passes.infra.pass_base.PassBase.call.__isabstractmethod__
+        True
         """
 
     def requires(self, graph_module):  # noqa: B027
@@ -42,6 +56,11 @@ class PassBase(abc.ABC):
 
         Args:
             graph_module: the module.
+
+        >>> class Empty(facula.fx.passes.infra.pass_base.PassBase):
+        ...     def call(self, graph_module):
+        ...         return None
+        >>> Empty().requires(nn.ReLU())
         """
 
     def ensures(self, graph_module):  # noqa: B027
@@ -49,4 +68,9 @@ class PassBase(abc.ABC):
 
         Args:
             graph_module: the module.
+
+        >>> class Empty(facula.fx.passes.infra.pass_base.PassBase):
+        ...     def call(self, graph_module):
+        ...         return None
+        >>> Empty().ensures(nn.ReLU())
         """
