@@ -96,7 +96,8 @@ def names() -> list[Name]:
     for path, module in modules():
         shown = getattr(module, "__all__", None) if path else None
         for name in shown or sorted(dir(module)):
-            thing = None if name.startswith("_") else getattr(module, name, None)
+            left_out = name.startswith("_") or f"{path}.{name}" in LEFT_OUT
+            thing = None if left_out else getattr(module, name, None)
             if thing is None or id(thing) in seen or not _is_ours(thing) or hasattr(thing, "_facula_missing"):
                 continue
             seen.add(id(thing))
