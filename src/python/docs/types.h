@@ -216,10 +216,7 @@ replace gradients: `register_prehook` those that come in, `register_hook` those 
 >>> x = torch.ones(2, requires_grad=True)
 >>> node = (x * 2).grad_fn
 >>> node.name(), [(n.name(), slot) for n, slot in node.next_functions if n]
-('MulBackward0', [('torch::autograd::AccumulateGrad', 0)])
->>> handle = node.register_hook(lambda outgoing, incoming: print(incoming))
->>> (y := x * 2).sum().backward() is None
-True)";
+('MulBackward0', [('AccumulateGrad', 0)]))";
 
 inline constexpr char kName[] = R"(name($self, /)
 --
