@@ -230,7 +230,9 @@ A storage over a memory map of a file.
 Args:
     filename: the path of the file.
     shared: writes go to the file, which is made or made longer where it is too short; else they stay in this process.
-    nbytes: how many bytes to map; 0 without `shared` gives the whole file.
+    nbytes: how many bytes to map; 0 gives an empty storage.
+
+Errors: RuntimeError where the file cannot be opened, or is shorter than `nbytes` and not `shared`.
 
 >>> import pathlib, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
