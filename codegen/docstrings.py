@@ -115,7 +115,8 @@ def _members(space: str, path: str, owner: type, seen: set[int], whole: bool = F
     found = []
     for name in sorted(dir(owner)):
         value = inspect.getattr_static(owner, name)
-        if not name.startswith("_") and name not in inherited and isinstance(value, METHODS + PROPERTIES):
+        missing = name.startswith("_") or hasattr(value, "_facula_missing")
+        if not missing and name not in inherited and isinstance(value, METHODS + PROPERTIES):
             if not whole and name not in vars(owner):
                 if id(value) in seen:
                     continue

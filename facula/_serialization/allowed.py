@@ -172,7 +172,15 @@ def _canonical(name):
 
 
 class StorageKind:
-    """What a storage class name in a stream stands for: its dtype, None for an untyped storage."""
+    """What a storage class name in a stream stands for.
+
+    Args:
+        name: the class's, for example "FloatStorage".
+        dtype: of its elements, None for an untyped storage.
+
+    >>> torch.serialization.StorageType("FloatStorage", torch.float32).itemsize
+    4
+    """
 
     def __init__(self, name, dtype):
         self.name, self.dtype = name, dtype

@@ -11,14 +11,14 @@ A new tensor with a copy of the data, a leaf without history.
 Args:
     data: a number, nested sequences of numbers of one shape, a NumPy array, what has `__array__` or
         `__cuda_array_interface__`, or a tensor.
-    dtype: by default that of an array or tensor; of numbers bool, int64, the default dtype for floats (`set_default_dtype`), or
-        its complex one.
+    dtype: by default that of an array or tensor; of numbers bool, int64, the default dtype for floats
+        (`set_default_dtype`), or its complex one.
     device: by default that of a tensor, else the default device, which is the CPU.
     requires_grad: whether to record what is computed from it.
     pin_memory: puts it in page-locked memory of the CPU, for quick copies to a GPU.
 
-Errors: ValueError for sequences of different lengths; TypeError for what is no number; RuntimeError where integers would require
-grad.
+Errors: ValueError for sequences of different lengths; TypeError for what is no number; RuntimeError where integers
+would require grad.
 
 >>> torch.tensor([[1, 2], [3, 4]])
 tensor([[1, 2],
@@ -52,8 +52,8 @@ inline constexpr char kFromNumpy[] = R"(from_numpy(array, /)
 
 A tensor on the memory of a NumPy array, so that each sees what is written to the other.
 
-Writing to the tensor of a read-only array raises RuntimeError, of which a warning tells once. TypeError for what is not an array
-and for elements such as strings, for which there is no dtype.
+Writing to the tensor of a read-only array raises RuntimeError, of which a warning tells once. TypeError for what is not
+an array and for elements such as strings, for which there is no dtype.
 
 >>> import numpy
 >>> array = numpy.arange(3)
@@ -88,8 +88,8 @@ The category decides first (bool, integer, floating-point, complex), then the si
 inline constexpr char kCanCast[] = R"(can_cast(from_, to)
 --
 
-Whether results of the dtype `from_` may be written into a tensor of the dtype `to`: not from complex to real, from floating-point
-to integers, or from anything else to bool.
+Whether results of the dtype `from_` may be written into a tensor of the dtype `to`: not from complex to real, from
+floating-point to integers, or from anything else to bool.
 
 >>> torch.can_cast(torch.float64, torch.float32), torch.can_cast(torch.float32, torch.int64)
 (True, False))";
@@ -107,8 +107,8 @@ A scalar tensor, and a number even more, decides only where its category is high
 inline constexpr char kSetFlushDenormal[] = R"(set_flush_denormal(mode, /)
 --
 
-Makes the processor treat subnormal numbers (nearer to zero than the smallest normal one) as zero in this thread, where `mode` is
-True, which is quicker on some processors; returns whether it can.
+Makes the processor treat subnormal numbers (nearer to zero than the smallest normal one) as zero in this thread, where
+`mode` is True, which is quicker on some processors; returns whether it can.
 
 >>> torch.set_flush_denormal(True)
 True
@@ -120,7 +120,8 @@ True)";
 inline constexpr char kGetDefaultDtype[] = R"(get_default_dtype()
 --
 
-The dtype of tensors made from Python floats, and of factory functions without `dtype`: float32 until `set_default_dtype`.
+The dtype of tensors made from Python floats, and of factory functions without `dtype`: float32 until
+`set_default_dtype`.
 
 >>> torch.get_default_dtype()
 torch.float32)";
@@ -148,7 +149,8 @@ True)";
 inline constexpr char kSetNumThreads[] = R"(set_num_threads(count, /)
 --
 
-Sets how many threads one op on the CPU may use, for the whole process. RuntimeError for a `count` that is not from 1 to 65535.
+Sets how many threads one op on the CPU may use, for the whole process. RuntimeError for a `count` that is not from 1 to
+65535.
 
 >>> before = torch.get_num_threads()
 >>> torch.set_num_threads(1)
@@ -177,7 +179,8 @@ True)";
 inline constexpr char kIsAnomalyEnabled[] = R"(is_anomaly_enabled()
 --
 
-Whether anomaly mode is on in this thread: backward passes then tell of the op in the forward pass whose derivative failed.
+Whether anomaly mode is on in this thread: backward passes then tell of the op in the forward pass whose derivative
+failed.
 
 >>> with torch.autograd.set_detect_anomaly(True, check_nan=False):
 ...     torch.is_anomaly_enabled()
@@ -195,8 +198,8 @@ False)";
 inline constexpr char kIsAutocastCacheEnabled[] = R"(is_autocast_cache_enabled()
 --
 
-Whether regions of `autocast` in this thread keep the casts of weights, so that a weight that is used twice is cast once; True by
-default.
+Whether regions of `autocast` in this thread keep the casts of weights, so that a weight that is used twice is cast
+once; True by default.
 
 >>> torch.is_autocast_cache_enabled()
 True)";
@@ -204,8 +207,8 @@ True)";
 inline constexpr char kSetAutocastCacheEnabled[] = R"(set_autocast_cache_enabled(enabled, /)
 --
 
-Sets to `enabled` whether regions of `autocast` in this thread keep the casts of weights. The argument `cache_enabled` of `autocast` does the
-same for one region.
+Sets to `enabled` whether regions of `autocast` in this thread keep the casts of weights. The argument `cache_enabled`
+of `autocast` does the same for one region.
 
 >>> torch.set_autocast_cache_enabled(False)
 >>> torch.is_autocast_cache_enabled()
@@ -215,7 +218,8 @@ False
 inline constexpr char kAutocastIncrementNesting[] = R"(autocast_increment_nesting()
 --
 
-Counts that this thread enters a region of `autocast`, and returns how many it is in; for what is not written as a `with` block.
+Counts that this thread enters a region of `autocast`, and returns how many it is in; for what is not written as a
+`with` block.
 
 >>> torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()
 (1, 0))";
@@ -223,8 +227,8 @@ Counts that this thread enters a region of `autocast`, and returns how many it i
 inline constexpr char kAutocastDecrementNesting[] = R"(autocast_decrement_nesting()
 --
 
-Counts that this thread leaves a region of `autocast`, and returns how many it is still in. At 0 kept casts may be let go of
-(`clear_autocast_cache`).
+Counts that this thread leaves a region of `autocast`, and returns how many it is still in. At 0 kept casts may be let
+go of (`clear_autocast_cache`).
 
 >>> torch.autocast_increment_nesting(), torch.autocast_decrement_nesting()
 (1, 0))";

@@ -8,8 +8,8 @@ inline constexpr char kUntypedStorage[] = R"(UntypedStorage(size=0, *, device=No
 
 The bytes behind tensors: a block of memory on one device, without a dtype or a shape, which views share.
 
-It is indexed and sliced (with a step of 1) like an array of bytes, a slice being a storage over the same memory, and is a buffer
-to Python where it is on the CPU. Two storages are equal where they are the same memory.
+It is indexed and sliced (with a step of 1) like an array of bytes, a slice being a storage over the same memory, and is
+a buffer to Python where it is on the CPU. Two storages are equal where they are the same memory.
 
 Args:
     size: the number of bytes, which are not initialized, or a sequence of byte values to copy.
@@ -104,8 +104,8 @@ inline constexpr char kTo[] = R"(to($self, device, non_blocking=False)
 
 The storage on `device`: itself where it is there already, else a copy.
 
-`non_blocking` lets a copy between pinned memory and a GPU go on while the program continues. NotImplementedError for leaving
-"meta", which has no values.
+`non_blocking` lets a copy between pinned memory and a GPU go on while the program continues. NotImplementedError for
+leaving "meta", which has no values.
 
 >>> storage = torch.UntypedStorage([1, 2])
 >>> storage.to("cpu") is storage, storage.to("meta").device
@@ -172,8 +172,8 @@ inline constexpr char kCopy[] = R"(copy_($self, source, non_blocking=False)
 
 Takes the bytes of the storage `source`, which must be as large; returns the storage.
 
-`non_blocking` lets a copy between pinned memory and a GPU go on while the program continues. RuntimeError for another size, and
-where the storage is read-only.
+`non_blocking` lets a copy between pinned memory and a GPU go on while the program continues. RuntimeError for another
+size, and where the storage is read-only.
 
 >>> torch.UntypedStorage(2).copy_(torch.UntypedStorage([1, 2])).tolist()
 [1, 2])";
@@ -191,7 +191,8 @@ inline constexpr char kResize[] = R"(resize_($self, size, /)
 
 Grows or shrinks the storage to `size` bytes in place, keeping those that both have; returns the storage.
 
-RuntimeError where a tensor on the storage needs more bytes, where several hold it, and where memory is borrowed or shared.
+RuntimeError where a tensor on the storage needs more bytes, where several hold it, and where memory is borrowed or
+shared.
 
 >>> torch.UntypedStorage([1, 2, 3]).resize_(2).tolist()
 [1, 2])";
@@ -229,13 +230,15 @@ A storage over a memory map of a file.
 Args:
     filename: the path of the file.
     shared: writes go to the file, which is made or made longer where it is too short; else they stay in this process.
-    nbytes: how many bytes to map; 0 without `shared` gives the whole file.
+    nbytes: how many bytes to map; 0 gives an empty storage.
 
->>> import os, tempfile
+Errors: RuntimeError where the file cannot be opened, or is shorter than `nbytes` and not `shared`.
+
+>>> import pathlib, tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
-...     path = os.path.join(folder, "bytes")
-...     _ = open(path, "wb").write(b"abc")
-...     torch.UntypedStorage.from_file(path, nbytes=2).tolist()
+...     path = pathlib.Path(folder, "bytes")
+...     _ = path.write_bytes(b"abc")
+...     torch.UntypedStorage.from_file(str(path), nbytes=2).tolist()
 [97, 98])";
 
 }  // namespace facula::python::docs::storage

@@ -19,7 +19,8 @@ inline constexpr char kStride[] = R"(stride($self, dim=None)
 
 How many elements of memory lie between neighbours along each dimension, as a tuple, or along `dim` as an int.
 
-A negative `dim` counts from the last dimension. IndexError where there is no such dimension, RuntimeError for sparse tensors.
+A negative `dim` counts from the last dimension. IndexError where there is no such dimension, RuntimeError for sparse
+tensors.
 
 >>> x = torch.zeros(2, 3)
 >>> x.stride(), x.t().stride(), x.stride(0)
@@ -98,7 +99,8 @@ inline constexpr char kItem[] = R"(item($self, /)
 
 The value of a tensor with one element as a Python bool, int, float or complex.
 
-It cannot be differentiated, and of a GPU's tensor it waits for the device. RuntimeError where there is not exactly one element.
+It cannot be differentiated, and of a GPU's tensor it waits for the device. RuntimeError where there is not exactly one
+element.
 
 >>> torch.tensor([2.5]).item()
 2.5
@@ -108,8 +110,9 @@ True)";
 inline constexpr char kIsContiguous[] = R"(is_contiguous($self, memory_format=None)
 --
 
-Whether the elements lie in memory without gaps, in the order of `memory_format`; by default of `torch.contiguous_format`,
-where the last dimension moves fastest. `torch.channels_last` asks of 4-dimensional tensors whether dimension 1 moves fastest.
+Whether the elements lie in memory without gaps, in the order of `memory_format`; by default of
+`torch.contiguous_format`, where the last dimension moves fastest. `torch.channels_last` asks of 4-dimensional tensors
+whether dimension 1 moves fastest.
 
 >>> x = torch.zeros(2, 3)
 >>> x.is_contiguous(), x.t().is_contiguous()
@@ -172,7 +175,8 @@ inline constexpr char kRequiresGrad[] = R"(requires_grad_($self, requires_grad=T
 
 Starts (or with `requires_grad=False` stops) recording what is computed from this tensor; returns the tensor.
 
-RuntimeError for integers, which have no gradients, and for switching off what is the result of a recorded op (use `detach`).
+RuntimeError for integers, which have no gradients, and for switching off what is the result of a recorded op (use
+`detach`).
 
 >>> x = torch.ones(2).requires_grad_()
 >>> (x * 3).sum().backward()
@@ -192,8 +196,8 @@ TypeError where `cls` is not a subclass of Tensor.
 >>> isinstance(x.as_subclass(Metres), Metres), x.as_subclass(Metres).data_ptr() == x.data_ptr()
 (True, True))";
 
-inline constexpr char kTo[] =
-    R"(to($self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False, memory_format=None)
+inline constexpr char kTo[] = R"(to($self, *args, dtype=None, device=None, other=None, non_blocking=False, copy=False,
+memory_format=None)
 --
 
 The values in another dtype, on another device, or both; the tensor itself where nothing changes and `copy` is False.
@@ -209,8 +213,8 @@ Args:
     copy: makes a new tensor even where nothing changes.
     memory_format: the order of elements of a new tensor; by default that of this one.
 
-Errors: TypeError for other arguments; RuntimeError for an unknown device and AssertionError for a GPU that is not there;
-NotImplementedError for leaving "meta", which has no values.
+Errors: TypeError for other arguments; RuntimeError for an unknown device and AssertionError for a GPU that is not
+there; NotImplementedError for leaving "meta", which has no values.
 
 >>> x = torch.tensor([1.5, -2.5])
 >>> x.to(torch.int32)
@@ -256,7 +260,8 @@ tensor([1, 2]))";
 inline constexpr char kIsSetTo[] = R"(is_set_to($self, tensor, /)
 --
 
-Whether this tensor and `tensor` show the same elements of the same storage in the same order: equal first addresses, sizes and strides.
+Whether this tensor and `tensor` show the same elements of the same storage in the same order: equal first addresses,
+sizes and strides.
 
 >>> x = torch.zeros(4)
 >>> x.is_set_to(x.view(4)), x.is_set_to(x.clone())
@@ -276,12 +281,14 @@ inline constexpr char kSet[] = R"(set_($self, source=None, storage_offset=0, siz
 Exchanges the storage and the geometry of the tensor in place; returns the tensor. Nothing is copied.
 
 Args:
-    source: a tensor (without `size` its geometry is taken, too) or a storage; None gives an empty storage of no elements.
+    source: a tensor (without `size` its geometry is taken, too) or a storage; None gives an empty storage of no
+        elements.
     storage_offset: where the first element lies in the storage, in elements.
     size: the new sizes; by default one dimension over all that is left of the storage.
     stride: the new steps in elements; by default those of contiguous memory.
 
-Errors: RuntimeError for a source of another dtype, for what does not fit in the storage, and for a leaf that requires grad.
+Errors: RuntimeError for a source of another dtype, for what does not fit in the storage, and for a leaf that requires
+grad.
 
 >>> x, y = torch.zeros(2), torch.arange(6.0)
 >>> x.set_(y.untyped_storage(), 1, (2, 2), (2, 1))
@@ -322,7 +329,8 @@ True)";
 inline constexpr char kTolist[] = R"(tolist($self, /)
 --
 
-The elements as nested lists of Python numbers; of a scalar the number alone. RuntimeError for meta tensors, which have no values.
+The elements as nested lists of Python numbers; of a scalar the number alone. RuntimeError for meta tensors, which have
+no values.
 
 >>> torch.tensor([[1, 2], [3, 4]]).tolist()
 [[1, 2], [3, 4]]
@@ -338,13 +346,14 @@ Adds the gradient of this tensor with respect to the leaves that it was computed
 ``leaf.grad += J.T @ gradient``, where ``J`` holds the derivatives of this tensor's elements by those of the leaf.
 
 Args:
-    gradient: the gradient of what is minimised with respect to this tensor, of its shape; 1 by default, for scalars only.
+    gradient: the gradient of what is minimised with respect to this tensor, of its shape; 1 by default, for scalars
+        only.
     retain_graph: keeps what was saved for the pass, so that another may follow; by default the value of `create_graph`.
     create_graph: records the pass itself, for derivatives of higher order.
     inputs: a tensor or tensors that alone get their gradients; by default all leaves.
 
-Errors: RuntimeError for a tensor without history, for one of several elements without `gradient`, and for a second pass over
-a graph that was not kept.
+Errors: RuntimeError for a tensor without history, for one of several elements without `gradient`, and for a second pass
+over a graph that was not kept.
 
 >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
 >>> (x ** 2).sum().backward()
@@ -394,7 +403,8 @@ True)";
 inline constexpr char kFloat[] = R"(float($self, memory_format=None)
 --
 
-The values as float32, floating-point numbers of 24 significant bits; the tensor itself where it is of that dtype already.
+The values as float32, floating-point numbers of 24 significant bits; the tensor itself where it is of that dtype
+already.
 
 `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
 
@@ -404,7 +414,8 @@ tensor([1., 2.]))";
 inline constexpr char kDouble[] = R"(double($self, memory_format=None)
 --
 
-The values as float64, floating-point numbers of 53 significant bits; the tensor itself where it is of that dtype already.
+The values as float64, floating-point numbers of 53 significant bits; the tensor itself where it is of that dtype
+already.
 
 `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
 
@@ -414,9 +425,11 @@ tensor([1., 2.], dtype=torch.float64))";
 inline constexpr char kHalf[] = R"(half($self, memory_format=None)
 --
 
-The values as float16, floating-point numbers of 11 significant bits up to 65504; the tensor itself where it is of that dtype already.
+The values as float16, floating-point numbers of 11 significant bits up to 65504; the tensor itself where it is of that
+dtype already.
 
-Values beyond become infinite. `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
+Values beyond become infinite. `memory_format` is the order of elements of a new tensor; by default that of this one. It
+can be differentiated.
 
 >>> torch.tensor([0.1, 1e6]).half()
 tensor([0.1000,    inf], dtype=torch.float16))";
@@ -424,7 +437,8 @@ tensor([0.1000,    inf], dtype=torch.float16))";
 inline constexpr char kBfloat16[] = R"(bfloat16($self, memory_format=None)
 --
 
-The values as bfloat16, floating-point numbers of 8 significant bits with the range of float32; the tensor itself where it is of that dtype already.
+The values as bfloat16, floating-point numbers of 8 significant bits with the range of float32; the tensor itself where
+it is of that dtype already.
 
 `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
 
@@ -436,7 +450,8 @@ inline constexpr char kInt[] = R"(int($self, memory_format=None)
 
 The values as int32, integers of 32 bits; the tensor itself where it is of that dtype already.
 
-Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements of a new tensor; by default that of this one.
+Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements
+of a new tensor; by default that of this one.
 
 >>> torch.tensor([1.9, -1.9]).int()
 tensor([ 1, -1], dtype=torch.int32))";
@@ -446,7 +461,8 @@ inline constexpr char kLong[] = R"(long($self, memory_format=None)
 
 The values as int64, integers of 64 bits; the tensor itself where it is of that dtype already.
 
-Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements of a new tensor; by default that of this one.
+Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements
+of a new tensor; by default that of this one.
 
 >>> torch.tensor([1.9, -1.9]).long()
 tensor([ 1, -1]))";
@@ -456,7 +472,8 @@ inline constexpr char kShort[] = R"(short($self, memory_format=None)
 
 The values as int16, integers of 16 bits; the tensor itself where it is of that dtype already.
 
-Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements of a new tensor; by default that of this one.
+Fractions are cut off towards zero; of complex numbers the real part is taken. `memory_format` is the order of elements
+of a new tensor; by default that of this one.
 
 >>> torch.tensor([1.9, -1.9]).short()
 tensor([ 1, -1], dtype=torch.int16))";
@@ -466,7 +483,8 @@ inline constexpr char kChar[] = R"(char($self, memory_format=None)
 
 The values as int8, integers from -128 to 127; the tensor itself where it is of that dtype already.
 
-Fractions are cut off towards zero; of complex numbers the real part is taken. Integers outside wrap around. `memory_format` is the order of elements of a new tensor; by default that of this one.
+Fractions are cut off towards zero; of complex numbers the real part is taken. Integers outside wrap around.
+`memory_format` is the order of elements of a new tensor; by default that of this one.
 
 >>> torch.tensor([1, 130]).char()
 tensor([   1, -126], dtype=torch.int8))";
@@ -476,7 +494,8 @@ inline constexpr char kByte[] = R"(byte($self, memory_format=None)
 
 The values as uint8, integers from 0 to 255; the tensor itself where it is of that dtype already.
 
-Fractions are cut off towards zero; of complex numbers the real part is taken. Integers outside wrap around. `memory_format` is the order of elements of a new tensor; by default that of this one.
+Fractions are cut off towards zero; of complex numbers the real part is taken. Integers outside wrap around.
+`memory_format` is the order of elements of a new tensor; by default that of this one.
 
 >>> torch.tensor([1, 257]).byte()
 tensor([1, 1], dtype=torch.uint8))";
@@ -496,7 +515,8 @@ inline constexpr char kCfloat[] = R"(cfloat($self, memory_format=None)
 
 The values as complex64, complex numbers of two float32; the tensor itself where it is of that dtype already.
 
-Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
+Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of
+this one. It can be differentiated.
 
 >>> torch.tensor([1.0, 2.0]).cfloat()
 tensor([1.+0.j, 2.+0.j]))";
@@ -506,7 +526,8 @@ inline constexpr char kCdouble[] = R"(cdouble($self, memory_format=None)
 
 The values as complex128, complex numbers of two float64; the tensor itself where it is of that dtype already.
 
-Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
+Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of
+this one. It can be differentiated.
 
 >>> torch.tensor([1.0, 2.0]).cdouble()
 tensor([1.+0.j, 2.+0.j], dtype=torch.complex128))";
@@ -516,7 +537,8 @@ inline constexpr char kChalf[] = R"(chalf($self, memory_format=None)
 
 The values as complex32, complex numbers of two float16; the tensor itself where it is of that dtype already.
 
-Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of this one. It can be differentiated.
+Imaginary parts of real numbers are zero. `memory_format` is the order of elements of a new tensor; by default that of
+this one. It can be differentiated.
 
 >>> torch.tensor([1.0, 2.0]).chalf()
 tensor([1.+0.j, 2.+0.j], dtype=torch.complex32))";

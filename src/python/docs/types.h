@@ -8,7 +8,8 @@ inline constexpr char kGenerator[] = R"(Generator(device="cpu")
 
 A stream of pseudo-random numbers on one device, for the argument `generator` of random ops.
 
-The same seed gives the same numbers, on the CPU those of PyTorch: a Mersenne Twister there, counter-based Philox on a GPU.
+The same seed gives the same numbers, on the CPU those of PyTorch: a Mersenne Twister there, counter-based Philox on a
+GPU.
 
 Args:
     device: where it makes numbers; "cpu" by default. Ops on another device do not take it.
@@ -109,7 +110,8 @@ NotImplementedError for a CPU generator.
 inline constexpr char kGraphsafeSetState[] = R"(graphsafe_set_state($self, generator, /)
 --
 
-Makes a CUDA generator share the state of `generator`, which `graphsafe_get_state` or `clone_state` gave; returns this one.
+Makes a CUDA generator share the state of `generator`, which `graphsafe_get_state` or `clone_state` gave; returns this
+one.
 
 NotImplementedError for a CPU generator, TypeError for what is not a generator.
 
@@ -120,8 +122,9 @@ NotImplementedError for a CPU generator, TypeError for what is not a generator.
 inline constexpr char kDtype[] =
     R"(The type of a tensor's elements: `torch.float32`, `torch.int64`, `torch.bool` and so on, each one object.
 
-Its properties tell the bytes per element (`itemsize`) and what numbers it holds. It cannot be made by calling the class; Python's
-`float`, `int`, `bool` and `complex` are taken for `torch.float64`, `torch.int64`, `torch.bool` and `torch.complex128`.
+Its properties tell the bytes per element (`itemsize`) and what numbers it holds. It cannot be made by calling the
+class; Python's `float`, `int`, `bool` and `complex` are taken for `torch.float64`, `torch.int64`, `torch.bool` and
+`torch.complex128`.
 
 >>> torch.float32.itemsize, torch.float32.is_floating_point, torch.uint8.is_signed
 (4, True, False)
@@ -152,10 +155,12 @@ Where a tensor's elements are: a type of device and, where there are several, wh
 In a `with` statement it is the device of what factory functions make without naming one.
 
 Args:
-    type: "cpu", "cuda" or "meta" (sizes without elements), also with the index, "cuda:1"; an int names a CUDA device; or a device.
+    type: "cpu", "cuda" or "meta" (sizes without elements), also with the index, "cuda:1"; an int names a CUDA device;
+        or a device.
     index: which device of the type; None is the current one.
 
-Errors: RuntimeError for an unknown type, a negative index and an index that is given twice; TypeError for other arguments.
+Errors: RuntimeError for an unknown type, a negative index and an index that is given twice; TypeError for other
+arguments.
 
 >>> torch.device("cuda", 1)
 device(type='cuda', index=1)
@@ -166,16 +171,16 @@ device(type='cuda', index=1)
 device(type='meta'))";
 
 inline constexpr char kLayout[] =
-    R"(How a tensor's elements are arranged: `torch.strided` (dense, with steps) or a sparse one, `torch.sparse_coo`, `torch.sparse_csr`,
-`torch.sparse_csc`, `torch.sparse_bsr` and `torch.sparse_bsc`.
+    R"(How a tensor's elements are arranged: `torch.strided` (dense, with steps) or a sparse one, `torch.sparse_coo`,
+`torch.sparse_csr`, `torch.sparse_csc`, `torch.sparse_bsr` and `torch.sparse_bsc`.
 
 >>> torch.zeros(2).layout, torch.eye(2).to_sparse().layout
 (torch.strided, torch.sparse_coo))";
 
 inline constexpr char kMemoryFormat[] = R"(The order of a dense tensor's dimensions in memory.
 
-`torch.contiguous_format` (the last moves fastest), `torch.channels_last` and `torch.channels_last_3d` (dimension 1 of 4 or 5 moves
-fastest) are what a result shall have, `torch.preserve_format` is the order of the input.
+`torch.contiguous_format` (the last moves fastest), `torch.channels_last` and `torch.channels_last_3d` (dimension 1 of 4
+or 5 moves fastest) are what a result shall have, `torch.preserve_format` is the order of the input.
 
 >>> x = torch.zeros(1, 3, 2, 2).contiguous(memory_format=torch.channels_last)
 >>> x.stride()
@@ -205,16 +210,13 @@ The product of the sizes, 1 where there are none.
 inline constexpr char kNode[] =
     R"(A node of the graph that backward passes follow: the derivative of one recorded op, or the accumulator of a leaf.
 
-It is what `grad_fn` of a tensor gives; `next_functions` leads to the nodes that get its results. Hooks see and may replace
-gradients: `register_prehook` those that come in, `register_hook` those that go out.
+It is what `grad_fn` of a tensor gives; `next_functions` leads to the nodes that get its results. Hooks see and may
+replace gradients: `register_prehook` those that come in, `register_hook` those that go out.
 
 >>> x = torch.ones(2, requires_grad=True)
 >>> node = (x * 2).grad_fn
 >>> node.name(), [(n.name(), slot) for n, slot in node.next_functions if n]
-('MulBackward0', [('torch::autograd::AccumulateGrad', 0)])
->>> handle = node.register_hook(lambda outgoing, incoming: print(incoming))
->>> (y := x * 2).sum().backward() is None
-True)";
+('MulBackward0', [('AccumulateGrad', 0)]))";
 
 inline constexpr char kName[] = R"(name($self, /)
 --
@@ -228,9 +230,9 @@ The name of the derivative, that of PyTorch's where it has the op.
 inline constexpr char kTensor[] =
     R"(An n-dimensional array of elements of one dtype on one device, from whose use autograd derives gradients.
 
-Tensors are made by `torch.tensor`, factory functions such as `torch.zeros`, and ops; `torch.Tensor(*sizes)` leaves elements
-unset, `torch.Tensor(sequence)` copies it, both in the default dtype. Operators and indices work as NumPy's, broadcasting included.
-Views share memory with what they were taken from.
+Tensors are made by `torch.tensor`, factory functions such as `torch.zeros`, and ops; `torch.Tensor(*sizes)` leaves
+elements unset, `torch.Tensor(sequence)` copies it, both in the default dtype. Operators and indices work as NumPy's,
+broadcasting included. Views share memory with what they were taken from.
 
 >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 >>> y = (x[:, 1] * 10).sum()
