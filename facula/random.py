@@ -90,7 +90,11 @@ def set_rng_state(new_state):
 
 
 def thread_safe_generator():
-    """None: the default generator may be used from every thread."""
+    """None: the default generator may be used from every thread.
+
+    >>> torch.random.thread_safe_generator() is None
+    True
+    """
     return None
 
 
