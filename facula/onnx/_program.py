@@ -169,7 +169,9 @@ class ONNXProgram:
         Errors: OnnxExporterError without the package onnxruntime.
 
         >>> program = torch.onnx.export(nn.ReLU(), (torch.ones(2),))
-        >>> program.initialize_inference_session(providers=["CPUExecutionProvider"])  # doctest: +SKIP
+        >>> import importlib.util
+        >>> if importlib.util.find_spec("onnxruntime"):
+        ...     program.initialize_inference_session(providers=["CPUExecutionProvider"])
         """
         try:
             import onnxruntime
@@ -207,8 +209,9 @@ class ONNXProgram:
         Errors: ImportError without the package onnx.
 
         >>> program = torch.onnx.export(nn.ReLU(), (torch.ones(2),))
-        >>> program.call_reference(torch.tensor([-1.0, 2.0]))  # doctest: +SKIP
-        (tensor([0., 2.]),)
+        >>> import importlib.util
+        >>> if importlib.util.find_spec("onnx"):
+        ...     assert program.call_reference(torch.tensor([-1.0, 2.0]))[0].tolist() == [0.0, 2.0]
         """
         from onnx.reference import ReferenceEvaluator
 
