@@ -78,7 +78,20 @@ def kept():
 
 
 class SDPAParams:
-    """A call of scaled_dot_product_attention, for `can_use_flash_attention` and its like."""
+    """A call of scaled_dot_product_attention, for `can_use_flash_attention` and its like.
+
+    Args:
+        query, key, value: the tensors, of shape (batch, heads, length, width).
+        attn_mask: a mask, or None.
+        dropout: the probability of dropout.
+        is_causal: whether a position sees only those before it.
+        enable_gqa: whether `key` and `value` may have fewer heads.
+
+    >>> x = torch.rand(1, 2, 4, 8)
+    >>> params = torch.backends.cuda.SDPAParams(x, x, x, None, 0.0, True, False)
+    >>> params.is_causal
+    True
+    """
 
     def __init__(self, query, key, value, attn_mask, dropout, is_causal, enable_gqa):
         self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask

@@ -2,17 +2,32 @@
 
 
 def is_available():
-    """False."""
+    """False: Facula computes on no Apple GPU.
+
+    >>> torch.backends.mps.is_available()
+    False
+    """
     return False
 
 
 def is_built():
-    """False."""
+    """False: no build has kernels for Apple GPUs.
+
+    >>> torch.backends.mps.is_built()
+    False
+    """
     return False
 
 
 def is_macos13_or_newer(*version):
-    """False."""
+    """False: what asks wants to know about Apple GPUs.
+
+    Args:
+        version: the number behind 13, which is not read.
+
+    >>> torch.backends.mps.is_macos13_or_newer()
+    False
+    """
     return False
 
 

@@ -2,5 +2,9 @@
 
 
 def is_available():
-    """False."""
+    """False: there is no XNNPACK.
+
+    >>> torch.backends.xnnpack.is_available()
+    False
+    """
     return False

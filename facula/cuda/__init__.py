@@ -72,12 +72,21 @@ def _index(device, name, optional=True):
 
 
 def is_available():
-    """Whether there is a device to use."""
+    """Whether there is a CUDA device to use.
+
+    >>> device = "cuda" if torch.cuda.is_available() else "cpu"
+    >>> torch.ones(2, device=device).sum().item()
+    2.0
+    """
     return _C._cuda_device_count() > 0
 
 
 def why_unavailable():
-    """What is missing for CUDA, as a sentence; empty where it can be used."""
+    """What is missing for CUDA, as a sentence; empty where it can be used.
+
+    >>> bool(torch.cuda.why_unavailable()) == (not torch.cuda.is_available())
+    True
+    """
     return _C._cuda_why_unavailable()
 
 
@@ -96,7 +105,11 @@ def libraries(details=False):
 
 
 def device_count():
-    """The number of devices."""
+    """The number of CUDA devices; 0 where CUDA cannot be used.
+
+    >>> (torch.cuda.device_count() > 0) == torch.cuda.is_available()
+    True
+    """
     return _C._cuda_device_count()
 
 
@@ -112,12 +125,23 @@ def is_tf32_supported():
 
 def is_initialized():
     """Whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a process
-    that has begun to use one."""
+    that has begun to use one.
+
+    >>> torch.cuda.is_initialized() == torch.cuda.is_available()
+    True
+    """
     return is_available() and not _is_in_bad_fork()
 
 
 def init():
-    """Raises where there is no device; else there is nothing to do."""
+    """Raises where there is no device; else there is nothing to do.
+
+    Errors: NotImplementedError (also an AssertionError) without a device, with the reason; RuntimeError in a forked process
+    whose parent has begun to use CUDA.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.init()
+    """
     _need_device("init")
 
 
@@ -162,23 +186,60 @@ def _properties(index):
 
 
 def get_device_properties(device=None):
-    """What the device is like: name, compute capability, memory, multiprocessors, ..."""
+    """What the device is like: an object with `name`, `major` and `minor` (compute capability), `total_memory`,
+    `multi_processor_count`, `uuid`, `L2_cache_size` and more; sizes in bytes, clocks in kHz.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_device_properties(0).total_memory > 0
+    """
     return _properties(_index(device, "get_device_properties"))
 
 
 def get_device_name(device=None):
-    """The device's name."""
+    """The device's name.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_device_name() == torch.cuda.get_device_properties().name
+    """
     return _properties(_index(device, "get_device_name")).name
 
 
 def get_device_capability(device=None):
-    """The device's compute capability: (major, minor)."""
+    """The device's compute capability: (major, minor).
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     major, minor = torch.cuda.get_device_capability()
+    """
     properties = _properties(_index(device, "get_device_capability"))
     return properties.major, properties.minor
 
 
 def can_device_access_peer(device, peer_device):
-    """Whether a device can read the memory of another."""
+    """Whether a device can read the memory of another.
+
+    Args:
+        device, peer_device: their numbers or names.
+
+    Errors: NotImplementedError without a device; AssertionError for a number that there is not.
+
+    >>> if torch.cuda.device_count() > 1:
+    ...     direct = torch.cuda.can_device_access_peer(0, 1)
+    """
     name = "can_device_access_peer"
     return _C._cuda_can_access_peer(_index(device, name), _index(peer_device, name))
 
@@ -187,19 +248,48 @@ def can_device_access_peer(device, peer_device):
 
 
 def current_device():
-    """The number of the current device."""
+    """The number of the current device.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.current_device() < torch.cuda.device_count()
+    """
     _need_device("current_device")
     return _C._cuda_current_device()
 
 
 def set_device(device):
-    """Makes the device the current one; a negative number changes nothing."""
+    """Makes the device the current one of this thread.
+
+    Args:
+        device: its number or name; a negative number changes nothing.
+
+    Errors: NotImplementedError without a device; AssertionError for a number that there is not.
+
+    >>> torch.cuda.set_device(-1)
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_device(0)
+    """
     if not isinstance(device, int) or device >= 0:
         _C._cuda_set_device(_index(device, "set_device", optional=False))
 
 
 class device:
-    """Context: the device is the current one inside. None and negative numbers change nothing."""
+    """Context: the device is the current one inside.
+
+    Args:
+        device: its number or name; None and negative numbers change nothing.
+
+    Errors: NotImplementedError without a device.
+
+    >>> with torch.cuda.device(None):
+    ...     torch.ones(1)
+    tensor([1.])
+    >>> if torch.cuda.is_available():
+    ...     with torch.cuda.device(0):
+    ...         assert torch.ones(1, device="cuda").get_device() == 0
+    """
 
     def __init__(self, device):
         if device is None or (isinstance(device, int) and device < 0):
@@ -220,14 +310,31 @@ class device:
 
 
 class device_of(device):
-    """Context: the device of a tensor is the current one inside; a tensor on the CPU changes nothing."""
+    """Context: the device of a tensor is the current one inside; a tensor on the CPU changes nothing.
+
+    Args:
+        obj: the tensor.
+
+    >>> with torch.cuda.device_of(torch.ones(1)):
+    ...     torch.ones(1)
+    tensor([1.])
+    """
 
     def __init__(self, obj):
         super().__init__(obj.get_device() if getattr(obj, "is_cuda", False) else None)
 
 
 def synchronize(device=None):
-    """Waits for all work of the device, and raises what its kernels have found wrong."""
+    """Waits for all work of the device, and raises what its kernels have found wrong.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.synchronize()
+    """
     _C._cuda_synchronize(_index(device, "synchronize"))
 
 

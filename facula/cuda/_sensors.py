@@ -78,7 +78,17 @@ def clock_rate(device=None):
 
 
 def list_gpu_processes(device=None):
-    """The processes that use the device, with their memory, as a text."""
+    """The processes that use the device, with their memory, as a text.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device; ModuleNotFoundError without the package pynvml.
+
+    >>> import importlib.util
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated() and importlib.util.find_spec("pynvml"):
+    ...     assert torch.cuda.list_gpu_processes().startswith("GPU:")
+    """
     library, handle = _asked(device, "list_gpu_processes")
     lines = [
         f"process {process.pid:>10d} uses {process.usedGpuMemory / 2**20:>12.3f} MB GPU memory"

@@ -47,7 +47,10 @@ def _has_devices():
 
 
 def empty_cache():
-    """Gives segments that hold no tensor back to the driver."""
+    """Gives segments that hold no tensor back to the driver; nothing to do without a device.
+
+    >>> torch.cuda.empty_cache()
+    """
     if _has_devices():
         _C._cuda_empty_cache()
 
@@ -55,8 +58,15 @@ def empty_cache():
 def memory_stats(device=None):
     """The allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without a device.
 
+    Args:
+        device: its number or name; None: the current one.
+
     Of every counter there are `current`, `peak`, `allocated` (in all) and `freed`, for all blocks and for the small and
     the large pool.
+
+    >>> stats = torch.cuda.memory_stats()
+    >>> ("allocated_bytes.all.peak" in stats) == torch.cuda.is_available()
+    True
     """
     if not _has_devices():
         return {}
@@ -64,7 +74,15 @@ def memory_stats(device=None):
 
 
 def memory_stats_as_nested_dict(device=None):
-    """The same counters as dicts in dicts."""
+    """The counters of memory_stats() as dicts in dicts; empty without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> stats = torch.cuda.memory_stats_as_nested_dict()
+    >>> if torch.cuda.is_available():
+    ...     assert "peak" in stats["allocated_bytes"]["all"]
+    """
     nested = {}
     for key, value in memory_stats(device).items():
         *path, last = key.split(".")
@@ -80,22 +98,52 @@ def _counter(name, which, device, function):
 
 
 def memory_allocated(device=None):
-    """Bytes of blocks that hold tensors."""
+    """Bytes of blocks that hold tensors; 0 without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> if torch.cuda.is_available():
+    ...     before = torch.cuda.memory_allocated()
+    ...     x = torch.zeros(2**20, device="cuda")
+    ...     assert torch.cuda.memory_allocated() - before >= 2**22
+    """
     return _counter("allocated_bytes", "current", device, "memory_allocated")
 
 
 def max_memory_allocated(device=None):
-    """The most of them since the start, or since reset_peak_memory_stats()."""
+    """The most bytes of blocks that held tensors since the start, or since reset_peak_memory_stats(); 0 without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.max_memory_allocated() >= torch.cuda.memory_allocated()
+    True
+    """
     return _counter("allocated_bytes", "peak", device, "max_memory_allocated")
 
 
 def memory_reserved(device=None):
-    """Bytes taken from the driver."""
+    """Bytes taken from the driver; 0 without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.memory_reserved() >= torch.cuda.memory_allocated()
+    True
+    """
     return _counter("reserved_bytes", "current", device, "memory_reserved")
 
 
 def max_memory_reserved(device=None):
-    """The most of them."""
+    """The most bytes that were taken from the driver since the start, or since reset_peak_memory_stats(); 0 without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.max_memory_reserved() >= torch.cuda.memory_reserved()
+    True
+    """
     return _counter("reserved_bytes", "peak", device, "max_memory_reserved")
 
 
@@ -103,7 +151,15 @@ memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
 def reset_peak_memory_stats(device=None):
-    """Peaks begin at the current values."""
+    """Peaks begin at the current values; nothing to do without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.reset_peak_memory_stats()
+    >>> torch.cuda.max_memory_allocated() == torch.cuda.memory_allocated()
+    True
+    """
     if _has_devices():
         _C._cuda_reset_peak(_index(device, "reset_peak_memory_stats"))
 
@@ -112,13 +168,24 @@ reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device=None):
-    """Sums over time begin at zero."""
+    """Sums over time begin at zero; nothing to do without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.reset_accumulated_memory_stats()
+    """
     if _has_devices():
         _C._cuda_reset_accumulated(_index(device, "reset_accumulated_memory_stats"))
 
 
 def host_memory_stats_as_nested_dict():
-    """Counters of pinned memory of the host, as dicts in dicts: see host_memory_stats()."""
+    """Counters of pinned memory of the host, as dicts in dicts: see host_memory_stats(). Empty without a device.
+
+    >>> stats = torch.cuda.host_memory_stats_as_nested_dict()
+    >>> if torch.cuda.is_available():
+    ...     assert "peak" in stats["active_bytes"]
+    """
     return _C._cuda_host_stats() if _has_devices() else {}
 
 
@@ -128,6 +195,9 @@ def host_memory_stats():
     `allocations` and `allocated_bytes` count blocks that were taken from the driver, `active_requests` and `active_bytes`
     those that are in use, or that streams have not done with. Blocks are powers of two of bytes. `host_alloc_time` and
     `host_free_time` are microseconds of calls of the driver.
+
+    >>> ("active_bytes.peak" in torch.cuda.host_memory_stats()) == torch.cuda.is_available()
+    True
     """
     return _flat(host_memory_stats_as_nested_dict())
 
@@ -140,27 +210,64 @@ def _flat(nested, prefix=""):
 
 
 def reset_peak_host_memory_stats():
-    """Peaks of pinned memory begin at the current values."""
+    """Peaks of pinned memory begin at the current values.
+
+    >>> torch.cuda.reset_peak_host_memory_stats()
+    """
     _C._cuda_reset_peak_host()
 
 
 def reset_accumulated_host_memory_stats():
-    """Sums over time of pinned memory begin at zero."""
+    """Sums over time of pinned memory begin at zero.
+
+    >>> torch.cuda.reset_accumulated_host_memory_stats()
+    """
     _C._cuda_reset_accumulated_host()
 
 
 def mem_get_info(device=None):
-    """(free, total) bytes of the device, as the driver counts them."""
+    """(free, total) bytes of the device, as the driver counts them.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     free, total = torch.cuda.mem_get_info()
+    ...     assert free <= total
+    """
     return _C._cuda_memory_info(_index(device, "mem_get_info"))
 
 
 def set_per_process_memory_fraction(fraction, device=None):
-    """At most this share of the device's memory is taken; more is an OutOfMemoryError."""
+    """At most this share of the device's memory is taken; more is an OutOfMemoryError.
+
+    Args:
+        fraction: from 0 to 1.
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_per_process_memory_fraction(0.5)
+    ...     assert torch.cuda.get_per_process_memory_fraction() == 0.5
+    ...     torch.cuda.set_per_process_memory_fraction(1.0)
+    """
     _C._cuda_set_memory_fraction(_index(device, "set_per_process_memory_fraction"), fraction)
 
 
 def get_per_process_memory_fraction(device=None):
-    """That share."""
+    """The share of the device's memory that is taken at most: 1.0 at the start.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert 0.0 < torch.cuda.get_per_process_memory_fraction() <= 1.0
+    """
     return _C._cuda_memory_fraction(_index(device, "get_per_process_memory_fraction"))
 
 
@@ -169,10 +276,17 @@ def _stack(number):
 
 
 def memory_snapshot(mempool_id=None):
-    """All segments of all devices: a list of dicts with their blocks, in the order of their addresses.
+    """All segments of all devices: a list of dicts with their blocks, in the order of their addresses; empty without a device.
+
+    Args:
+        mempool_id: only the segments of that pool, of a graph or a MemPool.
 
     A block says for which tensor it was taken (`tensor`: dtype and sizes) and, where _record_memory_history() was on, from
-    where (`frames`, innermost first). mempool_id: only the segments of that pool of a graph.
+    where (`frames`, innermost first).
+
+    >>> if torch.cuda.is_available():
+    ...     x = torch.ones(2, device="cuda")
+    ...     assert any(segment["blocks"] for segment in torch.cuda.memory_snapshot())
     """
     segments = _C._cuda_memory_snapshot() if _has_devices() else []
     for segment in segments:
@@ -237,7 +351,11 @@ def _set_allocator_settings(env):
 
 
 def get_allocator_backend():
-    """"native": the only allocator."""
+    """"native": the name of the only allocator.
+
+    >>> torch.cuda.get_allocator_backend()
+    'native'
+    """
     return "native"
 
 
@@ -245,7 +363,19 @@ _raw_blocks = {}  # address -> device
 
 
 def caching_allocator_alloc(size, device=None, stream=None):
-    """The address of `size` bytes of the caching allocator, for other libraries; `stream` (current) may use them at once."""
+    """The address of bytes of the caching allocator, for other libraries.
+
+    Args:
+        size: how many bytes.
+        device: its number or name; None: the current one.
+        stream: the Stream, or its handle, that may use them at once; None: the current one.
+
+    Errors: NotImplementedError without a device; TypeError for another stream.
+
+    >>> if torch.cuda.is_available():
+    ...     address = torch.cuda.caching_allocator_alloc(1024)
+    ...     torch.cuda.caching_allocator_delete(address)
+    """
     index = _index(device, "caching_allocator_alloc")
     if stream is None:
         stream = _C._cuda_current_stream(index)
@@ -259,7 +389,15 @@ def caching_allocator_alloc(size, device=None, stream=None):
 
 
 def caching_allocator_delete(mem_ptr):
-    """Gives back what caching_allocator_alloc() gave."""
+    """Gives back what caching_allocator_alloc() gave.
+
+    Args:
+        mem_ptr: the address; 0 and None give nothing back.
+
+    Errors: RuntimeError for another address.
+
+    >>> torch.cuda.caching_allocator_delete(0)
+    """
     if not mem_ptr:
         return
     index = _raw_blocks.pop(mem_ptr, None)
@@ -275,6 +413,13 @@ class MemPool:
 
     Args:
         allocator, use_on_oom, no_split: not supported, only their defaults.
+
+    >>> if torch.cuda.is_available():
+    ...     pool = torch.cuda.MemPool()
+    ...     with torch.cuda.use_mem_pool(pool):
+    ...         assert pool.use_count() == 2
+    ...         x = torch.ones(2, device="cuda")
+    ...     assert len(pool.snapshot()) == 1
     """
 
     def __init__(self, allocator=None, use_on_oom=False, no_split=False):
@@ -296,11 +441,22 @@ class MemPool:
         return None
 
     def use_count(self):
-        """One, and one for every use_mem_pool() that is open."""
+        """One, and one for every use_mem_pool() that is open.
+
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.MemPool().use_count() == 1
+        """
         return _C._cuda_pool_users(self._number, self._device)
 
     def snapshot(self, include_traces=True):
-        """memory_snapshot() of the pool's segments; what happened to them is in _snapshot()."""
+        """memory_snapshot() of the pool's segments.
+
+        Args:
+            include_traces: accepted; what happened to them is in cuda.memory._snapshot().
+
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.MemPool().snapshot() == []
+        """
         return memory_snapshot(self.id)
 
     def __del__(self):
@@ -310,7 +466,18 @@ class MemPool:
 
 @contextlib.contextmanager
 def use_mem_pool(pool, device=None):
-    """Context: what this thread allocates on the device comes from the pool; threads that it starts do not."""
+    """Context: what this thread allocates on the device comes from the pool; threads that it starts do not.
+
+    Args:
+        pool: a MemPool.
+        device: its number or name; None: the current one.
+
+    >>> if torch.cuda.is_available():
+    ...     pool = torch.cuda.MemPool()
+    ...     with torch.cuda.use_mem_pool(pool):
+    ...         x = torch.ones(2, device="cuda")
+    ...     assert [segment["device"] for segment in pool.snapshot()] == [x.get_device()]
+    """
     index = _index(device, "use_mem_pool")
     _C._cuda_route_to_pool(pool._number, index)
     try:
@@ -325,6 +492,12 @@ class CUDAPluggableAllocator:
     Args:
         path_to_so_file: the library.
         alloc_fn_name, free_fn_name: their names.
+
+    Errors: OSError where there is no such library, AttributeError where it has no such function.
+
+    >>> made = torch.cuda.CUDAPluggableAllocator("libc.so.6", "malloc", "free")
+    >>> made.allocator() is made
+    True
     """
 
     def __init__(self, path_to_so_file, alloc_fn_name, free_fn_name):
@@ -334,12 +507,23 @@ class CUDAPluggableAllocator:
         )
 
     def allocator(self):
-        """What change_current_allocator() uses."""
+        """What change_current_allocator() uses: the object itself."""
         return self
 
 
 def change_current_allocator(allocator):
-    """From now on tensors lie in the allocator's memory; to be called before there are any. There are no statistics of it."""
+    """From now on tensors lie in the allocator's memory; to be called before there are any. There are no statistics of it.
+
+    Args:
+        allocator: a CUDAPluggableAllocator.
+
+    Errors: TypeError for anything else.
+
+    >>> torch.cuda.change_current_allocator("mine")
+    Traceback (most recent call last):
+        ...
+    TypeError: change_current_allocator: a CUDAPluggableAllocator, got str
+    """
     _need_allocator(allocator)
     _C._cuda_change_allocator(*allocator._addresses)
     _library_in_use.append(allocator)
@@ -361,7 +545,16 @@ def _size(count):
 
 
 def memory_summary(device=None, abbreviated=False):
-    """The counters as a table."""
+    """The counters as a table.
+
+    Args:
+        device: its number or name; None: the current one.
+        abbreviated: whether the large and the small pool are left out.
+
+    >>> table = torch.cuda.memory_summary(abbreviated=True)
+    >>> ("Allocated memory" in table) == torch.cuda.is_available()
+    True
+    """
     if not _has_devices():
         return "no CUDA device"
     index = _index(device, "memory_summary")

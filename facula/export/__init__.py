@@ -34,7 +34,21 @@ def register_dataclass(cls, *, serialized_type_name=None):
     """Lets a dataclass be an input or an output.
 
     Args:
+        cls: the dataclass.
         serialized_type_name: its name in files.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass
+    ... class Pair:
+    ...     x: torch.Tensor
+    ...     y: torch.Tensor
+    >>> torch.export.register_dataclass(Pair)
+    >>> class Net(nn.Module):
+    ...     def forward(self, pair):
+    ...         return pair.x + pair.y
+    >>> program = torch.export.export(Net(), (Pair(torch.ones(2), torch.ones(2)),))
+    >>> program.module()(Pair(torch.ones(2), torch.zeros(2)))
+    tensor([1., 1.])
     """
     _pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
 
@@ -48,6 +62,14 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
         extra_files: must be None or empty.
         opset_version: must be None.
         pickle_protocol: of the examples, without meaning: they are written as `facula.save` does.
+
+    Errors: TypeError for anything but an ExportedProgram; NotImplementedError for extra_files and opset_version.
+
+    >>> import io
+    >>> program, file = torch.export.export(nn.ReLU(), (torch.ones(2),)), io.BytesIO()
+    >>> torch.export.save(program, file)
+    >>> file.getvalue()[:2]
+    b'PK'
     """
     from facula.export import _pt2
 
@@ -65,6 +87,14 @@ def load(f, *, extra_files=None, expected_opset_version=None):
         f: a path, or a readable binary file.
         extra_files: must be None or empty.
         expected_opset_version: must be None.
+
+    Errors: NotImplementedError for extra_files and expected_opset_version.
+
+    >>> import io
+    >>> program, file = torch.export.export(nn.ReLU(), (torch.ones(2),)), io.BytesIO()
+    >>> torch.export.save(program, file)
+    >>> torch.export.load(io.BytesIO(file.getvalue())).module()(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
     from facula.export import _pt2
 
@@ -89,6 +119,13 @@ def export(
 
     Errors: RuntimeError where Python asks for values of tensors, and where a program depends on a size in a way that cannot
     be recorded; both name the line.
+
+    >>> batch = torch.export.Dim("batch")
+    >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),), dynamic_shapes={"input": {0: batch}})
+    >>> program.module()(torch.ones(7, 2)).shape
+    torch.Size([7, 3])
+    >>> program.range_constraints
+    {'batch': VR[0, int_oo]}
     """
     if not isinstance(mod, facula.nn.Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
@@ -136,12 +173,14 @@ def draft_export(
     """As export: what cannot be recorded is an error here too.
 
     Args:
-        mod: as for export.
-        args, kwargs: as for export.
-        dynamic_shapes: as for export.
-        preserve_module_call_signature: as for export.
-        strict: as for export.
-        prefer_deferred_runtime_asserts_over_guards: as for export.
+        mod: a Module.
+        args, kwargs: examples of its arguments.
+        dynamic_shapes: which sizes may be others, as for export.
+        preserve_module_call_signature: paths of modules; must be empty.
+        strict, prefer_deferred_runtime_asserts_over_guards: without meaning.
+
+    >>> torch.export.draft_export(nn.ReLU(), (torch.ones(2),)).module()(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
     return export(
         mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,

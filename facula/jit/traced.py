@@ -16,6 +16,8 @@ from facula import _C
 from facula.jit import scripted
 from facula.utils import _pytree
 
+__all__ = ["TracerWarning", "TracingCheckError", "is_tracing"]
+
 
 class TracerWarning(Warning):
     """Says that something of a trace is not what the program may expect."""
@@ -29,7 +31,16 @@ _depth = 0
 
 
 def is_tracing():
-    """Whether a program is being recorded by `trace`."""
+    """Whether a program is being recorded by `trace`.
+
+    >>> torch.jit.is_tracing()
+    False
+    >>> seen = []
+    >>> step = lambda x: seen.append(torch.jit.is_tracing()) or x + 1
+    >>> traced = torch.jit.trace(step, torch.ones(1), check_trace=False)
+    >>> seen
+    [True]
+    """
     return _depth > 0
 
 

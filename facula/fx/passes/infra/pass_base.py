@@ -13,7 +13,16 @@ __all__ = ["PassResult", "PassBase"]
 
 @compatibility(is_backward_compatible=False)
 class PassResult(NamedTuple):
-    """What a pass gives: the module, and whether it was changed."""
+    """What a pass gives.
+
+    Args:
+        graph_module: the module.
+        modified: whether it was changed.
+
+    >>> from facula.fx.passes.infra.pass_base import PassResult
+    >>> PassResult(nn.ReLU(), False)
+    PassResult(graph_module=ReLU(), modified=False)
+    """
 
     graph_module: facula.nn.Module
     modified: bool
