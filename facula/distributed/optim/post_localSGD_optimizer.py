@@ -11,11 +11,24 @@ __all__ = ["PostLocalSGDOptimizer"]
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """Steps as `optim` does, then lets the averager average.
+    """Steps as `optim` does, then lets the averager average the parameters. Its state_dict has the averager's step.
 
     Args:
         optim: the optimizer of this process.
-        averager: when and over whom parameters are averaged.
+        averager: when and over whom parameters are averaged, a ModelAverager.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    >>> from torch.distributed.optim import PostLocalSGDOptimizer
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> layer = nn.Linear(4, 2)
+    >>> inner = torch.optim.SGD(layer.parameters(), lr=0.1)
+    >>> optimizer = PostLocalSGDOptimizer(inner, PeriodicModelAverager(period=4, warmup_steps=100))
+    >>> layer(torch.ones(1, 4)).sum().backward()
+    >>> optimizer.step()
+    >>> optimizer.state_dict()["step"]
+    1
+    >>> dist.destroy_process_group()
     """
 
     def __init__(self, optim: Optimizer, averager: ModelAverager) -> None:

@@ -28,7 +28,11 @@ PyRRef = RRef
 
 
 def is_available():
-    """True."""
+    """True: remote calls need nothing but sockets.
+
+    >>> torch.distributed.rpc.is_available()
+    True
+    """
     return True
 
 

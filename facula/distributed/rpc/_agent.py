@@ -50,7 +50,15 @@ _FOR_EVER = float("inf")
 
 
 class WorkerInfo:
-    """A worker: its name and its rank, which is called id."""
+    """A worker: its name and its rank, which is called id. Two that are equal are one worker.
+
+    Args:
+        name: its name.
+        id: its rank.
+
+    >>> torch.distributed.rpc.WorkerInfo("me", 0)
+    WorkerInfo(id=0, name=me)
+    """
 
     def __init__(self, name, id):
         self.name, self.id = name, id

@@ -27,13 +27,22 @@ _meetings = 0
 
 
 class BackendType(enum.Enum):
-    """What moves the calls: sockets, under the name of PyTorch's backend."""
+    """What moves the calls: sockets, under the name of PyTorch's backend.
+
+    >>> torch.distributed.rpc.BackendType["TENSORPIPE"]
+    <BackendType.TENSORPIPE: 'TENSORPIPE'>
+    """
 
     TENSORPIPE = "TENSORPIPE"
 
 
 class AllGatherStates:
-    """What the leader of a gathering of objects has: the objects so far, and whether they are all."""
+    """What the leader of a gathering of objects has: the objects so far (`gathered_objects`), and whether they are all
+    (`proceed_signal`). A name of PyTorch's helper; gathering here is done by the agent.
+
+    >>> torch.distributed.rpc.AllGatherStates().gathered_objects
+    {}
+    """
 
     def __init__(self):
         self.gathered_objects = {}
@@ -61,13 +70,22 @@ def _host_of(init_method):
 
 
 def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=None):
-    """Makes this process a worker and waits until all of them are there.
+    """Makes this process a worker and waits until all of them are there. `shutdown` ends it.
 
     Args:
-        name: how others call it.
+        name: how others call it, up to 128 characters without spaces.
         backend: BackendType.TENSORPIPE or None.
         rank, world_size: which of how many workers this is; from the environment with the init_method "env://".
         rpc_backend_options: a TensorPipeRpcBackendOptions.
+
+    Errors: RuntimeError where this process is a worker already; ValueError for such a name, and where it is not known how many
+    workers there are; TypeError for another backend or options.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.rpc_sync("me", max, args=(3, 5))
+    5
+    >>> rpc.shutdown()
     """
     global _meetings
     options = _checked(name, backend, rpc_backend_options)
@@ -101,11 +119,15 @@ def _autograd():
 
 
 def shutdown(graceful=True, timeout=constants.DEFAULT_SHUTDOWN_TIMEOUT):
-    """Ends this worker.
+    """Ends this worker. RuntimeError where it is none.
 
     Args:
         graceful: first waits until no worker has a call to answer; all of them must call it so. RRefs end with it.
         timeout: seconds that this may take; 0 is for ever.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.shutdown()
     """
     agent = agent_for("shutdown")
     try:
@@ -129,13 +151,30 @@ if hasattr(os, "register_at_fork"):
 
 
 def get_worker_info(worker_name=None):
-    """The WorkerInfo of a worker; of this one without a name."""
+    """The WorkerInfo of a worker; of this one without a name.
+
+    Args:
+        worker_name: its name. ValueError for one that is not there.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.get_worker_info()
+    WorkerInfo(id=0, name=me)
+    >>> rpc.shutdown()
+    """
     agent = agent_for("get_worker_info")
     return agent.info if worker_name is None else agent.worker(worker_name)
 
 
 def get_rpc_timeout():
-    """Seconds that a call may take, where it says nothing itself."""
+    """Seconds that a call may take, where it says nothing itself; 0 is for ever.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.get_rpc_timeout()
+    60.0
+    >>> rpc.shutdown()
+    """
     return agent_for("get_rpc_timeout").timeout
 
 
@@ -179,11 +218,21 @@ def _range(kind, to, func):
 def rpc_sync(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
     """func(*args, **kwargs) on another worker; what it raises is raised here, with its traceback in the text.
 
+    Arguments and results are copied, as pickles; tensors with gradients are recorded in a `distributed.autograd.context`.
+
     Args:
         to: name, rank or WorkerInfo.
         func: what can be pickled; tensors of the CPU and NumPy arrays are sent without copies.
         args, kwargs: its arguments.
         timeout: seconds; by default the one that init_rpc was given, 0 is for ever.
+
+    Errors: RuntimeError before init_rpc, after the timeout, and when the other worker is lost.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.rpc_sync("me", torch.add, args=(torch.ones(2), 1))
+    tensor([2., 2.])
+    >>> rpc.shutdown()
     """
     with _range("rpc_sync", to, func):
         return _started("rpc_sync", to, func, args, kwargs, timeout, kinds.CALL).wait()
@@ -193,7 +242,19 @@ def rpc_async(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIME
     """A Future of func(*args, **kwargs) on another worker.
 
     Args:
-        to, func, args, kwargs, timeout: as for rpc_sync.
+        to: name, rank or WorkerInfo.
+        func: what can be pickled; tensors of the CPU and NumPy arrays are sent without copies.
+        args, kwargs: its arguments.
+        timeout: seconds; by default the one that init_rpc was given, 0 is for ever.
+
+    Errors: RuntimeError before init_rpc; what fails later is raised by `wait`.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> futures = [rpc.rpc_async("me", torch.add, args=(torch.ones(2), i)) for i in range(2)]
+    >>> torch.futures.wait_all(futures)
+    [tensor([1., 1.]), tensor([2., 2.])]
+    >>> rpc.shutdown()
     """
     with _range("rpc_async", to, func):
         return _started("rpc_async", to, func, args, kwargs, timeout, kinds.CALL)
@@ -203,7 +264,17 @@ def remote(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT
     """An RRef of func(*args, **kwargs), which stays on the worker that makes it.
 
     Args:
-        to, func, args, kwargs, timeout: as for rpc_sync; what fails is raised by to_here.
+        to: name, rank or WorkerInfo.
+        func: what can be pickled, such as a class.
+        args, kwargs: its arguments.
+        timeout: seconds; by default the one that init_rpc was given, 0 is for ever. What fails is raised by to_here.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> layer = rpc.remote("me", nn.Linear, args=(4, 2))
+    >>> layer.rpc_sync().forward(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
+    >>> rpc.shutdown()
     """
     agent = agent_for("remote")
     with _range("rpc_remote", to, func):
@@ -243,7 +314,19 @@ def _rref_context_get_debug_info():
 
 
 def new_method(cls, func_name):
-    """PyTorch's helper for methods of RRef that call the class's own."""
+    """PyTorch's helper for methods of RRef that call the class's own.
+
+    Args:
+        cls: the class.
+        func_name: the method of its base that is called.
+
+    >>> from torch.distributed.rpc import new_method
+    >>> class Loud(str):
+    ...     pass
+    >>> Loud.upper = new_method(Loud, "upper")
+    >>> Loud("text").upper()
+    'TEXT'
+    """
 
     def method(self, *args, **kwargs):
         return getattr(super(cls, self), func_name)(*args, **kwargs)
@@ -252,7 +335,16 @@ def new_method(cls, func_name):
 
 
 def method_factory(method_name, docstring):
-    """PyTorch's helper for methods of RRef that call the class's own, with a docstring."""
+    """PyTorch's helper for methods of RRef that call the class's own, with a docstring.
+
+    Args:
+        method_name: the method of RRef's base that is called.
+        docstring: the docstring.
+
+    >>> from torch.distributed.rpc import method_factory
+    >>> method_factory("__str__", "A text.").__doc__
+    'A text.'
+    """
 
     def method(self, *args, **kwargs):
         return getattr(super(RRef, self), method_name)(*args, **kwargs)

@@ -333,6 +333,8 @@ class DistributedDataParallel(Module, _LazyJoinable):
         """The hook that answers the collectives of the others."""
         from facula.distributed.algorithms.join import JoinHook
 
+        if self.reducer is None:  # one process, which answers nobody
+            return JoinHook()
         self._divide_by_initial_world_size = kwargs.get("divide_by_initial_world_size", True)
         ddp = self
 
