@@ -502,3 +502,11 @@ def test_files_whose_levels_do_not_fit_are_refused(params):
         _utils._rebuild_qtensor(storage, 0, (3,), (1,), params, False, None)
     with pytest.raises(RuntimeError, match="load"):
         _utils._rebuild_qtensor(storage, 0, (30,), (1,), (torch.per_tensor_affine, 0.1, 0), False, None)
+
+
+def test_a_quantised_instance_norm_keeps_momentum_and_affine():
+    layer = torch.nn.InstanceNorm1d(2, momentum=0.25, affine=True)
+    layer.activation_post_process = torch.ao.quantization.default_observer()
+    layer.activation_post_process(layer(values(1, 2, 3)))
+    made = nnq.InstanceNorm1d.from_float(layer)
+    assert (made.momentum, made.affine) == (0.25, True) and made.weight is layer.weight

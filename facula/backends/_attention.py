@@ -8,7 +8,11 @@ from facula import _C
 
 
 class SDPBackend(enum.IntEnum):
-    """Names of the implementations; the numbers are PyTorch's."""
+    """Implementations of `scaled_dot_product_attention`, for `sdpa_kernel`; the numbers are PyTorch's.
+
+    >>> nn.attention.SDPBackend.FLASH_ATTENTION
+    <SDPBackend.FLASH_ATTENTION: 1>
+    """
 
     ERROR = -1
     MATH = 0

@@ -6,7 +6,7 @@ import facula
 from facula._quantized import products
 from facula.nn import functional as F
 
-from .modules.activation import requantized
+from .modules._levels import requantized
 
 __all__ = [
     "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d", "celu", "clamp", "conv1d", "conv2d", "conv3d",

@@ -113,11 +113,27 @@ class Embedding(nn.Module):
         )
 
     def set_weight(self, w):
-        """Puts a quantised table."""
+        """Puts a quantised table.
+
+        Args:
+            w: of quint8, quantised per row.
+
+        Errors: NotImplementedError for another dtype.
+
+        >>> table = torch.quantize_per_channel(torch.ones(3, 2), torch.ones(3), torch.zeros(3), 0, torch.quint8)
+        >>> layer = torch.ao.nn.quantized.Embedding(3, 2)
+        >>> layer.set_weight(table)
+        >>> layer(torch.tensor([1]))
+        tensor([[1., 1.]])
+        """
         self._packed_params.set_weight(w)
 
     def weight(self):
-        """The quantised table."""
+        """The quantised table.
+
+        >>> torch.ao.nn.quantized.Embedding(3, 2).weight().dtype
+        torch.quint8
+        """
         return self._packed_params._weight()
 
     def _rows(self, indices):
@@ -150,7 +166,18 @@ class Embedding(nn.Module):
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
-        """The quantised form of nn.Embedding."""
+        """The quantised form of nn.Embedding; `convert` calls it.
+
+        Args:
+            mod: the layer; its qconfig, or else one of a scale and a zero point for each row, says how.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a qconfig of another scheme.
+
+        >>> layer = nn.Embedding.from_pretrained(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+        >>> torch.ao.nn.quantized.Embedding.from_float(layer)(torch.tensor([1]))
+        tensor([[2.0000, 3.0000]])
+        """
         table = cls._table(mod)
         return cls(mod.num_embeddings, mod.embedding_dim, _weight=table, dtype=table.dtype)
 

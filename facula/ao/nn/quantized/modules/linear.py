@@ -132,22 +132,54 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         return self._packed_params._weight_bias()
 
     def weight(self):
-        """The weight, (out_features, in_features)."""
+        """The weight, (out_features, in_features), quantised.
+
+        >>> torch.ao.nn.quantized.Linear(2, 1).weight().shape
+        torch.Size([1, 2])
+        """
         return self._weight_bias()[0]
 
     def bias(self):
-        """The bias, or None."""
+        """The bias, float32, or None.
+
+        >>> torch.ao.nn.quantized.Linear(2, 1).bias()
+        tensor([0.])
+        """
         return self._weight_bias()[1]
 
     def set_weight_bias(self, w, b):
-        """Puts a weight of qint8 and a bias of float32, or None."""
+        """Puts a weight and a bias, which are not copied.
+
+        Args:
+            w: of qint8.
+            b: of float32, or None.
+
+        Errors: RuntimeError for a weight of another dtype.
+
+        >>> layer = torch.ao.nn.quantized.Linear(2, 1)
+        >>> layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.qint8), None)
+        >>> layer(torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.quint8)).dequantize()
+        tensor([[2.]])
+        """
         self._packed_params.set_weight_bias(w, b)
 
     @classmethod
     def from_float(cls, mod, use_precomputed_fake_quant=False):
-        """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`).
+        """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`); `convert`
+        calls it.
 
-        Errors: AssertionError for a module without observers.
+        Args:
+            mod: the layer.
+            use_precomputed_fake_quant: whether a `weight_fake_quant` (of `prepare_qat`) has seen enough, and is not shown the
+                weight again.
+
+        Errors: AssertionError for a module without an observer, or weights of another dtype than qint8.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> layer.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = layer.activation_post_process(layer(torch.ones(3, 2)))
+        >>> type(torch.ao.nn.quantized.Linear.from_float(layer)).__name__
+        'Linear'
         """
         from facula.ao.quantization.qconfig import default_weight_observer
 
