@@ -510,3 +510,10 @@ def test_a_quantised_instance_norm_keeps_momentum_and_affine():
     layer.activation_post_process(layer(values(1, 2, 3)))
     made = nnq.InstanceNorm1d.from_float(layer)
     assert (made.momentum, made.affine) == (0.25, True) and made.weight is layer.weight
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_the_step_of_quantised_pooling_is_the_window_by_default(dims):
+    x = quantized(1, 2, *[4] * dims)
+    pool = getattr(nnq.functional, f"avg_pool{dims}d")
+    assert pool(x, 2).dequantize().equal(pool(x, 2, stride=2).dequantize())
