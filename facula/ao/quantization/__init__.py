@@ -66,6 +66,10 @@ def default_eval_fn(model, calib_data) -> None:
     Args:
         model: any module.
         calib_data: pairs of an input and something else, such as a target.
+
+    >>> torch.ao.quantization.default_eval_fn(print, [(1, "one"), (2, "two")])
+    1
+    2
     """
     for data, _ in calib_data:
         model(data)

@@ -20,6 +20,11 @@ class FixedQParamsObserver(ObserverBase):
         scale, zero_point: what to say.
         dtype, qscheme, quant_min, quant_max, is_dynamic: as for `UniformQuantizationObserverBase`.
         kwargs: for `ObserverBase`.
+
+    Errors: NotImplementedError for is_dynamic.
+
+    >>> torch.ao.quantization.FixedQParamsObserver(0.5, 3).calculate_qparams()
+    (tensor([0.5000]), tensor([3], dtype=torch.int32))
     """
 
     scale: facula.Tensor
@@ -50,7 +55,12 @@ class PlaceholderObserver(ObserverBase):
     Args:
         dtype, qscheme, quant_min, quant_max, eps, is_dynamic: as for `UniformQuantizationObserverBase`.
         custom_op_name: of an op that takes the place of quantisation.
-        compute_dtype: the same as is_dynamic, PyTorch's old name.
+        compute_dtype: the same as is_dynamic, PyTorch's old name, which warns.
+
+    Errors: Exception for a call of calculate_qparams.
+
+    >>> torch.ao.quantization.PlaceholderObserver(torch.float16)
+    PlaceholderObserver(dtype=torch.float16, is_dynamic=False)
     """
 
     def __init__(self, dtype=facula.float32, custom_op_name="", compute_dtype=None, quant_min=None, quant_max=None,
@@ -86,6 +96,11 @@ class NoopObserver(ObserverBase):
     Args:
         dtype: that of the tensor.
         custom_op_name: of an op that takes the place of quantisation.
+
+    Errors: Exception for a call of calculate_qparams.
+
+    >>> torch.ao.quantization.NoopObserver()(torch.ones(2))
+    tensor([1., 1.])
     """
 
     def __init__(self, dtype=facula.float16, custom_op_name="") -> None:
@@ -103,7 +118,13 @@ class NoopObserver(ObserverBase):
 
 
 class ReuseInputObserver(ObserverBase):
-    """Stands where the output has the input's levels, as after a change of shape."""
+    """Stands where the output has the input's levels, as after a change of shape.
+
+    Errors: Exception for a call of calculate_qparams.
+
+    >>> torch.ao.quantization.ReuseInputObserver().dtype
+    torch.quint8
+    """
 
     def __init__(self) -> None:
         super().__init__(facula.quint8, is_dynamic=False)
@@ -122,6 +143,13 @@ class RecordingObserver(ObserverBase):
 
     Args:
         dtype: that of the quantised tensor.
+
+    Errors: Exception for a call of calculate_qparams.
+
+    >>> observer = torch.ao.quantization.RecordingObserver()
+    >>> _ = observer(torch.ones(2)), observer(torch.zeros(1))
+    >>> observer.get_tensor_value()
+    [tensor([1., 1.]), tensor([0.])]
     """
 
     def __init__(self, dtype=facula.quint8) -> None:
@@ -138,5 +166,5 @@ class RecordingObserver(ObserverBase):
         _no_qparams(self)
 
     def get_tensor_value(self):
-        """The tensors seen."""
+        """The tensors seen, a list in their order."""
         return self.tensor_val

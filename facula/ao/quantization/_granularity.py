@@ -12,7 +12,11 @@ from ._arguments import with_args
 
 
 class MappingType(enum.Enum):
-    """How values are mapped to levels: zero in the middle, the same without clipping either side, or zero where it falls."""
+    """How values are mapped to levels: zero in the middle, the same without clipping either side, or zero where it falls.
+
+    >>> [kind.name for kind in torch.ao.quantization.MappingType]
+    ['SYMMETRIC', 'SYMMETRIC_NO_CLIPPING_ERR', 'ASYMMETRIC']
+    """
 
     SYMMETRIC = enum.auto()
     SYMMETRIC_NO_CLIPPING_ERR = enum.auto()
@@ -20,7 +24,11 @@ class MappingType(enum.Enum):
 
 
 class ZeroPointDomain(enum.Enum):
-    """What a zero point is: a level, a value, or nothing."""
+    """What a zero point is: a level, a value, or nothing.
+
+    >>> [kind.name for kind in torch.ao.quantization.ZeroPointDomain]
+    ['INT', 'FLOAT', 'NONE']
+    """
 
     INT = enum.auto()
     FLOAT = enum.auto()
@@ -28,7 +36,11 @@ class ZeroPointDomain(enum.Enum):
 
 
 class TorchAODType(enum.Enum):
-    """Integers of one to seven bits, for which there are no dtypes."""
+    """Integers of one to seven bits, for which there are no dtypes.
+
+    >>> torch.ao.quantization.TorchAODType.INT4.name
+    'INT4'
+    """
 
     INT1 = enum.auto()
     INT2 = enum.auto()
@@ -41,41 +53,94 @@ class TorchAODType(enum.Enum):
 
 @dataclass(frozen=True)
 class Granularity:
-    """What shares a scale."""
+    """What shares a scale; a class says it.
+
+    >>> from torch.ao.quantization import Granularity, PerTensor
+    >>> from torch.ao.quantization.observer import get_block_size
+    >>> get_block_size((4, 6), PerTensor())
+    (4, 6)
+    >>> isinstance(PerTensor(), Granularity)
+    True
+    """
 
 
 @dataclass(frozen=True)
 class PerBlock(Granularity):
-    """Every block of `block_size` does."""
+    """Every block shares a scale.
+
+    Args:
+        block_size: the shape of a block.
+
+    >>> from torch.ao.quantization import PerBlock
+    >>> from torch.ao.quantization.observer import get_block_size
+    >>> get_block_size((4, 6), PerBlock((2, 3)))
+    (2, 3)
+    """
 
     block_size: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class PerTensor(Granularity):
-    """The whole tensor does."""
+    """The whole tensor shares a scale.
+
+    >>> from torch.ao.quantization import PerTensor
+    >>> from torch.ao.quantization.observer import get_block_size
+    >>> get_block_size((4, 6), PerTensor())
+    (4, 6)
+    """
 
 
 @dataclass(frozen=True)
 class PerAxis(Granularity):
-    """What has the same index along the dimension `axis` does."""
+    """What has the same index along a dimension shares a scale.
+
+    Args:
+        axis: the dimension.
+
+    >>> from torch.ao.quantization import PerAxis
+    >>> from torch.ao.quantization.observer import get_block_size
+    >>> get_block_size((4, 6), PerAxis(1))
+    (4, 1)
+    """
 
     axis: int
 
 
 @dataclass(frozen=True)
 class PerGroup(Granularity):
-    """Every `group_size` neighbours along the last dimension do."""
+    """Neighbours along the last dimension share a scale.
+
+    Args:
+        group_size: how many; it divides the size of the dimension.
+
+    >>> from torch.ao.quantization import PerGroup
+    >>> from torch.ao.quantization.observer import get_block_size
+    >>> get_block_size((4, 6), PerGroup(2))
+    (1, 2)
+    """
 
     group_size: int
 
 
 class PerRow(Granularity):
-    """Every row along the last dimension does."""
+    """Every row along the last dimension shares a scale.
+
+    >>> from torch.ao.quantization import PerRow
+    >>> from torch.ao.quantization.observer import get_block_size
+    >>> get_block_size((4, 6), PerRow())
+    (1, 6)
+    """
 
 
 class PerToken(Granularity):
-    """Every row along the last dimension does, with scales found for each input."""
+    """Every row along the last dimension shares a scale, which is found for each input anew.
+
+    >>> from torch.ao.quantization import PerToken
+    >>> from torch.ao.quantization.observer import get_block_size
+    >>> get_block_size((4, 6), PerToken())
+    (1, 6)
+    """
 
 
 def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tuple[int, ...]:
@@ -115,7 +180,7 @@ def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tu
 
 
 class AffineQuantizedObserverBase(ABC, Module):
-    """What observers share that others write for parts of tensors: it keeps their arguments.
+    """Base of observers that others write for parts of tensors: it keeps their arguments.
 
     Args:
         mapping_type: a `MappingType`.
@@ -129,6 +194,19 @@ class AffineQuantizedObserverBase(ABC, Module):
         kwargs: ignored, for subclasses.
 
     Errors: AssertionError for no granularity.
+
+    >>> from torch.ao.quantization import AffineQuantizedObserverBase, MappingType, PerTensor
+    >>> class Largest(AffineQuantizedObserverBase):
+    ...     def forward(self, input):
+    ...         self.most = input.abs().max()
+    ...         return input
+    ...
+    ...     def calculate_qparams(self):
+    ...         return self.most / 127, torch.tensor(0)
+    >>> observer = Largest(MappingType.SYMMETRIC, torch.int8, PerTensor())
+    >>> _ = observer(torch.tensor([-2.54, 1.0]))
+    >>> observer.calculate_qparams()
+    (tensor(0.0200), tensor(0))
     """
 
     with_args = classmethod(with_args)
@@ -159,11 +237,25 @@ class AffineQuantizedObserverBase(ABC, Module):
 
     @abstractmethod
     def calculate_qparams(self):
-        """(scale, zero point) for what was seen."""
+        """(scale, zero point) for what was seen.
+
+        Errors: NotImplementedError of the base class.
+        """
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {self}")
 
     def convert(self, model, observer_node):
-        """Graphs are not converted."""
+        """Raises NotImplementedError: graphs are not converted.
+
+        Args:
+            model: a graph.
+            observer_node: a node of it.
+
+        >>> from torch.ao.quantization import AffineQuantizedObserverBase
+        >>> AffineQuantizedObserverBase.convert(nn.Identity(), nn.Identity(), None)
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: Identity.convert: graphs (pt2e) are not supported, got Identity, None
+        """
         raise NotImplementedError(
             f"{type(self).__name__}.convert: graphs (pt2e) are not supported, got {type(model).__name__}, {observer_node}"
         )

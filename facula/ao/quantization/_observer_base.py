@@ -18,11 +18,23 @@ _DTYPES = (
 
 
 class ObserverBase(ABC, Module):
-    """What all observers are: a module that returns its input and can say `calculate_qparams()`.
+    """Base of observers: modules that return their input, and say in `calculate_qparams` which scale and zero point suit it.
 
     Args:
         dtype: of the quantised tensor.
         is_dynamic: whether scales are found anew for each input.
+
+    >>> class Last(torch.ao.quantization.ObserverBase):
+    ...     def forward(self, x):
+    ...         self.most = x.abs().max()
+    ...         return x
+    ...
+    ...     def calculate_qparams(self):
+    ...         return self.most / 127, torch.tensor(0)
+    >>> observer = Last(torch.qint8)
+    >>> _ = observer(torch.tensor([-2.54, 1.0]))
+    >>> observer.calculate_qparams()
+    (tensor(0.0200), tensor(0))
     """
 
     def __init__(self, dtype, is_dynamic: bool = False) -> None:
@@ -37,7 +49,13 @@ class ObserverBase(ABC, Module):
 
     @abstractmethod
     def calculate_qparams(self, **kwargs):
-        """(scale, zero point) for what was seen."""
+        """(scale, zero point) for what was seen.
+
+        Args:
+            kwargs: what a subclass takes.
+
+        Errors: NotImplementedError of the base class.
+        """
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
     with_args = classmethod(with_args)
@@ -45,7 +63,7 @@ class ObserverBase(ABC, Module):
 
 
 class UniformQuantizationObserverBase(ObserverBase):
-    """What observers share whose levels are the same distance apart.
+    """Base of observers whose levels are the same distance apart.
 
     Args:
         dtype: of the quantised tensor.
@@ -58,6 +76,12 @@ class UniformQuantizationObserverBase(ObserverBase):
         kwargs: for `ObserverBase`.
 
     Errors: AssertionError for a dtype or scheme without levels.
+
+    >>> observer = torch.ao.quantization.MinMaxObserver(dtype=torch.qint8)
+    >>> isinstance(observer, torch.ao.quantization.UniformQuantizationObserverBase)
+    True
+    >>> observer.quant_min, observer.quant_max
+    (-128, 127)
     """
 
     _version = 3
@@ -102,7 +126,16 @@ class UniformQuantizationObserverBase(ObserverBase):
         buffer.copy_(value)
 
     def reset_min_max_vals(self):
-        """Forgets what was seen."""
+        """Forgets what was seen.
+
+        Errors: NotImplementedError of the base class.
+
+        >>> observer = torch.ao.quantization.MinMaxObserver()
+        >>> _ = observer(torch.tensor([-1.0, 2.0]))
+        >>> observer.reset_min_max_vals()
+        >>> observer.min_val
+        tensor(inf)
+        """
         raise NotImplementedError(f"{type(self).__name__}.reset_min_max_vals: not implemented, got {self}")
 
 

@@ -38,7 +38,21 @@ __all__ = [
 
 
 class FakeQuantizeBase(ABC, Module):
-    """What rounds while training: two switches, one for watching and one for rounding, which are saved with the state."""
+    """Base of what rounds while training: two switches, one for watching and one for rounding, which are saved with the state.
+
+    >>> rounding = torch.ao.quantization.FakeQuantize(quant_min=0, quant_max=3)
+    >>> _ = rounding(torch.tensor([0.0, 3.0]))
+    >>> rounding.disable_observer()
+    >>> rounding(torch.tensor([0.4, 9.0]))
+    tensor([0., 3.])
+    >>> rounding.disable_fake_quant()
+    >>> rounding(torch.tensor([0.4, 9.0]))
+    tensor([0.4000, 9.0000])
+    >>> rounding.enable_fake_quant()
+    >>> rounding.enable_observer()
+    >>> rounding.fake_quant_enabled, rounding.observer_enabled
+    (tensor([1], dtype=torch.uint8), tensor([1], dtype=torch.uint8))
+    """
 
     fake_quant_enabled: facula.Tensor
     observer_enabled: facula.Tensor
@@ -56,11 +70,24 @@ class FakeQuantizeBase(ABC, Module):
 
     @abstractmethod
     def calculate_qparams(self, **kwargs):
-        """(scale, zero point) for what was seen."""
+        """(scale, zero point) for what was seen.
+
+        Args:
+            kwargs: what a subclass takes.
+
+        Errors: NotImplementedError of the base class.
+
+        >>> torch.ao.quantization.default_fixed_qparams_range_0to1_fake_quant().calculate_qparams()
+        (tensor([0.0039]), tensor([0], dtype=torch.int32))
+        """
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
     def enable_fake_quant(self, enabled: bool = True) -> None:
-        """Whether to round."""
+        """Starts to round.
+
+        Args:
+            enabled: False stops it.
+        """
         self.fake_quant_enabled[0] = 1 if enabled else 0
 
     def disable_fake_quant(self) -> None:
@@ -68,7 +95,11 @@ class FakeQuantizeBase(ABC, Module):
         self.enable_fake_quant(False)
 
     def enable_observer(self, enabled: bool = True) -> None:
-        """Whether to watch."""
+        """Starts to watch.
+
+        Args:
+            enabled: False stops it.
+        """
         self.observer_enabled[0] = 1 if enabled else 0
 
     def disable_observer(self) -> None:
@@ -77,7 +108,15 @@ class FakeQuantizeBase(ABC, Module):
 
     @classmethod
     def with_args(cls, **kwargs):
-        """The class with arguments given, as a qconfig takes it."""
+        """Something to call that makes the class with these arguments: for a qconfig.
+
+        Args:
+            kwargs: arguments of the class.
+
+        >>> from torch.ao.quantization import FakeQuantize, MinMaxObserver
+        >>> FakeQuantize.with_args(observer=MinMaxObserver, dtype=torch.qint8)().dtype
+        torch.qint8
+        """
         return _with_args(cls, **kwargs)
 
 
@@ -192,6 +231,10 @@ class FixedQParamsFakeQuantize(FakeQuantize):
         observer: `FixedQParamsObserver.with_args(...)`.
 
     Errors: AssertionError for another observer.
+
+    >>> from torch.ao.quantization import FixedQParamsFakeQuantize, FixedQParamsObserver
+    >>> FixedQParamsFakeQuantize(FixedQParamsObserver.with_args(scale=0.5, zero_point=0))(torch.tensor([0.6, 1.9]))
+    tensor([0.5000, 2.0000])
     """
 
     def __init__(self, observer) -> None:
@@ -226,6 +269,9 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         observer_kwargs: for the observer.
 
     Errors: AssertionError for another observer.
+
+    >>> torch.ao.quantization.FusedMovingAvgObsFakeQuantize(quant_min=0, quant_max=3)(torch.tensor([0.0, 0.9, 2.2, 3.0]))
+    tensor([0., 1., 2., 3.])
     """
 
     def __init__(
@@ -319,24 +365,60 @@ fused_per_channel_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuan
 
 
 def disable_fake_quant(mod) -> None:
-    """Stops the rounding of a module: `model.apply(disable_fake_quant)`."""
+    """Stops the rounding of a module: for ``model.apply(disable_fake_quant)``.
+
+    Args:
+        mod: any module; others than those that round stay as they are.
+
+    >>> layer = nn.Sequential(torch.ao.quantization.FakeQuantize())
+    >>> _ = layer.apply(torch.ao.quantization.disable_fake_quant)
+    >>> layer[0].fake_quant_enabled
+    tensor([0], dtype=torch.uint8)
+    """
     if isinstance(mod, FakeQuantizeBase):
         mod.disable_fake_quant()
 
 
 def enable_fake_quant(mod) -> None:
-    """Starts the rounding of a module: `model.apply(enable_fake_quant)`."""
+    """Starts the rounding of a module: for ``model.apply(enable_fake_quant)``.
+
+    Args:
+        mod: any module; others than those that round stay as they are.
+
+    >>> layer = nn.Sequential(torch.ao.quantization.FakeQuantize())
+    >>> _ = layer.apply(torch.ao.quantization.enable_fake_quant)
+    >>> layer[0].fake_quant_enabled
+    tensor([1], dtype=torch.uint8)
+    """
     if isinstance(mod, FakeQuantizeBase):
         mod.enable_fake_quant()
 
 
 def disable_observer(mod) -> None:
-    """Stops the watching of a module: `model.apply(disable_observer)`."""
+    """Stops the watching of a module: for ``model.apply(disable_observer)``.
+
+    Args:
+        mod: any module; others than those that round stay as they are.
+
+    >>> layer = nn.Sequential(torch.ao.quantization.FakeQuantize())
+    >>> _ = layer.apply(torch.ao.quantization.disable_observer)
+    >>> layer[0].observer_enabled
+    tensor([0], dtype=torch.uint8)
+    """
     if isinstance(mod, FakeQuantizeBase):
         mod.disable_observer()
 
 
 def enable_observer(mod) -> None:
-    """Starts the watching of a module: `model.apply(enable_observer)`."""
+    """Starts the watching of a module: for ``model.apply(enable_observer)``.
+
+    Args:
+        mod: any module; others than those that round stay as they are.
+
+    >>> layer = nn.Sequential(torch.ao.quantization.FakeQuantize())
+    >>> _ = layer.apply(torch.ao.quantization.enable_observer)
+    >>> layer[0].observer_enabled
+    tensor([1], dtype=torch.uint8)
+    """
     if isinstance(mod, FakeQuantizeBase):
         mod.enable_observer()

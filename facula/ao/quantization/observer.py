@@ -103,13 +103,19 @@ class MinMaxObserver(UniformQuantizationObserverBase):
 
 
 class MovingAverageMinMaxObserver(MinMaxObserver):
-    """As `MinMaxObserver`, of the moving averages of the least and greatest values: average += constant * (new - average).
+    """`MinMaxObserver` of the moving averages of the least and greatest values: ``average += averaging_constant * (new -
+    average)``.
 
     Args:
         averaging_constant: how much of the new value counts.
         dtype, qscheme, reduce_range, quant_min, quant_max, eps, is_dynamic, kwargs: as for `MinMaxObserver`.
 
     Errors: NotImplementedError for schemes per channel, and for is_dynamic unless averaging_constant is 1.
+
+    >>> observer = torch.ao.quantization.MovingAverageMinMaxObserver(averaging_constant=0.5)
+    >>> _ = observer(torch.tensor([0.0, 2.0])), observer(torch.tensor([0.0, 4.0]))
+    >>> observer.max_val
+    tensor(3.)
     """
 
     def __init__(self, averaging_constant=0.01, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=False,
@@ -127,7 +133,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
 
 class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
-    """As `MinMaxObserver`, for every index along a dimension by itself.
+    """`MinMaxObserver` for every index along a dimension by itself.
 
     Args:
         ch_axis: the dimension.
@@ -136,6 +142,11 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
             `UniformQuantizationObserverBase`.
 
     Errors: NotImplementedError for schemes per tensor, and for is_dynamic.
+
+    >>> observer = torch.ao.quantization.PerChannelMinMaxObserver()
+    >>> _ = observer(torch.tensor([[0.0, 255.0], [-10.2, 15.3]]))
+    >>> observer.calculate_qparams()
+    (tensor([1.0000, 0.1000]), tensor([  0, 102], dtype=torch.int32))
     """
 
     min_val: facula.Tensor
@@ -190,14 +201,18 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
 
 
 class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
-    """As `PerChannelMinMaxObserver`, of moving averages: average += constant * (new - average).
+    """`PerChannelMinMaxObserver` of moving averages: ``average += averaging_constant * (new - average)``.
 
     Args:
         averaging_constant: how much of the new value counts.
-        ch_axis, dtype, qscheme, reduce_range, quant_min, quant_max, eps, is_dynamic, kwargs: as for
-            `PerChannelMinMaxObserver`.
+        ch_axis, dtype, qscheme, reduce_range, quant_min, quant_max, eps, is_dynamic, kwargs: as for `PerChannelMinMaxObserver`.
 
     Errors: NotImplementedError for schemes per tensor, and for is_dynamic.
+
+    >>> observer = torch.ao.quantization.MovingAveragePerChannelMinMaxObserver(averaging_constant=0.5)
+    >>> _ = observer(torch.tensor([[0.0, 2.0]])), observer(torch.tensor([[0.0, 4.0]]))
+    >>> observer.max_val
+    tensor([3.])
     """
 
     def __init__(self, averaging_constant=0.01, ch_axis=0, dtype=facula.quint8, qscheme=facula.per_channel_affine,
@@ -258,7 +273,17 @@ def _is_activation_post_process(module) -> bool:
 
 
 def get_observer_state_dict(mod):
-    """The entries of a module's state_dict that belong to observers."""
+    """The entries of a module's state dict that belong to observers.
+
+    Args:
+        mod: a module after `prepare`.
+
+    >>> from torch.ao.quantization import default_qconfig, get_observer_state_dict, prepare
+    >>> model = nn.Sequential(nn.Linear(2, 1))
+    >>> model.qconfig = default_qconfig
+    >>> sorted(get_observer_state_dict(prepare(model)))
+    ['0.activation_post_process.eps', '0.activation_post_process.max_val', '0.activation_post_process.min_val']
+    """
     state = mod.state_dict()
     found = OrderedDict((key, value) for key, value in state.items() if "activation_post_process" in key)
     found._metadata = state._metadata
@@ -266,13 +291,20 @@ def get_observer_state_dict(mod):
 
 
 def load_observer_state_dict(mod, obs_dict) -> None:
-    """Loads what `get_observer_state_dict` gave into the module's observers.
+    """Loads what `get_observer_state_dict` gave into the module's observers. Entries that are missing stay as they were.
 
     Args:
         mod: a module after `prepare`.
         obs_dict: of a module of the same structure.
 
-    Entries that are missing stay as they were.
+    >>> from torch.ao.quantization import default_qconfig, get_observer_state_dict, load_observer_state_dict, prepare
+    >>> model = nn.Sequential(nn.Linear(2, 1))
+    >>> model.qconfig = default_qconfig
+    >>> first, second = prepare(model), prepare(model)
+    >>> _ = first(torch.ones(3, 2))
+    >>> load_observer_state_dict(second, get_observer_state_dict(first))
+    >>> second[0].activation_post_process.max_val == first[0].activation_post_process.max_val
+    tensor(True)
     """
     for name, module in mod.named_modules():
         if _is_activation_post_process(module):

@@ -99,6 +99,9 @@ class QConfigDynamic(namedtuple("QConfigDynamic", ["activation", "weight"])):
         activation, weight: as for `QConfig`.
 
     Errors: ValueError for an observer itself.
+
+    >>> torch.ao.quantization.QConfigDynamic(weight=torch.ao.quantization.default_weight_observer).weight().dtype
+    torch.qint8
     """
 
     __slots__ = ()
@@ -194,6 +197,9 @@ def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
         version: 0, or 1 for `FusedMovingAvgObsFakeQuantize`.
 
     Errors: AssertionError for others.
+
+    >>> type(torch.ao.quantization.get_default_qat_qconfig("x86").activation()).__name__
+    'FusedMovingAvgObsFakeQuantize'
     """
     reduced, per_channel = _backend("get_default_qat_qconfig", backend, version, (0, 1))
     if version == 0:
@@ -211,6 +217,9 @@ def get_default_qconfig_dict(backend="x86", version=0) -> dict:
 
     Args:
         backend, version: as for `get_default_qconfig`.
+
+    >>> sorted(torch.ao.quantization.get_default_qconfig_dict())
+    ['', 'module_name', 'module_name_object_type_order', 'module_name_regex', 'object_type']
     """
     from .qconfig_mapping import get_default_qconfig_mapping
 
@@ -222,6 +231,9 @@ def get_default_qat_qconfig_dict(backend="x86", version=1) -> dict:
 
     Args:
         backend, version: as for `get_default_qat_qconfig`.
+
+    >>> sorted(torch.ao.quantization.get_default_qat_qconfig_dict())
+    ['', 'module_name', 'module_name_object_type_order', 'module_name_regex', 'object_type']
     """
     from .qconfig_mapping import get_default_qat_qconfig_mapping
 

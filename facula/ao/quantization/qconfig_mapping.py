@@ -41,16 +41,20 @@ _TRANSPOSED = (
 
 class QConfigMapping:
     """Which qconfig which part of a model gets; what comes later in this list goes before: one for all, for a class or
-    function, for names that a pattern matches, for a name, for the n-th call of a function in a module.
+    function, for
+    names that a pattern matches, for a name, for the n-th call of a function in a module.
 
     Every `set_...` method returns the mapping.
 
-    Example::
-
-        >>> from torch.ao.quantization import QConfigMapping, default_qconfig
-        >>> mapping = QConfigMapping().set_global(default_qconfig).set_module_name("head", None)
-        >>> mapping.module_name_qconfigs["head"] is None
-        True
+    >>> from torch.ao.quantization import QConfigMapping, default_dynamic_qconfig, default_qconfig
+    >>> mapping = QConfigMapping().set_global(default_qconfig).set_module_name("head", None)
+    >>> mapping = mapping.set_object_type(nn.Linear, default_dynamic_qconfig).set_module_name_regex("layer.*", default_qconfig)
+    >>> mapping = mapping.set_module_name_object_type_order("layer1", torch.add, 0, None)
+    >>> found = mapping.to_dict()
+    >>> found["module_name"], [pattern for pattern, _ in found["module_name_regex"]]
+    ([('head', None)], ['layer.*'])
+    >>> QConfigMapping.from_dict(found).module_name_qconfigs["head"] is None
+    True
     """
 
     def __init__(self) -> None:
@@ -61,27 +65,53 @@ class QConfigMapping:
         self.module_name_object_type_order_qconfigs = OrderedDict()
 
     def set_global(self, global_qconfig) -> QConfigMapping:
-        """The qconfig of what nothing else says."""
+        """The qconfig of what nothing else says.
+
+        Args:
+            global_qconfig: a `QConfig`, or None for none.
+        """
         self.global_qconfig = global_qconfig
         return self
 
     def set_object_type(self, object_type, qconfig) -> QConfigMapping:
-        """The qconfig of a class of modules, a function, or a method given by name."""
+        """The qconfig of a class of modules, a function, or a method given by name.
+
+        Args:
+            object_type: which.
+            qconfig: a `QConfig`, or None for none.
+        """
         self.object_type_qconfigs[object_type] = qconfig
         return self
 
     def set_module_name_regex(self, module_name_regex: str, qconfig) -> QConfigMapping:
-        """The qconfig of modules whose names a pattern matches."""
+        """The qconfig of modules whose names a pattern matches.
+
+        Args:
+            module_name_regex: the pattern.
+            qconfig: a `QConfig`, or None for none.
+        """
         self.module_name_regex_qconfigs[module_name_regex] = qconfig
         return self
 
     def set_module_name(self, module_name: str, qconfig) -> QConfigMapping:
-        """The qconfig of the module of a name."""
+        """The qconfig of the module of a name.
+
+        Args:
+            module_name: the name, with dots.
+            qconfig: a `QConfig`, or None for none.
+        """
         self.module_name_qconfigs[module_name] = qconfig
         return self
 
     def set_module_name_object_type_order(self, module_name: str, object_type, index: int, qconfig) -> QConfigMapping:
-        """The qconfig of the call of number `index` of a class or function in the module of a name."""
+        """The qconfig of one call in a module.
+
+        Args:
+            module_name: the name of the module.
+            object_type: a class or function.
+            index: the number of its call.
+            qconfig: a `QConfig`, or None for none.
+        """
         self.module_name_object_type_order_qconfigs[module_name, object_type, index] = qconfig
         return self
 
@@ -103,7 +133,11 @@ class QConfigMapping:
 
     @classmethod
     def from_dict(cls, qconfig_dict: dict) -> QConfigMapping:
-        """The mapping that `to_dict` gave."""
+        """The mapping that `to_dict` gave.
+
+        Args:
+            qconfig_dict: the dictionary.
+        """
         made = cls().set_global(qconfig_dict.get(""))
         for name, key in _PARTS.items():
             for *of, value in qconfig_dict.get(key, ()):
@@ -144,6 +178,10 @@ def get_default_qconfig_mapping(backend="x86", version=0) -> QConfigMapping:
 
     Args:
         backend, version: as for `get_default_qconfig`.
+
+    >>> mapping = torch.ao.quantization.get_default_qconfig_mapping()
+    >>> mapping.object_type_qconfigs[nn.Sigmoid].activation().scale
+    tensor([0.0039])
     """
     return _default_mapping(False, backend, get_default_qconfig(backend, version))
 
@@ -153,6 +191,10 @@ def get_default_qat_qconfig_mapping(backend="x86", version=1) -> QConfigMapping:
 
     Args:
         backend, version: as for `get_default_qat_qconfig`.
+
+    >>> mapping = torch.ao.quantization.get_default_qat_qconfig_mapping()
+    >>> type(mapping.global_qconfig.weight()).__name__
+    'FusedMovingAvgObsFakeQuantize'
     """
     return _default_mapping(True, backend, get_default_qat_qconfig(backend, version))
 

@@ -6,7 +6,11 @@ __all__ = ["QuantType"]
 
 
 class QuantType(enum.IntEnum):
-    """When the scales of activations are found: with each input, before, while training, or not at all."""
+    """When the scales of activations are found: with each input, before, while training, or not at all.
+
+    >>> [kind.name for kind in torch.ao.quantization.QuantType]
+    ['DYNAMIC', 'STATIC', 'QAT', 'WEIGHT_ONLY']
+    """
 
     DYNAMIC = 0
     STATIC = 1

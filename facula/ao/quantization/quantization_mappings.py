@@ -83,32 +83,57 @@ _QUANTIZED_EMBEDDINGS = (nnq.Embedding, nnq.EmbeddingBag)
 
 
 def no_observer_set() -> set:
-    """Classes that watch their own outputs, of which there are none here."""
+    """Classes that watch their own outputs, of which there are none here.
+
+    >>> torch.ao.quantization.no_observer_set()
+    set()
+    """
     return set()
 
 
 def get_default_static_quant_module_mappings() -> dict:
-    """What `convert` makes of each class."""
+    """What `convert` makes of each class, a copy.
+
+    >>> torch.ao.quantization.get_default_static_quant_module_mappings()[nn.Linear].__module__.split(".")[-3:]
+    ['quantized', 'modules', 'linear']
+    """
     return copy.copy(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
 
 
 def get_default_qat_module_mappings() -> dict:
-    """What `prepare_qat` makes of each class."""
+    """What `prepare_qat` makes of each class, a copy.
+
+    >>> torch.ao.quantization.get_default_qat_module_mappings()[nn.Linear] is torch.ao.nn.qat.Linear
+    True
+    """
     return copy.copy(DEFAULT_QAT_MODULE_MAPPINGS)
 
 
 def get_default_dynamic_quant_module_mappings() -> dict:
-    """What `quantize_dynamic` makes of each class."""
+    """What `quantize_dynamic` makes of each class.
+
+    >>> torch.ao.quantization.get_default_dynamic_quant_module_mappings()[nn.LSTM] is torch.ao.nn.quantized.dynamic.LSTM
+    True
+    """
     return DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
 
 
 def get_embedding_qat_module_mappings() -> dict:
-    """`get_default_qat_module_mappings()` and embeddings."""
+    """What `get_default_qat_module_mappings` gives, and embeddings.
+
+    >>> torch.ao.quantization.get_embedding_qat_module_mappings()[nn.Embedding] is torch.ao.nn.qat.Embedding
+    True
+    """
     return {**DEFAULT_QAT_MODULE_MAPPINGS, **dict(zip(_EMBEDDINGS, _QAT_EMBEDDINGS))}
 
 
 def get_embedding_static_quant_module_mappings() -> dict:
-    """`get_default_static_quant_module_mappings()` and embeddings that were trained with rounding."""
+    """What `get_default_static_quant_module_mappings` gives, and embeddings that were trained with rounding.
+
+    >>> found = torch.ao.quantization.get_embedding_static_quant_module_mappings()
+    >>> found[torch.ao.nn.qat.Embedding] is torch.ao.nn.quantized.Embedding
+    True
+    """
     return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **dict(zip(_QAT_EMBEDDINGS, _QUANTIZED_EMBEDDINGS))}
 
 
@@ -117,10 +142,13 @@ def get_static_quant_module_class(float_module_class, additional_static_quant_ma
 
     Args:
         float_module_class: of a layer.
-        additional_static_quant_mapping: more classes, or others.
+        additional_static_quant_mapping: {class: quantised class}: more, or others.
         is_reference: for layers that compute in floating point, which are not here.
 
     Errors: AssertionError for a class that has none, NotImplementedError for is_reference.
+
+    >>> torch.ao.quantization.get_static_quant_module_class(nn.Conv2d) is torch.ao.nn.quantized.Conv2d
+    True
     """
     if is_reference:
         raise NotImplementedError(
@@ -135,9 +163,12 @@ def get_dynamic_quant_module_class(float_module_class, additional_dynamic_quant_
 
     Args:
         float_module_class: of a layer.
-        additional_dynamic_quant_mapping: more classes, or others.
+        additional_dynamic_quant_mapping: {class: quantised class}: more, or others.
 
     Errors: AssertionError for a class that has none.
+
+    >>> torch.ao.quantization.get_dynamic_quant_module_class(nn.GRU) is torch.ao.nn.quantized.dynamic.GRU
+    True
     """
     mapping = get_combined_dict(DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS, additional_dynamic_quant_mapping or {})
     return _class_of(float_module_class, mapping, "get_dynamic_quant_module_class")
@@ -150,7 +181,11 @@ def _class_of(kind, mapping, name):
 
 
 def get_default_qconfig_propagation_list() -> set:
-    """The classes whose outputs `prepare` has watched."""
+    """The classes whose outputs `prepare` has watched.
+
+    >>> nn.Linear in torch.ao.quantization.get_default_qconfig_propagation_list()
+    True
+    """
     return {
         *DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
         *DEFAULT_QAT_MODULE_MAPPINGS,
@@ -160,7 +195,11 @@ def get_default_qconfig_propagation_list() -> set:
 
 
 def get_default_compare_output_module_list() -> set:
-    """The classes, of floating point and quantised, whose outputs can be compared."""
+    """The classes, of floating point and quantised, whose outputs can be compared.
+
+    >>> torch.ao.nn.quantized.Linear in torch.ao.quantization.get_default_compare_output_module_list()
+    True
+    """
     found = set()
     for mapping in (DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS):
         found |= {*mapping, *mapping.values()}

@@ -49,6 +49,9 @@ def get_default_custom_config_dict() -> dict:
     """Which classes of modules become others in `prepare`, and which then in `convert`: none, unless the caller says so.
 
     (PyTorch replaces LSTM and MultiheadAttention by layers made of small ones, `nn.quantizable`, which are not here.)
+
+    >>> sorted(torch.ao.quantization.get_default_custom_config_dict())
+    ['float_to_observed_custom_module_class', 'observed_to_quantized_custom_module_class']
     """
     return {"float_to_observed_custom_module_class": {}, "observed_to_quantized_custom_module_class": {}}
 
@@ -80,6 +83,12 @@ def propagate_qconfig_(module, qconfig_dict=None, prepare_custom_config_dict=Non
         qconfig_dict: {class or name: qconfig}.
         prepare_custom_config_dict: with `non_traceable_module_name` and `non_traceable_module_class`, lists of what to leave
             alone.
+
+    >>> from torch.ao.quantization import default_qconfig, propagate_qconfig_
+    >>> model = nn.Sequential(nn.Linear(2, 1), nn.ReLU())
+    >>> propagate_qconfig_(model, {nn.Linear: default_qconfig})
+    >>> model[0].qconfig is not None, model[1].qconfig is None
+    (True, True)
     """
     _propagate(module, qconfig_dict or {}, None, "", prepare_custom_config_dict or {})
 
@@ -227,6 +236,11 @@ def add_quant_dequant(module):
         module: changed in place, unless it is such a layer itself.
 
     Returns the module, or the wrapper.
+
+    >>> model = nn.Sequential(nn.Linear(2, 1), nn.ReLU())
+    >>> model[0].qconfig = torch.ao.quantization.default_qconfig
+    >>> [type(layer).__name__ for layer in torch.ao.quantization.add_quant_dequant(model)]
+    ['QuantWrapper', 'ReLU']
     """
     if has_no_children_ignoring_parametrizations(module) and _has_qconfig(module):
         return QuantWrapper(module)
@@ -239,13 +253,19 @@ def add_quant_dequant(module):
 
 
 def swap_module(mod, mapping, custom_module_class_mapping, use_precomputed_fake_quant=False):
-    """What `convert` puts in the module's place: its quantised class made from it, or itself.
+    """What `convert` puts in a module's place: its quantised class made from it, or itself.
 
     Args:
         mod: a module; without a qconfig it stays.
         mapping: {class: quantised class}, which has `from_float`.
         custom_module_class_mapping: {class: quantised class}, which has `from_observed`.
         use_precomputed_fake_quant: whether scales of weights are those of the module's fake quantisation.
+
+    >>> from torch.ao.quantization import default_dynamic_qconfig, get_default_dynamic_quant_module_mappings, swap_module
+    >>> layer = nn.Linear(2, 1)
+    >>> layer.qconfig = default_dynamic_qconfig
+    >>> swap_module(layer, get_default_dynamic_quant_module_mappings(), {})
+    DynamicQuantizedLinear(in_features=2, out_features=1, dtype=torch.qint8, qscheme=torch.per_tensor_affine)
     """
     kind = type_before_parametrizations(mod)
     if not _has_qconfig(mod):
@@ -289,6 +309,15 @@ def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_referen
         use_precomputed_fake_quant: as for `swap_module`.
 
     Errors: NotImplementedError for is_reference.
+
+    >>> from torch.ao.quantization import QuantWrapper, convert, default_qconfig, prepare
+    >>> model = QuantWrapper(nn.Linear(4, 2)).eval()
+    >>> model.qconfig = default_qconfig
+    >>> prepared = prepare(model)
+    >>> _ = prepared(torch.ones(8, 4))
+    >>> converted = convert(prepared)
+    >>> [type(layer).__name__ for layer in converted.children()], converted(torch.ones(1, 4)).shape
+    (['Quantize', 'DeQuantize', 'Linear'], torch.Size([1, 2]))
     """
     if is_reference:
         raise NotImplementedError(
@@ -313,6 +342,12 @@ def quantize(model, run_fn, run_args, mapping=None, inplace=False):
         run_args: a list of arguments.
         mapping: as for `convert`.
         inplace: whether to change the model, rather than a copy.
+
+    >>> from torch.ao.quantization import QuantWrapper, default_eval_fn, default_qconfig, quantize
+    >>> model = QuantWrapper(nn.Linear(4, 2))
+    >>> model.qconfig = default_qconfig
+    >>> quantize(model, default_eval_fn, [[(torch.ones(8, 4), None)]]).module.weight().dtype
+    torch.qint8
     """
     if not inplace:
         model = copy.deepcopy(model)
@@ -408,6 +443,12 @@ def quantize_qat(model, run_fn, run_args, inplace=False):
         run_fn: called with the prepared model and run_args; it trains.
         run_args: a list of arguments.
         inplace: whether to change the model, rather than a copy.
+
+    >>> from torch.ao.quantization import QuantWrapper, default_qat_qconfig, quantize_qat
+    >>> model = QuantWrapper(nn.Linear(4, 2))
+    >>> model.qconfig = default_qat_qconfig
+    >>> quantize_qat(model, lambda model, x: model(x).sum().backward(), [torch.ones(8, 4)]).module.weight().dtype
+    torch.qint8
     """
     if not inplace:
         model = copy.deepcopy(model)

@@ -23,6 +23,9 @@ class QuantStub(_Stub):
 
     Args:
         qconfig: if not that of the module around it.
+
+    >>> torch.ao.quantization.QuantStub()(torch.ones(2))
+    tensor([1., 1.])
     """
 
 
@@ -31,6 +34,9 @@ class DeQuantStub(_Stub):
 
     Args:
         qconfig: if not that of the module around it.
+
+    >>> torch.ao.quantization.DeQuantStub()(torch.ones(2))
+    tensor([1., 1.])
     """
 
 
@@ -39,6 +45,13 @@ class QuantWrapper(nn.Module):
 
     Args:
         module: with a qconfig, or within a module that has one.
+
+    >>> torch.ao.quantization.QuantWrapper(nn.ReLU())
+    QuantWrapper(
+      (quant): QuantStub()
+      (dequant): DeQuantStub()
+      (module): ReLU()
+    )
     """
 
     def __init__(self, module) -> None:
