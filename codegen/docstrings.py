@@ -169,7 +169,7 @@ def faults(name: Name) -> list[str]:
         around = text_of(name.owner)
         text += around
         method = name.path.rpartition(".")[2]
-        shown += around if re.search(rf">>> .*\b{method}\b", around) else ""
+        shown += around if re.search(rf"(>>>|\.\.\.) .*\b{method}\b", around) else ""
     left_out = EVERYWHERE if name.namespace == "nn" else set()
     missing = [f"`{p}`" for p in parameters(name) if p not in left_out and not re.search(rf"\b{p}\b", text)]
     exception = inspect.isclass(name.value) and issubclass(name.value, BaseException)
