@@ -13,8 +13,9 @@ from .. import _rendezvous
 from .._store import PrefixStore, default_store_timeout
 from . import _kinds as kinds
 from . import _profiling, _rref, constants
-from ._agent import Agent, WorkerInfo
+from ._agent import Agent
 from ._rref import RRef, agent_for
+from ._workers import WorkerInfo
 from .options import TensorPipeRpcBackendOptions
 
 __all__ = [
