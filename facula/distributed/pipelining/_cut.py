@@ -324,7 +324,7 @@ def pipeline(module, mb_args, mb_kwargs=None, split_spec=None, split_policy=None
     2
     """
     if split_spec is not None and split_policy is not None:
-        raise ValueError("Cannot specify both `split_spec` and `split_policy`. Please use only one of them.")
+        raise ValueError("pipeline: where the model is cut is said by split_spec or split_policy, got both")
     if split_spec is not None:
         annotate_split_spec(module, split_spec)
     traced = _trace(module, tuple(mb_args), dict(mb_kwargs or {}), getattr(module, "_split_spec", {}))
