@@ -211,7 +211,13 @@ def _parts(gm):
 
 @dataclass
 class PipeInfo:
-    """What is known of a model that was cut."""
+    """What is known of a model that was cut.
+
+    Args:
+        graph: the graph whose nodes are the parts.
+        num_stages: how many parts there are.
+        has_loss_and_backward: False: parts compute outputs only.
+    """
 
     graph: fx.Graph
     num_stages: int
@@ -256,7 +262,11 @@ class Pipe(facula.nn.Module):
         self._whole = [traced]  # not a submodule
 
     def forward(self, *args, **kwargs):
-        """What the model gives, computed here part by part."""
+        """What the model gives, computed here part by part.
+
+        Args:
+            args, kwargs: what the model is called with.
+        """
         return self.split_gm(*args, **kwargs)
 
     def get_stage_module(self, stage_idx):
