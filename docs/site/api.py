@@ -1,4 +1,4 @@
-"""Pages of the API, from the names and docstrings of the package and the op schema: `write(folder)`.
+"""Pages of the API, from the names and docstrings of the package and the op schema: `write(folder, Site().build())`.
 
 A page is a JSON file, `<name>.api`, that `pages.py` shows: one for each function and class, for each method of Tensor (with its
 in-place form), for each module, and an index. Only files whose content changes are written, so Sphinx makes the rest from its cache.
@@ -255,7 +255,7 @@ class Site:
         functions = sum(page.get("kind") is None for page in self.pages.values())
         text = (f"{functions} functions, methods and classes, each with a page. Names are written as after ")
         body = [
-            ["p", [["t", text], ["c", "import facula as torch"], ["t", "; what PyTorch has and Facula has not is on "], ["a", "a page of its own", "here"], ["t", "."]]],
+            ["p", [["t", text], ["c", "import facula as torch"], ["t", "; what PyTorch has and Facula has not is on "], ["a", "a page of its own", "supported"], ["t", "."]]],
             *_table(rows),
         ]  # fmt: skip
         self.pages["api/index"] = {"title": "API", "also": [], "blocks": body, "kind": "module", "sidebar": True, "toctree": order}
@@ -313,9 +313,8 @@ def signature(name: docstrings.Name) -> list[str]:
     return [re.sub(r"\bfacula\._C\.|\bfacula\.", "torch.", text).replace("(/, ", "(").replace("(/)", "()")]
 
 
-def write(folder: Path) -> int:
+def write(folder: Path, pages: dict[str, dict]) -> int:
     """Writes the pages below `folder`, takes away those that are no longer, and says how many there are."""
-    pages = Site().build()
     (folder / "api").mkdir(parents=True, exist_ok=True)
     for path, page in pages.items():
         file = folder / f"{path}.api"
@@ -326,7 +325,3 @@ def write(folder: Path) -> int:
         if f"api/{file.name.removesuffix('.api')}" not in pages:
             file.unlink()
     return len(pages)
-
-
-if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))
