@@ -1,7 +1,7 @@
 """Builds the documentation site: `python docs/site/build.py [--out build/docs]`, or `make docs`.
 
-Gathers the sources (stage.py), lets Sphinx make HTML of them, with every warning an error, and follows all links (check_links.py).
-What is asked for beside Facula: `pip install ".[docs]"`.
+Gathers the sources (stage.py), lets Sphinx make HTML of them, with every warning an error, and follows all links
+(check_links.py). What is asked for beside Facula: `pip install ".[docs]"`.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _HEAD = """# Charts
 
-Each chart is one file of `benchmarks/results`: PyTorch's time over Facula's for the same statement on the same data. Bars to the right of
-1 are cases where Facula takes less time; a mark on a bar is the ratio that the project aims at. Of more than forty cases the chart shows
-the sorted ratios as one curve. What the files mean, and how to measure it yourself: [performance](performance.md).
+Each chart is one file of `benchmarks/results`: PyTorch's time over Facula's for one statement on the same data. Bars to the
+right of 1 are cases where Facula takes less time; a mark on a bar is the ratio that the project aims at. Of more than forty cases the
+chart shows the sorted ratios as one curve. What the files mean, and how to measure it yourself: [performance](performance.md).
 
 """
 
@@ -31,7 +31,11 @@ def plotter():
 def machine_of(data: dict) -> str:
     """What the file says of where it was measured."""
     machine = data.get("machine")
-    parts = [str(machine.get("cpu")), f"{machine.get('cores')} cores"] if isinstance(machine, dict) else [str(data.get("cpu") or machine or "")]
+    parts = (
+        [str(machine.get("cpu")), f"{machine.get('cores')} cores"]
+        if isinstance(machine, dict)
+        else [str(data.get("cpu") or machine or "")]
+    )
     if isinstance(machine, dict):
         parts += [f"instructions {machine['level']}"] if machine.get("level") else []
         parts += [f"PyTorch {machine['pytorch']}"] if machine.get("pytorch", "none") != "none" else []
@@ -54,5 +58,12 @@ def write(folder: Path) -> None:
     for stem, cases in files.items():
         plot.draw(stem, cases, folder / "charts" / f"{stem}.svg")
         where = machine_of(json.loads((results / f"{stem}.json").read_text()))
-        lines += ["", f"({stem.replace('_', '-')})=", f"## {stem}", "", *([f"{where}.", ""] if where else []), f"![Ratios of {stem}](charts/{stem}.svg)"]
+        lines += [
+            "",
+            f"({stem.replace('_', '-')})=",
+            f"## {stem}",
+            "",
+            *([f"{where}.", ""] if where else []),
+            f"![Ratios of {stem}](charts/{stem}.svg)",
+        ]
     (folder / "charts.md").write_text(_HEAD + "\n".join(lines) + "\n")

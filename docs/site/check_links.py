@@ -1,7 +1,7 @@
 """Follows every link of the built site: `python docs/site/check_links.py build/docs`.
 
-Pages, anchors, pictures, scripts and the pages that the table of names leads to are looked up in the folder; addresses elsewhere are
-counted, not fetched. Prints what leads nowhere, and fails if there is something.
+Pages, anchors, pictures, scripts and the pages that the table of names leads to are looked up in the folder; addresses
+elsewhere are counted, not fetched. Prints what leads nowhere, and fails if there is something.
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ def main(folder: Path) -> int:
         print(f"check_links: there is no site in {folder}", file=sys.stderr)
         return 1
     broken, inside, outside = check(folder)
-    print("\n".join(broken[:50]) + ("\n" if broken else "") + f"{inside} links within the site, {len(broken)} lead nowhere; {outside} lead elsewhere")
+    print(
+        "\n".join(broken[:50])
+        + ("\n" if broken else "")
+        + f"{inside} links within the site, {len(broken)} lead nowhere; {outside} lead elsewhere"
+    )
     return bool(broken)
 
 

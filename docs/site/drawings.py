@@ -6,7 +6,11 @@ from html import escape
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[1] / "drawings"
-INK, LINE, FILLS = "#22313f", "#7f8c8d", {"python": "#fdebd0", "core": "#d6eaf8", "made": "#e8daef", "device": "#d5f5e3", "plain": "#f4f6f7"}
+INK, LINE, FILLS = (
+    "#22313f",
+    "#7f8c8d",
+    {"python": "#fdebd0", "core": "#d6eaf8", "made": "#e8daef", "device": "#d5f5e3", "plain": "#f4f6f7"},
+)
 FONT = 'font-family="system-ui, sans-serif"'
 
 
@@ -16,7 +20,9 @@ class Drawing:
         self.parts = [f"<title>{escape(title)}</title>", f'<rect width="{width}" height="{height}" fill="white"/>']
 
     def box(self, x: int, y: int, width: int, height: int, name: str, text: str = "", kind: str = "plain") -> None:
-        self.parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6" fill="{FILLS[kind]}" stroke="{LINE}"/>')
+        self.parts.append(
+            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6" fill="{FILLS[kind]}" stroke="{LINE}"/>'
+        )
         lines = text.split("\n") if text else []
         top = y + height / 2 - 8 * len(lines) + 5
         self.text(x + width / 2, top, name, bold=True)
@@ -25,19 +31,29 @@ class Drawing:
 
     def text(self, x: float, y: float, text: str, size: int = 14, bold: bool = False, anchor: str = "middle") -> None:
         weight = ' font-weight="600"' if bold else ""
-        self.parts.append(f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" fill="{INK}" {FONT}{weight}>{escape(text)}</text>')
+        self.parts.append(
+            f'<text x="{x:g}" y="{y:g}" font-size="{size}" text-anchor="{anchor}" fill="{INK}" {FONT}{weight}>'
+            f"{escape(text)}</text>"
+        )
 
     def arrow(self, x1: int, y1: int, x2: int, y2: int, label: str = "", dashed: bool = False) -> None:
         dash = ' stroke-dasharray="5 4"' if dashed else ""
         line = f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}" stroke-width="1.6"'
         self.parts.append(f'{line} marker-end="url(#tip)"{dash}/>')
         if label:
-            self.text((x1 + x2) / 2 + (8 if x1 == x2 else 0), (y1 + y2) / 2 + (4 if x1 == x2 else -6), label, 12, anchor="start" if x1 == x2 else "middle")
+            self.text(
+                (x1 + x2) / 2 + (8 if x1 == x2 else 0),
+                (y1 + y2) / 2 + (4 if x1 == x2 else -6),
+                label,
+                12,
+                anchor="start" if x1 == x2 else "middle",
+            )
 
     def __str__(self) -> str:
         tip = (f'<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
                f'<path d="M0 0L8 4L0 8z" fill="{LINE}"/></marker></defs>')  # fmt: skip
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}">'
+        size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
         return "\n".join([head, tip, *self.parts, "</svg>", ""])
 
 
@@ -50,7 +66,15 @@ def layers() -> Drawing:
     d.box(390, 90, 350, 50, "src/cxx, src/capi, src/run", "torch:: in C++, the C interface, facula-run", "python")
     d.box(20, 165, 350, 50, "src/distributed", "stores, groups, collectives", "core")
     d.box(390, 165, 350, 50, "src/program, src/composite, src/sparse", "programs as data; ops written with ops", "core")
-    d.box(20, 240, 720, 50, "functions (generated from ops/)", "one flags word is tested: plain call, or autograd, autocast, vmap, observers", "made")
+    d.box(
+        20,
+        240,
+        720,
+        50,
+        "functions (generated from ops/)",
+        "one flags word is tested: plain call, or autograd, autocast, vmap, observers",
+        "made",
+    )
     d.box(20, 315, 230, 50, "src/autograd", "nodes, engine, saved values", "core")
     d.box(265, 315, 230, 50, "src/observe, src/profiler", "who watches ops", "core")
     d.box(510, 315, 230, 50, "src/ops", "shapes, dtypes, kernel tables", "core")
@@ -95,8 +119,12 @@ def backward() -> Drawing:
             d.arrow(137 + 148 * (at - 1), 53, 15 + 148 * at, 53)
     d.box(607, 130, 122, 46, "weight.grad", "added up", "plain")
     d.arrow(668, 76, 668, 130)
-    d.box(15, 110, 270, 70, "the engine", "counts edges, then runs a node when all\nof them have delivered, latest first", "made")
-    d.box(311, 110, 270, 70, "between nodes", "gradients are made to fit the output:\nbroadcasting undone, dtype restored", "made")
+    d.box(
+        15, 110, 270, 70, "the engine", "counts edges, then runs a node when all\nof them have delivered, latest first", "made"
+    )
+    d.box(
+        311, 110, 270, 70, "between nodes", "gradients are made to fit the output:\nbroadcasting undone, dtype restored", "made"
+    )
     return d
 
 
@@ -107,8 +135,10 @@ def generated() -> Drawing:
     d.box(270, 120, 140, 80, "codegen/", "emit_*.py", "made")
     d.arrow(210, 160, 270, 160)
     results = [
-        ("functions and nodes of C++", "core"), ("Python: signatures, docstrings, stubs", "python"), ("rules for vmap and autocast", "core"),
-        ("tables of kernels", "device"), ("schema.json: C, Rust, programs", "core"), ("pages of this site", "python"), ("rows of the tests", "python"),
+        ("functions and nodes of C++", "core"), ("Python: signatures, docstrings, stubs", "python"),
+        ("rules for vmap and autocast", "core"),
+        ("tables of kernels", "device"), ("schema.json: C, Rust, programs", "core"),
+        ("pages of this site", "python"), ("rows of the tests", "python"),
     ]  # fmt: skip
     for at, (name, kind) in enumerate(results):
         y = 10 + 45 * at

@@ -1,5 +1,5 @@
-"""A Sphinx extension that shows the pages of the API (api.py) without a markup language in between: what a docstring says, whatever
-characters it has, becomes nodes of the document, so no text can be read as markup or make Sphinx warn."""
+"""A Sphinx extension that shows the pages of the API (api.py) without a markup language in between: what a docstring says,
+whatever characters it has, becomes nodes of the document, so no text can be read as markup or make Sphinx warn."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ class ApiParser(Parser):
     def block_fields(self, name: str, entries: list) -> nodes.Element:
         rows = nodes.definition_list(classes=["arguments"])
         for key, body in entries:
-            rows += nodes.definition_list_item("", nodes.term("", "", *self.inline(key)), nodes.definition("", *self.blocks(body)))
+            rows += nodes.definition_list_item(
+                "", nodes.term("", "", *self.inline(key)), nodes.definition("", *self.blocks(body))
+            )
         return nodes.container("", nodes.rubric("", name), rows, classes=["part"])
 
     def block_note(self, name: str, body: list) -> nodes.Element:
@@ -85,7 +87,9 @@ class ApiParser(Parser):
         kind, name = what["kind"], what["name"]
         shown = addnodes.desc(domain="py", objtype=kind, desctype=kind, classes=["py", kind])
         for at, text in enumerate(what["signatures"]):
-            line = addnodes.desc_signature("", "", is_multiline=False, classes=["sig", "sig-object", "py"], ids=[name] if at == 0 else [])
+            line = addnodes.desc_signature(
+                "", "", is_multiline=False, classes=["sig", "sig-object", "py"], ids=[name] if at == 0 else []
+            )
             line["_toc_name"] = name.rpartition(".")[2] if at == 0 and kind in ("method", "property") else ""
             line["_toc_parts"] = tuple(name.split("."))
             if kind in ("class", "property"):
@@ -114,8 +118,10 @@ class ApiParser(Parser):
         listed = addnodes.desc_parameterlist()
         for part in filter(None, map(str.strip, parts)):
             name, mark, rest = part.partition(":") if ":" in part.partition("=")[0] else part.partition("=")
-            listed += addnodes.desc_parameter("", "", addnodes.desc_sig_name("", name.strip()), *([nodes.Text(f"{mark}{rest}")] if mark else []))
-        after = text[end + 1:].strip()
+            listed += addnodes.desc_parameter(
+                "", "", addnodes.desc_sig_name("", name.strip()), *([nodes.Text(f"{mark}{rest}")] if mark else [])
+            )
+        after = text[end + 1 :].strip()
         return [listed, *([addnodes.desc_returns("", after.removeprefix("->").strip())] if after else [])]
 
     def inline(self, parts: list) -> list[nodes.Node]:
@@ -135,7 +141,7 @@ class ApiParser(Parser):
 
 
 def share_sidebar(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
-    """Pages of the API that are not in the sidebar all have the same one, which would take half the time if it were made for each."""
+    """Pages of the API that are not in the sidebar have one in common; made for each, it would take half the time."""
     if "orphan" not in app.env.metadata.get(pagename, ()):
         return
     made = context["toctree"]

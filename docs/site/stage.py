@@ -1,9 +1,9 @@
 """Gathers what the site is made of in one folder, as Sphinx reads it: `stage(folder)`.
 
-Pages stand in the repository where their readers find them (docs/, ARCHITECTURE.md, ops/README.md, examples/); here they get the place that
-they have on the site, and their links are turned to it. A link to a file that is no page carries the file along; one to nothing fails.
-Made on the way: the pages of the API, those of tutorials (which run), charts, the table of names. Files are written only when
-they change, so a second build is short.
+Pages stand in the repository where their readers find them (docs/, ARCHITECTURE.md, ops/README.md, examples/); here
+they get the place that they have on the site, and their links are turned to it. A link to a file that is no page
+carries the file along; one to nothing fails. Made on the way: the pages of the API, those of tutorials (which run),
+charts, the table of names. Files are written only when they change, so a second build is short.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from codegen import supported  # noqa: E402  (beside the package, not in it)
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 FILTER = """
 ```{raw} html
-<p><input id="name-filter" type="search" placeholder="Filter by name, such as grid_sample or nn.LSTM" aria-label="Filter names" autocomplete="off"></p>
+<p><input id="name-filter" type="search" aria-label="Filter names" autocomplete="off"
+  placeholder="Filter by name, such as grid_sample or nn.LSTM"></p>
 <div class="table-wrapper docutils container"><table class="docutils align-default" id="name-table" hidden>
 <thead><tr><th>name in PyTorch</th><th>here</th></tr></thead><tbody></tbody></table></div>
 <p id="name-count" role="status"></p>
@@ -55,7 +56,8 @@ def places() -> dict[str, str]:
     found |= {f"docs/tutorials/{path.name}": f"tutorials/{path.stem}" for path in tutorials()}
     found |= {f"examples/{path.name}": f"examples/{path.stem}" for path in examples()}
     return found | {
-        "ARCHITECTURE.md": "internals/architecture", "CONTRIBUTING.md": "internals/contributing", "ops/README.md": "internals/ops",
+        "ARCHITECTURE.md": "internals/architecture", "CONTRIBUTING.md": "internals/contributing",
+        "ops/README.md": "internals/ops",
         "bindings/rust/README.md": "rust", "examples": "examples/index",
     }  # fmt: skip
 
@@ -94,7 +96,10 @@ class Stage:
             elif (ROOT / file).is_file():
                 new = file.removeprefix("docs/") if file.startswith("docs/") else f"files/{file}"
                 self.copy(ROOT / file, new)
-            elif target.startswith(("charts.md", "api/")) or (self.folder / posixpath.join(posixpath.dirname(page), target)).is_file():
+            elif (
+                target.startswith(("charts.md", "api/"))
+                or (self.folder / posixpath.join(posixpath.dirname(page), target)).is_file()
+            ):
                 return match.group(0)  # made for the site
             else:
                 raise SystemExit(f"{source}: a link leads nowhere: {target}")
@@ -121,8 +126,11 @@ class Stage:
             first = re.match(r'"""(.+?)(?:\n|""")', path.read_text())
             rows.append(f"| [`{path.name}`]({path.stem}.md) | {first.group(1) if first else ''} |")
         tree = "\n".join(path.stem for path in examples())
-        text = "Whole programs, run by the tests. Each says at its top how it is started.\n\n| program | what it does |\n|---|---|\n"
-        self.write("examples/index.md", f"# Examples\n\n{text}" + "\n".join(rows) + f"\n\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n")
+        text = "Whole programs, run by the tests. Each says at its top how it is started.\n\n"
+        text += "| program | what it does |\n|---|---|\n"
+        self.write(
+            "examples/index.md", f"# Examples\n\n{text}" + "\n".join(rows) + f"\n\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
+        )
 
     def tutorial(self, path: Path) -> None:
         """Runs a tutorial in a process of its own; its page ends with the program as a file and as a notebook."""
@@ -138,12 +146,13 @@ class Stage:
         text = (with_pages / f"{path.stem}.md").read_text()
         for picture in sorted(with_pages.glob(f"{path.stem}-*.svg")):
             self.copy(picture, f"tutorials/{picture.name}")
-        links = f"\n---\n\nThis page is a program that ran when the site was built: {{download}}`{path.name} <../files/{path.name}>`.\n"
+        link = f"{{download}}`{path.name} <../files/{path.name}>`"
+        links = f"\n---\n\nThis page is a program that ran when the site was built: {link}.\n"
         source = f"docs/tutorials/{path.name}"
         self.write(f"tutorials/{path.stem}.md", self.turned(text, source, f"tutorials/{path.stem}") + links)
 
     def names(self, site: api.Site) -> None:
-        """Every public name of PyTorch, with its page or the reason why it is not here: what the filter of the page looks through."""
+        """Every public name of PyTorch with its page, or the reason why it is not here: what the filter looks through."""
         table, (_, public) = supported.table(), supported.names()
         targets = dict(site.targets)
         for first, others in site.aliases.items():

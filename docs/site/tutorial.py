@@ -1,11 +1,13 @@
-"""Programs as pages: a tutorial is a Python program whose text stands in comments (the percent format of editors and Jupytext).
+"""Programs as pages: a tutorial is a Python program whose text stands in comments (the percent format of editors and
+Jupytext).
 
     python docs/site/tutorial.py docs/tutorials/tour.py                     runs it and prints what it gives as Markdown
     python docs/site/tutorial.py docs/tutorials/tour.py --folder out        writes the page and its pictures there
     python docs/site/tutorial.py docs/tutorials/tour.py --notebook FILE     writes it as a notebook, without running it
 
-`# %% [markdown]` begins a cell of text, each line a comment; `# %%` begins a cell of code. Cells run in order, as in a notebook: what one
-prints is shown below it, then the value of its last line (of a tuple, each part), then what Matplotlib drew. A program that fails stops the build of the site.
+`# %% [markdown]` begins a cell of text, each line a comment; `# %%` begins a cell of code. Cells run in order, as in a
+notebook: what one prints is shown below it, then the value of its last line (of a tuple, each part), then what
+Matplotlib drew. A program that fails stops the build of the site.
 """
 
 from __future__ import annotations
@@ -44,7 +46,12 @@ def notebook(text: str) -> str:
         cell = {"cell_type": kind, "id": f"cell-{at}", "metadata": {}, "source": body.splitlines(keepends=True)}
         listed.append(cell | ({"execution_count": None, "outputs": []} if kind == "code" else {}))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    whole = {"cells": listed, "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
+    whole = {
+        "cells": listed,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -135,7 +142,9 @@ def main(arguments: list[str] | None = None) -> int:
         options.notebook.write_text(notebook(options.program.read_text()))
         return 0
     program, folder = options.program.resolve(), options.folder and options.folder.resolve()
-    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part
+    )
     with tempfile.TemporaryDirectory() as scratch:  # where a program's own files go
         os.chdir(scratch)
         page = run(program, folder)

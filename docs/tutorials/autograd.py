@@ -12,7 +12,8 @@ y = (w * x).sum().tanh()
 y, y.grad_fn
 
 # %% [markdown]
-# The result knows the op that made it. `backward` adds to the `grad` of every leaf; `torch.autograd.grad` returns derivatives in its place.
+# The result knows the op that made it. `backward` adds to the `grad` of every leaf; `torch.autograd.grad` returns
+# derivatives in its place.
 
 # %%
 torch.autograd.grad(y, w, retain_graph=True)
@@ -44,8 +45,8 @@ for order in range(1, 4):
     print(f"derivative {order}: {value.item()}")
 
 # %% [markdown]
-# Functions of functions do the same without a graph to hold: `grad`, `jacrev`, `hessian`, and `vmap`, which turns a function of one
-# example into one of a batch.
+# Functions of functions do the same without a graph to hold: `grad`, `jacrev`, `hessian`, and `vmap`, which turns a
+# function of one example into one of a batch.
 
 # %%
 from facula.func import grad, hessian, vmap
@@ -64,8 +65,8 @@ vmap(grad(energy))(torch.arange(6.0).view(3, 2))
 # %% [markdown]
 # ## A derivative by hand
 #
-# `log(cosh(r))` is a loss that is quadratic near zero and linear far away. As written, `cosh` overflows; this function does not, and its
-# derivative takes one op. `gradcheck` compares it with finite differences.
+# `log(cosh(r))` is a loss that is quadratic near zero and linear far away. As written, `cosh` overflows; this function
+# does not, and its derivative takes one op. `gradcheck` compares it with finite differences.
 
 # %%
 import math
@@ -107,4 +108,5 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# More: {doc}`torch.autograd <../api/torch.autograd>`, {doc}`torch.func <../api/torch.func>`, and `examples/custom_function.py`.
+# More: {doc}`torch.autograd <../api/torch.autograd>`, {doc}`torch.func <../api/torch.func>`, and
+# `examples/custom_function.py`.

@@ -15,7 +15,8 @@ for numbers, squares in DataLoader(pairs, batch_size=4, shuffle=True):
 # %% [markdown]
 # ## A dataset of your own
 #
-# It needs `__len__` and `__getitem__`. Samples may be tensors, arrays, numbers, and dicts or tuples of them: the loader stacks each of their parts.
+# It needs `__len__` and `__getitem__`. Samples may be tensors, arrays, numbers, and dicts or tuples of them: the loader
+# stacks each of their parts.
 
 
 # %%
@@ -40,8 +41,9 @@ batch["wave"].shape, batch["frequency"]
 # %% [markdown]
 # ## Workers
 #
-# `num_workers` processes fetch batches ahead; their tensors arrive in shared memory. `multiprocessing_context="threads"` takes threads of this process:
-# nothing is copied, and they start at once, which pays where the samples are made by NumPy, files or Facula.
+# `num_workers` processes fetch batches ahead; their tensors arrive in shared memory.
+# `multiprocessing_context="threads"` takes threads of this process: nothing is copied, and they start at once, which
+# pays where the samples are made by NumPy, files or Facula.
 
 # %%
 for context in ("fork", "threads"):
@@ -84,7 +86,8 @@ next(iter(DataLoader(words, batch_size=4, collate_fn=pad)))
 # %% [markdown]
 # ## Streams
 #
-# A stream has no length and no numbers. With workers, each has a copy of the dataset, and takes its share by `get_worker_info`.
+# A stream has no length and no numbers. With workers, each has a copy of the dataset, and takes its share by
+# `get_worker_info`.
 
 
 # %%

@@ -94,5 +94,5 @@ for place in wrong[:5]:
     print(f"a {digits[test][place]} taken for a {guess[place]}, which it was sure of by {100 * best[place]:.0f} %")
 
 # %% [markdown]
-# The whole program with augmentation, a schedule and a checkpoint is `examples/digits.py`. Layers are in {doc}`torch.nn <../api/torch.nn>`,
-# optimizers in {doc}`torch.optim <../api/torch.optim>`.
+# The whole program with augmentation, a schedule and a checkpoint is `examples/digits.py`. Layers are in {doc}`torch.nn
+# <../api/torch.nn>`, optimizers in {doc}`torch.optim <../api/torch.optim>`.

@@ -24,7 +24,8 @@ len(alphabet)
 # %% [markdown]
 # ## The model
 #
-# Each block lets every place look at those before it (`is_causal=True`), then changes each place by itself. Both are added to what comes in.
+# Each block lets every place look at those before it (`is_causal=True`), then changes each place by itself. Both are
+# added to what comes in.
 
 
 # %%
@@ -63,8 +64,8 @@ sum(p.numel() for p in model.parameters())
 # %% [markdown]
 # ## Training
 #
-# A batch is 32 pieces of the text; the target of each character is the next one. The loss in bits per character tells how many guesses are left:
-# at first as many as there are characters.
+# A batch is 32 pieces of the text; the target of each character is the next one. The loss in bits per character tells
+# how many guesses are left: at first as many as there are characters.
 
 
 # %%
@@ -108,4 +109,5 @@ def write(start, length, temperature=0.7):
 print(write("class ", 300))
 
 # %% [markdown]
-# `examples/char_gpt.py` is the same as a program for any text file; [performance](../performance.md) compares its step with PyTorch's.
+# `examples/char_gpt.py` is the same as a program for any text file; [performance](../performance.md) compares its step
+# with PyTorch's.

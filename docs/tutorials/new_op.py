@@ -1,11 +1,12 @@
 # %% [markdown]
 # # An op from schema to test
 #
-# What it takes to add an element-wise op, shown on one that is there: `logaddexp2`, `log2(2**a + 2**b)`. What is shown is read from the repository when this
-# page is made, so it is what stands there.
+# What it takes to add an element-wise op, shown on one that is there: `logaddexp2`, `log2(2**a + 2**b)`. What is shown
+# is read from the repository when this page is made, so it is what stands there.
 #
-# An op is stated once, in `ops/<topic>.yaml`; everything that follows from the statement is generated: the function in Python with its docstring and its
-# stub, the method, the derivative's node, the rule for `vmap`, the C++ functions, this site's page, rows of tests. What is written by hand is the arithmetic.
+# An op is stated once, in `ops/<topic>.yaml`; everything that follows from the statement is generated: the function in
+# Python with its docstring and its stub, the method, the derivative's node, the rule for `vmap`, the C++ functions,
+# this site's page, rows of tests. What is written by hand is the arithmetic.
 #
 # ## 1. The statement
 
@@ -42,7 +43,8 @@ show("ops/elementwise.yaml", r"- op: logaddexp2\(")
 #
 # ## 2. The arithmetic
 #
-# One function template of plain C++, which the compiler turns into vectors for three levels of x86-64, and NVRTC into a kernel of CUDA:
+# One function template of plain C++, which the compiler turns into vectors for three levels of x86-64, and NVRTC into a
+# kernel of CUDA:
 
 # %%
 show("src/kernels/elementwise.h", r"template <Real T>\n[^\n]*\blogaddexp2\(T")
@@ -56,7 +58,7 @@ show("src/kernels/elementwise.h", r"template <Real T>\n[^\n]*\blogaddexp2\(T")
 import sys
 
 sys.path.append(str(ROOT))
-from codegen import emit_stubs, schema
+from codegen import schema
 
 (op,) = [op for op in schema.load(ROOT / "ops") if op.id == "logaddexp2"]
 op.variants, op.elementwise, [a.name for a in op.inputs], sorted(op.grad)
@@ -80,8 +82,9 @@ torch.func.vmap(torch.logaddexp2, in_dims=(0, None))(a.detach(), b).shape
 # %% [markdown]
 # ## 4. The tests
 #
-# `tests/test_ops.py` makes rows for every op from its statement: values against the reference in all dtypes, `gradcheck` and `gradgradcheck`, strides, `out=`,
-# in-place, the batching rule. What they check of this one, done by hand:
+# `tests/test_ops.py` makes rows for every op from its statement: values against the reference in all dtypes,
+# `gradcheck` and `gradgradcheck`, strides, `out=`, in-place, the batching rule. What they check of this one, done by
+# hand:
 
 # %%
 import numpy as np
@@ -102,6 +105,7 @@ torch.autograd.gradcheck(torch.logaddexp2, probe), torch.autograd.gradgradcheck(
 #
 # ## Other ops
 #
-# An op that is no function of single elements has one more file: `ops::name` in `src/ops/<topic>.cpp` checks shapes and makes the result, a kernel in
-# `src/cpu/<topic>.cpp` fills it. An op that is written with others (`kind: composite`) is one function in `src/composite/<topic>.cpp`, and needs no derivative.
-# What happens when an op is called: [Inside](../internals.md).
+# An op that is no function of single elements has one more file: `ops::name` in `src/ops/<topic>.cpp` checks shapes and
+# makes the result, a kernel in `src/cpu/<topic>.cpp` fills it. An op that is written with others (`kind: composite`) is
+# one function in `src/composite/<topic>.cpp`, and needs no derivative. What happens when an op is called:
+# [Inside](../internals.md).

@@ -1,10 +1,11 @@
 # %% [markdown]
 # # Several processes
 #
-# One program in several processes: collectives, and training with `DistributedDataParallel`. More in [Several processes and machines](../distributed.md).
+# One program in several processes: collectives, and training with `DistributedDataParallel`. More in [Several processes
+# and machines](../distributed.md).
 #
-# A training program is usually started by the launcher, `python -m facula.distributed.run --nproc-per-node 2 train.py`; here functions are started from a
-# program with `start_processes`, which works in notebooks, too.
+# A training program is usually started by the launcher, `python -m facula.distributed.run --nproc-per-node 2 train.py`;
+# here functions are started from a program with `start_processes`, which works in notebooks, too.
 
 # %%
 import os
@@ -46,8 +47,8 @@ run(collect)
 # %% [markdown]
 # ## Training
 #
-# Each process has its part of the data; `DistributedDataParallel` averages the gradients while backward still runs. So all processes take the same step,
-# and end with the same parameters.
+# Each process has its part of the data; `DistributedDataParallel` averages the gradients while backward still runs. So
+# all processes take the same step, and end with the same parameters.
 
 
 # %%

@@ -29,8 +29,8 @@ with profile(record_shapes=True, profile_memory=True) as p:
 print(p.key_averages().table(sort_by="self_cpu_time_total", row_limit=6, max_name_column_width=34))
 
 # %% [markdown]
-# Rows are ops below autograd, nodes of the backward pass, and ranges such as `forward`. `export_chrome_trace` writes a file that
-# <https://ui.perfetto.dev> draws.
+# Rows are ops below autograd, nodes of the backward pass, and ranges such as `forward`. `export_chrome_trace` writes a
+# file that <https://ui.perfetto.dev> draws.
 
 # %%
 p.export_chrome_trace("trace.json")
@@ -74,4 +74,5 @@ torch.cpu.memory_picture("memory.svg", snapshot)
 len(snapshot) > 0
 
 # %% [markdown]
-# More: [where time and memory go](../profiling.md), {doc}`torch.profiler <../api/torch.profiler>`, and `examples/timeline.py`, which draws a step.
+# More: [where time and memory go](../profiling.md), {doc}`torch.profiler <../api/torch.profiler>`, and
+# `examples/timeline.py`, which draws a step.

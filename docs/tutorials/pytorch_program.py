@@ -16,10 +16,8 @@ import facula.compat
 facula.compat.install()
 
 import torch
-import torch.nn.functional as F
-from torch import nn
 
-torch.__name__, torch.ones(2)
+torch.__name__, torch.nn.Linear(2, 1)
 
 # %% [markdown]
 # ## A program
@@ -80,5 +78,6 @@ except NotImplementedError as error:
     print(error)
 
 # %% [markdown]
-# The filter on [What is supported](../supported.md) answers for each of PyTorch's public names. Numbers agree, too: the same seed gives the same random
-# numbers, initial weights and order of a shuffled loader; see [Coming from PyTorch](../coming_from_pytorch.md).
+# The filter on [What is supported](../supported.md) answers for each of PyTorch's public names. Numbers agree, too: the
+# same seed gives the same random numbers, initial weights and order of a shuffled loader; see [Coming from
+# PyTorch](../coming_from_pytorch.md).

@@ -9,7 +9,8 @@ import facula as torch
 torch.zeros(2, 3), torch.arange(0, 10, 3), torch.linspace(0, 1, 5), torch.full((2,), 7), torch.eye(2)
 
 # %% [markdown]
-# Random numbers come from a generator, which `manual_seed` sets. The CPU's gives the numbers that PyTorch gives for the same seed.
+# Random numbers come from a generator, which `manual_seed` sets. The CPU's gives the numbers that PyTorch gives for the
+# same seed.
 
 # %%
 torch.manual_seed(1)
@@ -18,8 +19,8 @@ torch.rand(3), torch.randn(3), torch.randint(10, (3,)), torch.randperm(5)
 # %% [markdown]
 # ## Dtypes
 #
-# The dtype follows from what a tensor is made of. Where dtypes meet, the result has the one that holds both; a number of Python does not widen
-# a tensor of its kind.
+# The dtype follows from what a tensor is made of. Where dtypes meet, the result has the one that holds both; a number
+# of Python does not widen a tensor of its kind.
 
 # %%
 i = torch.tensor([1, 2])
@@ -70,7 +71,8 @@ torch.linalg.solve(m, torch.tensor([1.0, 2.0])), torch.linalg.eigvalsh(m), torch
 # %% [markdown]
 # ## Memory
 #
-# A view shares memory; a name with an underscore at its end writes in place; `clone` copies. Results can go to a tensor that is there with `out=`.
+# A view shares memory; a name with an underscore at its end writes in place; `clone` copies. Results can go to a tensor
+# that is there with `out=`.
 
 # %%
 base = torch.zeros(3)

@@ -1,7 +1,8 @@
 # %% [markdown]
 # # A tour in ten minutes
 #
-# Tensors, gradients, a network, and where to go from there. Whoever knows PyTorch can skip to [what is different](../coming_from_pytorch.md).
+# Tensors, gradients, a network, and where to go from there. Whoever knows PyTorch can skip to [what is
+# different](../coming_from_pytorch.md).
 
 # %%
 import facula as torch
@@ -13,7 +14,8 @@ torch.__version__
 # %% [markdown]
 # ## Tensors
 #
-# A tensor is an array of numbers of one dtype. Arithmetic works element by element, shapes that differ broadcast, `@` is the matrix product.
+# A tensor is an array of numbers of one dtype. Arithmetic works element by element, shapes that differ broadcast, `@`
+# is the matrix product.
 
 # %%
 a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -47,8 +49,8 @@ array
 # %% [markdown]
 # ## Gradients
 #
-# Operations on tensors with `requires_grad=True` are recorded while they run; `backward()` walks the record and leaves derivatives in `grad`.
-# Loops, conditions and functions of Python are part of the program as always.
+# Operations on tensors with `requires_grad=True` are recorded while they run; `backward()` walks the record and leaves
+# derivatives in `grad`. Loops, conditions and functions of Python are part of the program as always.
 
 # %%
 x = torch.tensor(2.0, requires_grad=True)
@@ -126,6 +128,7 @@ print(profile.key_averages().table(sort_by="self_cpu_time_total", row_limit=4, m
 #
 # | | |
 # |---|---|
-# | more of each topic | [tensors](tensors.py), [autograd](autograd.py), [a first network](first_network.py), [data](data.py), [checkpoints](saving.py) |
+# | more of each topic | [tensors](tensors.py), [autograd](autograd.py), [data](data.py), [checkpoints](saving.py) |
+# | a network from data to mistakes | [a first network](first_network.py) |
 # | larger programs | [a GPT](gpt.py), [a GAN](gan.py), [several processes](processes.py) |
 # | a program that you have | [running a PyTorch program](pytorch_program.py) |
