@@ -87,5 +87,10 @@ def fuse_modules_qat(model, modules_to_fuse, inplace=False, fuser_func=fuse_know
     Args:
         model, modules_to_fuse, inplace, fuser_func, fuse_custom_config_dict: as for `fuse_modules`, the model in training
             mode.
+
+    >>> from torch.ao.quantization import fuse_modules_qat
+    >>> model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU())
+    >>> type(fuse_modules_qat(model, ["0", "1", "2"])[0]).__name__
+    'ConvBnReLU2d'
     """
     return _fuse_modules(model, modules_to_fuse, True, inplace, fuser_func, fuse_custom_config_dict)

@@ -99,6 +99,10 @@ class QConfigDynamic(namedtuple("QConfigDynamic", ["activation", "weight"])):
         activation, weight: as for `QConfig`.
 
     Errors: ValueError for an observer itself.
+
+    >>> from torch.ao.quantization import QConfigDynamic, default_weight_observer
+    >>> QConfigDynamic(weight=default_weight_observer).weight().dtype
+    torch.qint8
     """
 
     __slots__ = ()
@@ -194,6 +198,10 @@ def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
         version: 0, or 1 for `FusedMovingAvgObsFakeQuantize`.
 
     Errors: AssertionError for others.
+
+    >>> from torch.ao.quantization import get_default_qat_qconfig
+    >>> type(get_default_qat_qconfig("x86").activation()).__name__
+    'FusedMovingAvgObsFakeQuantize'
     """
     reduced, per_channel = _backend("get_default_qat_qconfig", backend, version, (0, 1))
     if version == 0:
@@ -211,6 +219,10 @@ def get_default_qconfig_dict(backend="x86", version=0) -> dict:
 
     Args:
         backend, version: as for `get_default_qconfig`.
+
+    >>> from torch.ao.quantization import get_default_qconfig_dict
+    >>> list(get_default_qconfig_dict("x86"))
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
     """
     from .qconfig_mapping import get_default_qconfig_mapping
 
@@ -222,6 +234,10 @@ def get_default_qat_qconfig_dict(backend="x86", version=1) -> dict:
 
     Args:
         backend, version: as for `get_default_qat_qconfig`.
+
+    >>> from torch.ao.quantization import get_default_qat_qconfig_dict
+    >>> list(get_default_qat_qconfig_dict("x86"))
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
     """
     from .qconfig_mapping import get_default_qat_qconfig_mapping
 
