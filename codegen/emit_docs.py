@@ -1,4 +1,4 @@
-"""Docstrings of the generated functions, and the pages of docs/api."""
+"""Docstrings of the generated functions; the pages of the API (docs/site) show them."""
 
 from __future__ import annotations
 
@@ -136,21 +136,3 @@ def _returns(op: Op) -> str:
     if len(kinds) > 1:
         return f"tuple[{', '.join(kinds)}]"
     return kinds[0] if kinds else "None"
-
-
-def emit(ops: list[Op], folder: Path, write) -> None:
-    """One page per topic."""
-    topics: dict[str, list[Op]] = {}
-    for op in ops:
-        if op.names:
-            topics.setdefault(op.topic, []).append(op)
-    for topic, members in sorted(topics.items()):
-        lines = [f"# {topic}", "", f"Stated in `ops/{topic}.yaml`.", ""]
-        for op in members:
-            signature = f"{op.names[0]}({python_signature(op)}) -> {_returns(op)}"
-            lines += [f"## {', '.join(f'`{n}`' for n in op.names)}", "", f"`{signature}`", "", FUNCTION.words(op, op.doc), ""]
-            if op.grad:
-                lines += ["Derivative: " + "; ".join(f"`{k}`: `{v}`" for k, v in op.grad.items()), ""]
-        write(folder / f"{topic}.md", "\n".join(lines))
-    index = [f"- [{topic}]({topic}.md): " + ", ".join(f"`{op.names[0]}`" for op in ops) for topic, ops in sorted(topics.items())]
-    write(folder / "README.md", "\n".join(["# API", "", "Generated from `ops/*.yaml`, a page for each topic.", "", *index, ""]))

@@ -32,3 +32,7 @@ toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 100
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
+
+
+def setup(app):
+    app.config.html_static_path.append(str(Path(app.srcdir) / "_static"))  # the table of names, which stage.py makes

@@ -191,3 +191,12 @@ def test_steps_in_a_hook_of_one_process(world):
     model(facula.ones(1, 2)).sum().backward()
     zero.step()
     assert facula.equal(model.module.weight.detach(), before - 0.5)
+
+
+def test_errors_name_what_was_called():
+    from facula.distributed import rpc
+
+    with pytest.raises(ValueError, match="^init_rpc: rank must be given"):
+        rpc.init_rpc("alone", world_size=1)
+    with pytest.raises(RuntimeError, match="^rendezvous: expected env://"):
+        next(dist.rendezvous("udp://host:1"))

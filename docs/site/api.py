@@ -1,7 +1,8 @@
-"""Pages of the API, from the names and docstrings of the package and the op schema: `write(folder)`.
+"""Pages of the API, from the names and docstrings of the package and the op schema: `write(folder, Site().build())`.
 
-A page is a JSON file, `<name>.api`, that `pages.py` shows: one for each function and class, for each method of Tensor (with its
-in-place form), for each module, and an index. Only files whose content changes are written, so Sphinx makes the rest from its cache.
+A page is a JSON file, `<name>.api`, that `pages.py` shows: one for each function and class, for each method of Tensor
+(with its in-place form), for each module, and an index. Only files whose content changes are written, so Sphinx makes
+the rest from its cache.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from codegen import batching, docstrings, emit_docs, schema  # noqa: E402  (besi
 #: What a reader meets first; the other namespaces follow by name.
 FIRST = ("torch", "torch.Tensor", "nn", "nn.functional", "optim", "utils.data", "autograd")
 DTYPES = {
-    "bool": ("Bool",), "integers": schema.INTEGERS, "float16, bfloat16": ("Float16", "BFloat16"), "float32, float64": ("Float32", "Float64"),
-    "complex": schema.COMPLEX,
+    "bool": ("Bool",), "integers": schema.INTEGERS, "float16, bfloat16": ("Float16", "BFloat16"),
+    "float32, float64": ("Float32", "Float64"), "complex": schema.COMPLEX,
 }  # fmt: skip
 
 
@@ -112,7 +113,7 @@ class Site:
             line, _, after = rest[end:].partition("\n")
             if line.strip() and not line.startswith((" -> ", ":")):
                 break
-            lines.append(rest[match.end():end] + (line.partition(":")[0] if stated is False else line))
+            lines.append(rest[match.end() : end] + (line.partition(":")[0] if stated is False else line))
             words = line.partition(":")[2] if not stated and ":" in line else ""
             rest = f"{words}\n{after}".lstrip("\n ")
         if stated and len(lines) > 1:  # a sentence for each signature
@@ -136,9 +137,19 @@ class Site:
         if is_class:
             body[1:1] = self.bases(name.value)
             members = self.methods.get(name.path, ())
-            for title, chosen in (("Methods", [m for m in members if not m.is_property]), ("Properties", [m for m in members if m.is_property])):
+            for title, chosen in (
+                ("Methods", [m for m in members if not m.is_property]),
+                ("Properties", [m for m in members if m.is_property]),
+            ):
                 if chosen:
-                    body.append(["section", title, title.lower(), [self.object(m, "property" if m.is_property else "method") for m in chosen]])
+                    body.append(
+                        [
+                            "section",
+                            title,
+                            title.lower(),
+                            [self.object(m, "property" if m.is_property else "method") for m in chosen],
+                        ]
+                    )
         body += self.facts(self.ops.get(name.path, ()))
         if others := self.aliases.get(name.path):
             body.append(["p", [["t", "Also as "], *_joined([["c", public(other)] for other in others]), ["t", "."]]])
@@ -174,7 +185,13 @@ class Site:
                 rows.append([f"Under autocast, {device}", [["t", what]]])
             head = [["c", f"{op.names[0]}({emit_docs.python_signature(op, form)})"]] if len(ops) > 1 else [["t", ""]]
             found.append(["table", [head, [["t", ""]]] if len(ops) > 1 else [], [[[["t", row]], text] for row, text in rows]])
-        link = [["t", "Stated in "], ["c", f"ops/{ops[0].topic}.yaml"], ["t", "; what the words mean: "], ["a", "the op schema", "internals/ops"], ["t", "."]]
+        link = [
+            ["t", "Stated in "],
+            ["c", f"ops/{ops[0].topic}.yaml"],
+            ["t", "; what the words mean: "],
+            ["a", "the op schema", "internals/ops"],
+            ["t", "."],
+        ]
         return [["section", "From the schema", "schema", [*found, ["p", link]]]]
 
     # Tensor
@@ -228,16 +245,31 @@ class Site:
             for name in members[path]:
                 ops = self.ops.get(name.path)
                 home = getattr(name.value, "__module__", None) or ""
-                topic = ops[0].topic if ops else home.rpartition(".")[2] if home.startswith(("facula.functions.", "facula.nn.")) else "others"
+                topic = (
+                    ops[0].topic
+                    if ops
+                    else home.rpartition(".")[2]
+                    if home.startswith(("facula.functions.", "facula.nn."))
+                    else "others"
+                )
                 rows["classes" if inspect.isclass(name.value) and not path else topic].append(self.row(name))
             split = path in ("", "nn", "nn.functional")
             body += _by_topic(rows) if split else _table([row for group in rows.values() for row in group])
             if second[path]:
-                same = [[[["a", other.rpartition(".")[2], page_of(first)]], [["t", "the same as "], ["c", public(first)]]] for other, first in second[path]]
+                same = [
+                    [[["a", other.rpartition(".")[2], page_of(first)]], [["t", "the same as "], ["c", public(first)]]]
+                    for other, first in second[path]
+                ]
                 body.append(["section", "Second names", "second-names", _table(same)])
             if path and below[path]:
                 body.append(["section", "Modules below", "modules", _table([self.module_row(p) for p in below[path]])])
-            page = {"title": public(path), "also": [], "blocks": body, "kind": "module", "sidebar": "." not in path or path in docstrings.SPLIT}
+            page = {
+                "title": public(path),
+                "also": [],
+                "blocks": body,
+                "kind": "module",
+                "sidebar": "." not in path or path in docstrings.SPLIT,
+            }
             self.pages[page_of(path)] = page
 
     def module_row(self, path: str) -> list:
@@ -251,14 +283,27 @@ class Site:
         rows = []
         for page in order:
             path = page.removeprefix("api/torch").lstrip(".")
-            rows.append([[["a", public(path), page]], self.module_row(path)[1] if path != "Tensor" else [["t", "Methods and properties of tensors"]]])
+            rows.append(
+                [
+                    [["a", public(path), page]],
+                    self.module_row(path)[1] if path != "Tensor" else [["t", "Methods and properties of tensors"]],
+                ]
+            )
         functions = sum(page.get("kind") is None for page in self.pages.values())
-        text = (f"{functions} functions, methods and classes, each with a page. Names are written as after ")
+        counted = f"{functions} functions, methods and classes, each with a page. Names are written as after "
+        text = [["t", counted], ["c", "import facula as torch"]]
         body = [
-            ["p", [["t", text], ["c", "import facula as torch"], ["t", "; what PyTorch has and Facula has not is on "], ["a", "a page of its own", "here"], ["t", "."]]],
+            ["p", [*text, ["t", "; what PyTorch has and Facula has not: "], ["a", "what is supported", "supported"], ["t", "."]]],
             *_table(rows),
         ]  # fmt: skip
-        self.pages["api/index"] = {"title": "API", "also": [], "blocks": body, "kind": "module", "sidebar": True, "toctree": order}
+        self.pages["api/index"] = {
+            "title": "API",
+            "also": [],
+            "blocks": body,
+            "kind": "module",
+            "sidebar": True,
+            "toctree": order,
+        }
 
 
 def _plain(path: str) -> str:
@@ -313,9 +358,8 @@ def signature(name: docstrings.Name) -> list[str]:
     return [re.sub(r"\bfacula\._C\.|\bfacula\.", "torch.", text).replace("(/, ", "(").replace("(/)", "()")]
 
 
-def write(folder: Path) -> int:
+def write(folder: Path, pages: dict[str, dict]) -> int:
     """Writes the pages below `folder`, takes away those that are no longer, and says how many there are."""
-    pages = Site().build()
     (folder / "api").mkdir(parents=True, exist_ok=True)
     for path, page in pages.items():
         file = folder / f"{path}.api"
@@ -326,7 +370,3 @@ def write(folder: Path) -> int:
         if f"api/{file.name.removesuffix('.api')}" not in pages:
             file.unlink()
     return len(pages)
-
-
-if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))

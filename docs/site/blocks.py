@@ -11,8 +11,8 @@ A block is a list that begins with its kind:
     ["section", title, anchor, blocks]
     ["object", {...}]                  a function, class or method with its signatures (api.py)
 
-Inline text is a list of `["t", text]`, `["c", code]`, `["a", code, target]` (a page) and `["u", address]`. Nothing here can fail on a text:
-what has no known form is a paragraph or is shown as it stands.
+Inline text is a list of `["t", text]`, `["c", code]`, `["a", code, target]` (a page) and `["u", address]`. Nothing here
+can fail on a text: what has no known form is a paragraph or is shown as it stands.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from textwrap import dedent
 
 #: Sections of docstrings: the word, something that belongs to it ("Shapes, with H = ..."), a colon.
 SECTION = re.compile(
-    r"(Args|Arguments|Keyword arguments|Shapes?|Errors|Raises|Returns|Yields|Attributes|Examples?|Notes?|Context)\b([^:\n]{0,120}):(?:\s+|$)(.*)"
+    r"(Args|Arguments|Keyword arguments|Shapes?|Errors|Raises|Returns|Yields|Attributes|Examples?|Notes?|Context)\b"
+    r"([^:\n]{0,120}):(?:\s+|$)(.*)"
 )
 ENTRY = re.compile(r"(\*{0,2}[\w.]+(?:(?:, | and )\*{0,2}[\w.]+)*):(?:\s+|$)(.*)")
 INLINE = re.compile(r"``(.+?)``|(?::\w+:)?`([^`\n]+)`|(https?://[^\s<>\"']*[\w/#])")
@@ -37,7 +38,7 @@ def inline(text: str, link: Link) -> list[list[str]]:
     end = 0
     for match in INLINE.finditer(text):
         if match.start() > end:
-            found.append(["t", text[end:match.start()]])
+            found.append(["t", text[end : match.start()]])
         end = match.end()
         if match.group(3):
             found.append(["u", match.group(3)])
@@ -101,7 +102,9 @@ class _Reader:
         taken = [self.lines[self.at]]
         self.at += 1
         while (line := self.peek()) is not None and line.strip():
-            starts = line.lstrip().startswith(">>>") or SECTION.match(line) or re.match(r"[-*] \S", line) or line.startswith("|")
+            starts = (
+                line.lstrip().startswith(">>>") or SECTION.match(line) or re.match(r"[-*] \S", line) or line.startswith("|")
+            )
             if starts or (_indent(line) and taken[-1].rstrip().endswith(":")):
                 break
             taken.append(line)
@@ -140,7 +143,9 @@ class _Reader:
             if entries and name not in ("Example", "Examples"):
                 return ["fields", title, [[[["c", key]], parse(text, self.link)] for key, text in entries]]
             return ["note", title, parse(body, self.link)]
-        taken = self.take_while(lambda line: bool(line.strip()) and not SECTION.match(line) and not line.lstrip().startswith(">>>"))
+        taken = self.take_while(
+            lambda line: bool(line.strip()) and not SECTION.match(line) and not line.lstrip().startswith(">>>")
+        )
         return ["note", title, [["p", inline(" ".join(" ".join([rest, *taken]).split()), self.link)]]]
 
 

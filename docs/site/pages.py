@@ -1,5 +1,5 @@
-"""A Sphinx extension that shows the pages of the API (api.py) without a markup language in between: what a docstring says, whatever
-characters it has, becomes nodes of the document, so no text can be read as markup or make Sphinx warn."""
+"""A Sphinx extension that shows the pages of the API (api.py) without a markup language in between: what a docstring says,
+whatever characters it has, becomes nodes of the document, so no text can be read as markup or make Sphinx warn."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class ApiParser(Parser):
 
     def parse(self, inputstring: str, document: nodes.document) -> None:
         page = json.loads(inputstring)
-        self.env = document.settings.env
-        self.here = self.env.docname
+        self.environment = document.settings.env
+        self.here = self.environment.docname
         top = nodes.section(ids=["top"], names=["top"])
         top += nodes.title("", page["title"])
         if page.get("kind") == "module" and page["title"].startswith("torch"):
-            self.env.get_domain("py").note_module(page["title"], "top", "", "", False)
+            self.environment.get_domain("py").note_module(page["title"], "top", "", "", False)
         elif page.get("kind") == "class":
             self._note(page["title"], "class", "top")
         if not page.get("sidebar"):
-            self.env.metadata[self.here]["orphan"] = "yes"
+            self.environment.metadata[self.here]["orphan"] = "yes"
         for block in page["blocks"]:
             top += self.block(block)
         kind = next((block[1]["kind"] for block in page["blocks"] if block[0] == "object"), "function")
@@ -41,7 +41,7 @@ class ApiParser(Parser):
         document += top
 
     def _note(self, name: str, kind: str, anchor: str) -> None:
-        self.env.get_domain("py").note_object(name, kind, anchor)
+        self.environment.get_domain("py").note_object(name, kind, anchor)
 
     def block(self, block: list) -> nodes.Element:
         return getattr(self, f"block_{block[0]}")(*block[1:])
@@ -61,7 +61,9 @@ class ApiParser(Parser):
     def block_fields(self, name: str, entries: list) -> nodes.Element:
         rows = nodes.definition_list(classes=["arguments"])
         for key, body in entries:
-            rows += nodes.definition_list_item("", nodes.term("", "", *self.inline(key)), nodes.definition("", *self.blocks(body)))
+            rows += nodes.definition_list_item(
+                "", nodes.term("", "", *self.inline(key)), nodes.definition("", *self.blocks(body))
+            )
         return nodes.container("", nodes.rubric("", name), rows, classes=["part"])
 
     def block_note(self, name: str, body: list) -> nodes.Element:
@@ -85,7 +87,9 @@ class ApiParser(Parser):
         kind, name = what["kind"], what["name"]
         shown = addnodes.desc(domain="py", objtype=kind, desctype=kind, classes=["py", kind])
         for at, text in enumerate(what["signatures"]):
-            line = addnodes.desc_signature("", "", is_multiline=False, classes=["sig", "sig-object", "py"], ids=[name] if at == 0 else [])
+            line = addnodes.desc_signature(
+                "", "", is_multiline=False, classes=["sig", "sig-object", "py"], ids=[name] if at == 0 else []
+            )
             line["_toc_name"] = name.rpartition(".")[2] if at == 0 and kind in ("method", "property") else ""
             line["_toc_parts"] = tuple(name.split("."))
             if kind in ("class", "property"):
@@ -114,8 +118,10 @@ class ApiParser(Parser):
         listed = addnodes.desc_parameterlist()
         for part in filter(None, map(str.strip, parts)):
             name, mark, rest = part.partition(":") if ":" in part.partition("=")[0] else part.partition("=")
-            listed += addnodes.desc_parameter("", "", addnodes.desc_sig_name("", name.strip()), *([nodes.Text(f"{mark}{rest}")] if mark else []))
-        after = text[end + 1:].strip()
+            listed += addnodes.desc_parameter(
+                "", "", addnodes.desc_sig_name("", name.strip()), *([nodes.Text(f"{mark}{rest}")] if mark else [])
+            )
+        after = text[end + 1 :].strip()
         return [listed, *([addnodes.desc_returns("", after.removeprefix("->").strip())] if after else [])]
 
     def inline(self, parts: list) -> list[nodes.Node]:
@@ -134,7 +140,26 @@ class ApiParser(Parser):
         return found
 
 
+def share_sidebar(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: nodes.document | None) -> None:
+    """Pages of the API that are not in the sidebar have one in common; made for each, it would take half the time."""
+    if "orphan" not in app.env.metadata.get(pagename, ()):
+        return
+    made = context["toctree"]
+
+    def toctree(**how: object) -> str:
+        key = (posixpath.dirname(pagename), *sorted(how.items()))
+        if key not in _sidebars:
+            _sidebars[key] = made(**how)
+        return _sidebars[key]
+
+    context["toctree"] = toctree
+
+
+_sidebars: dict[tuple, str] = {}
+
+
 def setup(app: Sphinx) -> dict:
     app.add_source_suffix(".api", "facula-api")
     app.add_source_parser(ApiParser)
+    app.connect("html-page-context", share_sidebar, priority=400)  # before the theme's
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -23,7 +23,17 @@ _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def namespace(api_version=None):
-    """This module, if it follows `api_version`."""
+    """This module, if it follows a version of the standard; what a tensor's __array_namespace__ gives.
+
+    Args:
+        api_version: such as "2024.12"; None for the newest that it follows.
+
+    Errors: ValueError for a version that it does not follow.
+
+    >>> xp = torch.ones(2).__array_namespace__(api_version="2024.12")
+    >>> xp.sum(torch.ones(2, 3), axis=1)
+    tensor([3., 3.])
+    """
     if api_version is not None and api_version not in _VERSIONS:
         raise ValueError(f"__array_namespace__: api_version is one of {', '.join(_VERSIONS)}, got {api_version!r}")
     return sys.modules[__name__]

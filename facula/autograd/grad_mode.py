@@ -188,7 +188,11 @@ class set_multithreading_enabled(_Switch):
         return None
 
     def clone(self):
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same kind and mode.
+
+        >>> torch.autograd.set_multithreading_enabled(False).clone().mode
+        False
+        """
         return type(self)(self.mode)
 
 

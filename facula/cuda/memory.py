@@ -4,36 +4,18 @@ import contextlib
 import ctypes
 
 from facula import _C
+from facula.cuda._memory_history import _dump_snapshot, _record_memory_history, _snapshot, _stack  # noqa: F401
+from facula.cuda._memory_table import table
 from facula.cuda._sensors import list_gpu_processes
 
 __all__ = [
-    "empty_cache",
-    "list_gpu_processes",
-    "memory_allocated",
-    "max_memory_allocated",
-    "memory_reserved",
-    "max_memory_reserved",
-    "memory_stats",
-    "memory_stats_as_nested_dict",
-    "memory_summary",
-    "memory_snapshot",
-    "mem_get_info",
-    "reset_peak_memory_stats",
-    "reset_accumulated_memory_stats",
-    "host_memory_stats",
-    "host_memory_stats_as_nested_dict",
-    "reset_peak_host_memory_stats",
-    "reset_accumulated_host_memory_stats",
-    "set_per_process_memory_fraction",
-    "get_per_process_memory_fraction",
-    "get_allocator_backend",
-    "caching_allocator_alloc",
-    "caching_allocator_delete",
-    "MemPool",
-    "use_mem_pool",
-    "CUDAPluggableAllocator",
-    "change_current_allocator",
-]
+    "empty_cache", "list_gpu_processes", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+    "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "memory_snapshot", "mem_get_info",
+    "reset_peak_memory_stats", "reset_accumulated_memory_stats", "host_memory_stats", "host_memory_stats_as_nested_dict",
+    "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats", "set_per_process_memory_fraction",
+    "get_per_process_memory_fraction", "get_allocator_backend", "caching_allocator_alloc", "caching_allocator_delete",
+    "MemPool", "use_mem_pool", "CUDAPluggableAllocator", "change_current_allocator",
+]  # fmt: skip
 
 
 def _index(device, name):
@@ -271,10 +253,6 @@ def get_per_process_memory_fraction(device=None):
     return _C._cuda_memory_fraction(_index(device, "get_per_process_memory_fraction"))
 
 
-def _stack(number):
-    return [{"filename": file, "line": line, "name": name} for file, line, name in _C._stack(number)]
-
-
 def memory_snapshot(mempool_id=None):
     """All segments of all devices: a list of dicts with their blocks, in the order of their addresses; empty without a device.
 
@@ -294,51 +272,6 @@ def memory_snapshot(mempool_id=None):
         for block in segment["blocks"]:
             block["frames"] = _stack(block.pop("stack"))
     return [s for s in segments if mempool_id is None or s["segment_pool_id"] == tuple(mempool_id)]
-
-
-def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None, device=None, **more):
-    """From now on notes which lines of the program take memory: out-of-memory errors and snapshots then show them.
-
-    Args:
-        enabled: "all" or "state" (only of live blocks), None: ends it. True and False are taken for the first and last.
-        context, stacks: anything; stacks are Python's.
-        max_entries: with "all", the last so many actions of the allocator are kept for _snapshot(), by default a million.
-        device: not read: all devices are followed.
-        more: clear_history forgets the actions that were kept; the others are not read.
-    """
-    if enabled not in ("all", "state", None, True, False):
-        raise ValueError(f"_record_memory_history: enabled is 'all', 'state' or None, got {enabled!r}")
-    most = min(1_000_000 if max_entries is None else max_entries, 2**62) if enabled in ("all", True) else 0
-    _C._cuda_record_places(enabled not in (None, False))
-    _C._cuda_record_trace(most, more.get("clear_history", False))
-
-
-def _trace(device):
-    """What the allocator did since _record_memory_history(), a dict for each action."""
-    entries = []
-    for action, address, size, stream, pool, stack, time_us in _C._cuda_memory_trace(device):
-        entry = {"action": action, "addr": address, "frames": _stack(stack), "size": size, "stream": stream}
-        if action == "oom":
-            entry["device_free"] = entry.pop("addr")
-        entries.append({**entry, "pool_id": (0, pool), "time_us": time_us})
-    return entries
-
-
-def _snapshot(device=None, augment_with_fx_traces=False):
-    """What is known of the memory: {"segments": memory_snapshot(), "device_traces": actions of each device, ...}."""
-    return {
-        "segments": memory_snapshot(),
-        "device_traces": [_trace(index) for index in range(_C._cuda_device_count())],
-        "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": _C._cuda_allocator_settings()},
-    }
-
-
-def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
-    """Writes _snapshot() into a pickle file."""
-    import pickle
-
-    with open(filename, "wb") as file:
-        pickle.dump(_snapshot(), file)
 
 
 def _set_allocator_settings(env):
@@ -537,13 +470,6 @@ def _need_allocator(allocator):
         raise TypeError(f"change_current_allocator: a CUDAPluggableAllocator, got {type(allocator).__name__}")
 
 
-def _size(count):
-    for unit in ("B  ", "KiB", "MiB", "GiB"):
-        if count < 10240 or unit == "GiB":
-            return f"{count:7d} {unit}"
-        count //= 1024
-
-
 def memory_summary(device=None, abbreviated=False):
     """The counters as a table.
 
@@ -558,36 +484,7 @@ def memory_summary(device=None, abbreviated=False):
     if not _has_devices():
         return "no CUDA device"
     index = _index(device, "memory_summary")
-    stats = memory_stats(index)
-    rows = [
-        ("Allocated memory", "allocated_bytes", _size),
-        ("Active memory", "active_bytes", _size),
-        ("Requested memory", "requested_bytes", _size),
-        ("GPU reserved memory", "reserved_bytes", _size),
-        ("Non-releasable memory", "inactive_split_bytes", _size),
-        ("Allocations", "allocation", "{:7d}    ".format),
-        ("Active allocs", "active", "{:7d}    ".format),
-        ("GPU reserved segments", "segment", "{:7d}    ".format),
-        ("Non-releasable allocs", "inactive_split", "{:7d}    ".format),
-    ]
-    pools = [("", "all")]
-    if not abbreviated:
-        pools += [("from large pool", "large_pool"), ("from small pool", "small_pool")]
-    line = "|" + "=" * 75 + "|"
-    text = [
-        line,
-        f"|{f'CUDA memory of device {index}':^75}|",
-        "|" + "-" * 75 + "|",
-        "| {:^35} | {:^35} |".format(f"CUDA OOMs: {stats['num_ooms']}", f"cudaMalloc retries: {stats['num_alloc_retries']}"),
-        line,
-        "| {:<23}| {:^10} | {:^10} | {:^10} | {:^9} |".format("Metric", "Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed"),
-    ]
-    for title, name, show in rows:
-        text.append("|" + "-" * 75 + "|")
-        for label, pool in pools:
-            values = [show(stats[f"{name}.{pool}.{which}"]).strip() for which in ("current", "peak", "allocated", "freed")]
-            text.append("| {:<23}| {:>10} | {:>10} | {:>10} | {:>9} |".format(f"      {label}" if label else title, *values))
-    return "\n".join([*text, line, ""])
+    return table(index, memory_stats(index), abbreviated)
 
 
 def __getattr__(name):

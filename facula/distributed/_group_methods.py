@@ -102,50 +102,121 @@ class GroupMethods:
         return hurried
 
     def allreduce(self, tensors, opts=None, timeout=None):
-        """all_reduce of one tensor, or of a list; `opts` are options or a ReduceOp."""
+        """all_reduce of one tensor, or of a list, in place; its Work.
+
+        Args:
+            tensors: a tensor, or a list of them.
+            opts: AllreduceOptions or a ReduceOp. Default: SUM.
+            timeout: seconds or a timedelta. Default: that of the group.
+
+        >>> import torch.distributed as dist
+        >>> dist.init_process_group("gloo", rank=0, world_size=1)
+        >>> x = torch.ones(2)
+        >>> dist.group.WORLD.allreduce([x], dist.ReduceOp.MAX).wait()
+        True
+        >>> dist.destroy_process_group()
+        """
         if isinstance(tensors, (list, tuple)) and len(tensors) != 1:
             return self._within(timeout).allreduce_coalesced(tensors, opts)
         return self._start("all_reduce", _one("allreduce", tensors), _op(opts), opts=opts, timeout=timeout)
 
     def allreduce_coalesced(self, tensors, opts=None):
-        """all_reduce of several tensors."""
+        """all_reduce of several tensors in one go, in place; its Work.
+
+        Args:
+            tensors: a list of tensors.
+            opts: AllreduceCoalescedOptions or a ReduceOp. Default: SUM.
+        """
         return self._start("all_reduce_coalesced", tensors, _op(opts), opts=opts)
 
     def broadcast(self, tensors, opts=None, timeout=None):
-        """broadcast of one tensor; `opts` are options or the rank that has it."""
+        """broadcast of one tensor, in place; its Work.
+
+        Args:
+            tensors: a tensor, or a list of one (else ValueError).
+            opts: BroadcastOptions, or the rank in the group that has it. Default: 0.
+            timeout: seconds or a timedelta. Default: that of the group.
+        """
         return self._start("broadcast", _one("broadcast", tensors), group_src=_root(opts), opts=opts, timeout=timeout)
 
     def reduce(self, tensors, opts=None, op=None, timeout=None):
-        """reduce of one tensor; `opts` are options or the rank that gets it."""
+        """reduce of one tensor, in place; its Work.
+
+        Args:
+            tensors: a tensor, or a list of one (else ValueError).
+            opts: ReduceOptions, or the rank in the group that gets it. Default: 0.
+            op: a ReduceOp, where `opts` are no options. Default: SUM.
+            timeout: seconds or a timedelta. Default: that of the group.
+        """
         reduction = _op(opts if isinstance(opts, _Options) else op)
         return self._start("reduce", _one("reduce", tensors), op=reduction, group_dst=_root(opts), opts=opts, timeout=timeout)
 
     def allgather(self, output_lists, inputs, opts=None, timeout=None):
-        """all_gather: a list of one list of tensors, and of one tensor."""
+        """all_gather; its Work.
+
+        Args:
+            output_lists: a list of one list with a tensor for each process, or that list itself where `inputs` is no list.
+            inputs: a tensor, or a list of one.
+            opts: options, for their timeout.
+            timeout: seconds or a timedelta. Default: that of the group.
+        """
         outputs = output_lists[0] if isinstance(inputs, (list, tuple)) else output_lists
         return self._start("all_gather", outputs, _one("allgather", inputs), opts=opts, timeout=timeout)
 
     def gather(self, output_lists, inputs, opts=None, timeout=None):
-        """gather: `output_lists` is empty but on the rank that gets the tensors."""
+        """gather; its Work.
+
+        Args:
+            output_lists: a list of one list with a tensor for each process; empty but on the rank that gets them.
+            inputs: a tensor, or a list of one.
+            opts: GatherOptions, or the rank in the group that gathers. Default: 0.
+            timeout: seconds or a timedelta. Default: that of the group.
+        """
         outputs = _one("gather", output_lists) if output_lists else None
         return self._start("gather", _one("gather", inputs), outputs, group_dst=_root(opts), opts=opts, timeout=timeout)
 
     def scatter(self, outputs, input_lists, opts=None, timeout=None):
-        """scatter: `input_lists` is empty but on the rank that has the tensors."""
+        """scatter; its Work.
+
+        Args:
+            outputs: a tensor, or a list of one.
+            input_lists: a list of one list with a tensor for each process; empty but on the rank that has them.
+            opts: ScatterOptions, or the rank in the group that scatters. Default: 0.
+            timeout: seconds or a timedelta. Default: that of the group.
+        """
         inputs = _one("scatter", input_lists) if input_lists else None
         return self._start("scatter", _one("scatter", outputs), inputs, group_src=_root(opts), opts=opts, timeout=timeout)
 
     def reduce_scatter(self, outputs, input_lists, opts=None, timeout=None):
-        """reduce_scatter: a list of one tensor, and of one list of tensors."""
+        """reduce_scatter; its Work.
+
+        Args:
+            outputs: a tensor, or a list of one.
+            input_lists: a list of one list with a tensor for each process, or that list itself where `outputs` is no list.
+            opts: ReduceScatterOptions or a ReduceOp. Default: SUM.
+            timeout: seconds or a timedelta. Default: that of the group.
+        """
         inputs = input_lists[0] if isinstance(outputs, (list, tuple)) else input_lists
         return self._start("reduce_scatter", _one("reduce_scatter", outputs), inputs, _op(opts), opts=opts, timeout=timeout)
 
     def alltoall(self, outputs, inputs, opts=None):
-        """all_to_all."""
+        """all_to_all; its Work.
+
+        Args:
+            outputs, inputs: lists with a tensor for each process.
+            opts: AllToAllOptions, for their timeout.
+        """
         return self._start("all_to_all", outputs, inputs, opts=opts)
 
     def alltoall_base(self, output, input, output_split_sizes, input_split_sizes, opts=None, timeout=None):
-        """all_to_all_single."""
+        """all_to_all_single; its Work.
+
+        Args:
+            output, input: tensors.
+            output_split_sizes, input_split_sizes: how many rows come from and go to each process; empty for equal parts.
+            opts: AllToAllOptions, for their timeout.
+            timeout: seconds or a timedelta. Default: that of the group.
+        """
         splits = output_split_sizes, input_split_sizes
         return self._start("all_to_all_single", output, input, *splits, opts=opts, timeout=timeout)
 
@@ -156,21 +227,48 @@ class GroupMethods:
         return self._start("reduce_scatter_tensor", output, input, _op(opts), opts=opts, timeout=timeout)
 
     def send(self, tensors, dstRank, tag=0):
-        """isend of one tensor."""
+        """isend of one tensor; its Work.
+
+        Args:
+            tensors: a tensor, or a list of one.
+            dstRank: the rank in the group.
+            tag: a number that the receiver asks for.
+        """
         return self._call("isend", _one("send", tensors), tag=tag, group_dst=dstRank)
 
     def recv(self, tensors, srcRank, tag=0):
-        """irecv of one tensor."""
+        """irecv of one tensor; its Work.
+
+        Args:
+            tensors: a tensor, or a list of one.
+            srcRank: the rank in the group.
+            tag: the number that the sender gave.
+        """
         return self._call("irecv", _one("recv", tensors), tag=tag, group_src=srcRank)
 
     def recv_anysource(self, tensors, tag=0):
-        """irecv of one tensor, from any rank."""
+        """irecv of one tensor, from any rank; its Work, whose `source_rank` tells which.
+
+        Args:
+            tensors: a tensor, or a list of one.
+            tag: the number that the sender gave.
+        """
         return self._call("irecv", _one("recv_anysource", tensors), tag=tag)
 
     def barrier(self, opts=None, timeout=None):
-        """barrier."""
+        """barrier; its Work.
+
+        Args:
+            opts: BarrierOptions, for their timeout.
+            timeout: seconds or a timedelta. Default: that of the group.
+        """
         return self._start("barrier", opts=opts, timeout=timeout)
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """monitored_barrier, which waits."""
+        """monitored_barrier, which waits.
+
+        Args:
+            timeout: seconds or a timedelta. Default: that of the group.
+            wait_all_ranks: accepted: all ranks that are missing are named.
+        """
         self._call("monitored_barrier", timeout=timeout, wait_all_ranks=wait_all_ranks)

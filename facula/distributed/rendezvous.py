@@ -56,5 +56,5 @@ def rendezvous(url: str, rank: int = -1, world_size: int = -1, timeout: timedelt
     if scheme in _rendezvous.handlers:
         yield from _rendezvous.handlers[scheme](url, timeout=timeout, **options)
         return
-    size, rank = _rendezvous.place(url, world_size, rank, None)
+    size, rank = _rendezvous.place(url, world_size, rank, None, "rendezvous")
     yield _rendezvous.open_store(url, size, rank, timeout), rank, size

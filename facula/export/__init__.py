@@ -96,11 +96,11 @@ def load(f, *, extra_files=None, expected_opset_version=None):
     >>> torch.export.load(io.BytesIO(file.getvalue())).module()(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    from facula.export import _pt2
+    from facula.export import _pt2_reader
 
     if extra_files or expected_opset_version:
         raise NotImplementedError("load: extra_files and expected_opset_version are not read")
-    return _pt2.load(f)
+    return _pt2_reader.load(f)
 
 
 def export(

@@ -1,4 +1,7 @@
-"""The graph: nodes in the order in which they run, and what one does with them."""
+"""The graph: nodes in the order in which they run, and what one does with them.
+
+Long because Graph is one class, most of whose methods have an example.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from facula.fx._codegen import (  # noqa: F401
     _PyTreeInfo,
     _register_custom_builtin,
     _snake_case,
-    dtype_abbrs,
     inplace_methods,
     magic_methods,
     reflectable_magic_methods,
@@ -29,7 +31,7 @@ from facula.fx._codegen import (  # noqa: F401
 from facula.fx._compatibility import compatibility
 from facula.fx._public import short_name
 from facula.fx._table import simple_table
-from facula.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, map_arg  # noqa: F401
+from facula.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, dtype_abbrs, map_arg  # noqa: F401
 
 __all__ = ["PythonCode", "CodeGen", "Graph"]
 

@@ -1,4 +1,7 @@
-"""A node of a graph: one call, with the nodes that it takes and those that take it."""
+"""A node of a graph: one call, with the nodes that it takes and those that take it.
+
+Long because Node is one class, most of whose methods have an example.
+"""
 
 from __future__ import annotations
 

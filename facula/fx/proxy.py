@@ -1,4 +1,7 @@
-"""Proxies: objects that stand for values while a program is traced, and note what is done with them."""
+"""Proxies: objects that stand for values while a program is traced, and note what is done with them.
+
+Long because proxies and the tracers that they call need each other, and their methods have examples.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TorchScript's decorators and questions, its archives, and traces. What is scripted runs as Python does."""
+"""TorchScript's decorators and questions, its archives, and traces. What is scripted runs as Python does.
+
+Long because its many small functions are told of here, each with an example.
+"""
 
 import builtins
 import contextlib

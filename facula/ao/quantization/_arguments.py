@@ -35,11 +35,10 @@ PartialWrapper.__module__ = "facula.ao.quantization.observer"
 
 
 def with_args(cls_or_self, **kwargs):
-    """Something to call that makes the class with these arguments, and can be given more by its own `with_args`: for a qconfig.
+    """A function that makes the class with these arguments, and can be given more by its own `with_args`.
 
     Args:
-        cls_or_self: the class.
-        kwargs: arguments of the class.
+        kwargs: of the class.
 
     >>> from torch.ao.quantization import MinMaxObserver
     >>> weights = MinMaxObserver.with_args(dtype=torch.qint8).with_args(qscheme=torch.per_tensor_symmetric)
@@ -50,15 +49,14 @@ def with_args(cls_or_self, **kwargs):
 
 
 def with_callable_args(cls_or_self, **kwargs):
-    """What `with_args` gives, for arguments that a function makes for each object anew.
+    """As `with_args`, for arguments that a function makes for each object.
 
     Args:
-        cls_or_self: the class.
-        kwargs: functions without arguments, by the names of the class's arguments.
+        kwargs: functions without arguments, by the names of arguments.
 
     >>> from torch.ao.quantization import MinMaxObserver
-    >>> observers = MinMaxObserver.with_callable_args(factory_kwargs=lambda: {"dtype": torch.float64})
-    >>> observers().min_val.dtype
+    >>> made = MinMaxObserver.with_callable_args(factory_kwargs=lambda: {"dtype": torch.float64})
+    >>> made().min_val.dtype
     torch.float64
     """
     return PartialWrapper(functools.partial(cls_or_self)).with_callable_args(**kwargs)

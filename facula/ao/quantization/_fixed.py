@@ -21,10 +21,9 @@ class FixedQParamsObserver(ObserverBase):
         dtype, qscheme, quant_min, quant_max, is_dynamic: as for `UniformQuantizationObserverBase`.
         kwargs: for `ObserverBase`.
 
-    Errors: NotImplementedError for is_dynamic.
-
-    >>> torch.ao.quantization.FixedQParamsObserver(0.5, 3).calculate_qparams()
-    (tensor([0.5000]), tensor([3], dtype=torch.int32))
+    >>> from torch.ao.quantization import FixedQParamsObserver
+    >>> FixedQParamsObserver(scale=1 / 256, zero_point=0).calculate_qparams()
+    (tensor([0.0039]), tensor([0], dtype=torch.int32))
     """
 
     scale: facula.Tensor
@@ -55,11 +54,10 @@ class PlaceholderObserver(ObserverBase):
     Args:
         dtype, qscheme, quant_min, quant_max, eps, is_dynamic: as for `UniformQuantizationObserverBase`.
         custom_op_name: of an op that takes the place of quantisation.
-        compute_dtype: the same as is_dynamic, PyTorch's old name, which warns.
+        compute_dtype: the same as is_dynamic, PyTorch's old name.
 
-    Errors: Exception for a call of calculate_qparams.
-
-    >>> torch.ao.quantization.PlaceholderObserver(torch.float16)
+    >>> from torch.ao.quantization import PlaceholderObserver
+    >>> PlaceholderObserver(dtype=torch.float16)
     PlaceholderObserver(dtype=torch.float16, is_dynamic=False)
     """
 
@@ -97,10 +95,9 @@ class NoopObserver(ObserverBase):
         dtype: that of the tensor.
         custom_op_name: of an op that takes the place of quantisation.
 
-    Errors: Exception for a call of calculate_qparams.
-
-    >>> torch.ao.quantization.NoopObserver()(torch.ones(2))
-    tensor([1., 1.])
+    >>> from torch.ao.quantization import NoopObserver
+    >>> NoopObserver()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
     """
 
     def __init__(self, dtype=facula.float16, custom_op_name="") -> None:
@@ -120,10 +117,9 @@ class NoopObserver(ObserverBase):
 class ReuseInputObserver(ObserverBase):
     """Stands where the output has the input's levels, as after a change of shape.
 
-    Errors: Exception for a call of calculate_qparams.
-
-    >>> torch.ao.quantization.ReuseInputObserver().dtype
-    torch.quint8
+    >>> from torch.ao.quantization import ReuseInputObserver
+    >>> ReuseInputObserver()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
     """
 
     def __init__(self) -> None:
@@ -144,12 +140,11 @@ class RecordingObserver(ObserverBase):
     Args:
         dtype: that of the quantised tensor.
 
-    Errors: Exception for a call of calculate_qparams.
-
-    >>> observer = torch.ao.quantization.RecordingObserver()
-    >>> _ = observer(torch.ones(2)), observer(torch.zeros(1))
+    >>> from torch.ao.quantization import RecordingObserver
+    >>> observer = RecordingObserver()
+    >>> _ = observer(torch.tensor([1.0])), observer(torch.tensor([2.0]))
     >>> observer.get_tensor_value()
-    [tensor([1., 1.]), tensor([0.])]
+    [tensor([1.]), tensor([2.])]
     """
 
     def __init__(self, dtype=facula.quint8) -> None:
@@ -166,5 +161,5 @@ class RecordingObserver(ObserverBase):
         _no_qparams(self)
 
     def get_tensor_value(self):
-        """The tensors seen, a list in their order."""
+        """The tensors seen."""
         return self.tensor_val

@@ -14,8 +14,9 @@ from ._arguments import with_args
 class MappingType(enum.Enum):
     """How values are mapped to levels: zero in the middle, the same without clipping either side, or zero where it falls.
 
-    >>> [kind.name for kind in torch.ao.quantization.MappingType]
-    ['SYMMETRIC', 'SYMMETRIC_NO_CLIPPING_ERR', 'ASYMMETRIC']
+    >>> from torch.ao.quantization import MappingType
+    >>> MappingType.SYMMETRIC.name
+    'SYMMETRIC'
     """
 
     SYMMETRIC = enum.auto()
@@ -26,7 +27,8 @@ class MappingType(enum.Enum):
 class ZeroPointDomain(enum.Enum):
     """What a zero point is: a level, a value, or nothing.
 
-    >>> [kind.name for kind in torch.ao.quantization.ZeroPointDomain]
+    >>> from torch.ao.quantization import ZeroPointDomain
+    >>> [domain.name for domain in ZeroPointDomain]
     ['INT', 'FLOAT', 'NONE']
     """
 
@@ -38,7 +40,8 @@ class ZeroPointDomain(enum.Enum):
 class TorchAODType(enum.Enum):
     """Integers of one to seven bits, for which there are no dtypes.
 
-    >>> torch.ao.quantization.TorchAODType.INT4.name
+    >>> from torch.ao.quantization import TorchAODType
+    >>> TorchAODType.INT4.name
     'INT4'
     """
 
@@ -53,12 +56,9 @@ class TorchAODType(enum.Enum):
 
 @dataclass(frozen=True)
 class Granularity:
-    """What shares a scale; a class says it.
+    """What shares a scale.
 
     >>> from torch.ao.quantization import Granularity, PerTensor
-    >>> from torch.ao.quantization.observer import get_block_size
-    >>> get_block_size((4, 6), PerTensor())
-    (4, 6)
     >>> isinstance(PerTensor(), Granularity)
     True
     """
@@ -66,13 +66,9 @@ class Granularity:
 
 @dataclass(frozen=True)
 class PerBlock(Granularity):
-    """Every block shares a scale.
+    """Every block of `block_size` does.
 
-    Args:
-        block_size: the shape of a block.
-
-    >>> from torch.ao.quantization import PerBlock
-    >>> from torch.ao.quantization.observer import get_block_size
+    >>> from torch.ao.quantization.observer import PerBlock, get_block_size
     >>> get_block_size((4, 6), PerBlock((2, 3)))
     (2, 3)
     """
@@ -82,10 +78,9 @@ class PerBlock(Granularity):
 
 @dataclass(frozen=True)
 class PerTensor(Granularity):
-    """The whole tensor shares a scale.
+    """The whole tensor does.
 
-    >>> from torch.ao.quantization import PerTensor
-    >>> from torch.ao.quantization.observer import get_block_size
+    >>> from torch.ao.quantization.observer import PerTensor, get_block_size
     >>> get_block_size((4, 6), PerTensor())
     (4, 6)
     """
@@ -93,14 +88,10 @@ class PerTensor(Granularity):
 
 @dataclass(frozen=True)
 class PerAxis(Granularity):
-    """What has the same index along a dimension shares a scale.
+    """What has the same index along the dimension `axis` does.
 
-    Args:
-        axis: the dimension.
-
-    >>> from torch.ao.quantization import PerAxis
-    >>> from torch.ao.quantization.observer import get_block_size
-    >>> get_block_size((4, 6), PerAxis(1))
+    >>> from torch.ao.quantization.observer import PerAxis, get_block_size
+    >>> get_block_size((4, 6), PerAxis(axis=1))
     (4, 1)
     """
 
@@ -109,14 +100,10 @@ class PerAxis(Granularity):
 
 @dataclass(frozen=True)
 class PerGroup(Granularity):
-    """Neighbours along the last dimension share a scale.
+    """Every `group_size` neighbours along the last dimension do.
 
-    Args:
-        group_size: how many; it divides the size of the dimension.
-
-    >>> from torch.ao.quantization import PerGroup
-    >>> from torch.ao.quantization.observer import get_block_size
-    >>> get_block_size((4, 6), PerGroup(2))
+    >>> from torch.ao.quantization.observer import PerGroup, get_block_size
+    >>> get_block_size((4, 6), PerGroup(group_size=2))
     (1, 2)
     """
 
@@ -124,22 +111,20 @@ class PerGroup(Granularity):
 
 
 class PerRow(Granularity):
-    """Every row along the last dimension shares a scale.
+    """Every row along the last dimension does.
 
-    >>> from torch.ao.quantization import PerRow
-    >>> from torch.ao.quantization.observer import get_block_size
+    >>> from torch.ao.quantization.observer import PerRow, get_block_size
     >>> get_block_size((4, 6), PerRow())
     (1, 6)
     """
 
 
 class PerToken(Granularity):
-    """Every row along the last dimension shares a scale, which is found for each input anew.
+    """Every row along the last dimension does, with scales found for each input.
 
-    >>> from torch.ao.quantization import PerToken
-    >>> from torch.ao.quantization.observer import get_block_size
-    >>> get_block_size((4, 6), PerToken())
-    (1, 6)
+    >>> from torch.ao.quantization.observer import PerToken, get_block_size
+    >>> get_block_size((2, 4, 6), PerToken())
+    (1, 1, 6)
     """
 
 
@@ -180,7 +165,7 @@ def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tu
 
 
 class AffineQuantizedObserverBase(ABC, Module):
-    """Base of observers that others write for parts of tensors: it keeps their arguments.
+    """What observers share that others write for parts of tensors: it keeps their arguments.
 
     Args:
         mapping_type: a `MappingType`.
@@ -195,18 +180,17 @@ class AffineQuantizedObserverBase(ABC, Module):
 
     Errors: AssertionError for no granularity.
 
-    >>> from torch.ao.quantization import AffineQuantizedObserverBase, MappingType, PerTensor
+    >>> from torch.ao.quantization.observer import AffineQuantizedObserverBase, MappingType, PerTensor
     >>> class Largest(AffineQuantizedObserverBase):
-    ...     def forward(self, input):
-    ...         self.most = input.abs().max()
-    ...         return input
-    ...
+    ...     def forward(self, x):
+    ...         self.seen = x.abs().max()
+    ...         return x
     ...     def calculate_qparams(self):
-    ...         return self.most / 127, torch.tensor(0)
-    >>> observer = Largest(MappingType.SYMMETRIC, torch.int8, PerTensor())
-    >>> _ = observer(torch.tensor([-2.54, 1.0]))
+    ...         return self.seen / self.quant_max, torch.tensor(0)
+    >>> observer = Largest(MappingType.SYMMETRIC, torch.int8, PerTensor(), quant_min=-127, quant_max=127)
+    >>> _ = observer(torch.tensor([-254.0, 1.0]))
     >>> observer.calculate_qparams()
-    (tensor(0.0200), tensor(0))
+    (tensor(2.), tensor(0))
     """
 
     with_args = classmethod(with_args)
@@ -237,24 +221,27 @@ class AffineQuantizedObserverBase(ABC, Module):
 
     @abstractmethod
     def calculate_qparams(self):
-        """(scale, zero point) for what was seen.
-
-        Errors: NotImplementedError of the base class.
-        """
+        """(scale, zero point) for what was seen."""
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {self}")
 
     def convert(self, model, observer_node):
-        """Raises NotImplementedError: graphs are not converted.
+        """Graphs are not converted.
 
         Args:
-            model: a graph.
-            observer_node: a node of it.
+            model, observer_node: not looked at.
 
-        >>> from torch.ao.quantization import AffineQuantizedObserverBase
-        >>> AffineQuantizedObserverBase.convert(nn.Identity(), nn.Identity(), None)
+        Errors: NotImplementedError always.
+
+        >>> from torch.ao.quantization.observer import AffineQuantizedObserverBase, MappingType, PerTensor
+        >>> class Blind(AffineQuantizedObserverBase):
+        ...     def forward(self, x):
+        ...         return x
+        ...     def calculate_qparams(self):
+        ...         return torch.tensor(1.0), torch.tensor(0)
+        >>> Blind(MappingType.SYMMETRIC, torch.int8, PerTensor()).convert(None, "x")
         Traceback (most recent call last):
             ...
-        NotImplementedError: Identity.convert: graphs (pt2e) are not supported, got Identity, None
+        NotImplementedError: Blind.convert: graphs (pt2e) are not supported, got NoneType, x
         """
         raise NotImplementedError(
             f"{type(self).__name__}.convert: graphs (pt2e) are not supported, got {type(model).__name__}, {observer_node}"

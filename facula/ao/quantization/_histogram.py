@@ -61,16 +61,13 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return self.min_val == float("inf") or self.max_val == float("-inf")
 
     def reset_histogram(self, x, min_val, max_val) -> None:
-        """Starts anew.
+        """Starts anew with the values of x, which lie between min_val and max_val.
 
-        Args:
-            x: the values.
-            min_val, max_val: what they lie between, tensors.
-
-        >>> observer = torch.ao.quantization.HistogramObserver(bins=4)
-        >>> observer.reset_histogram(torch.tensor([0.0, 1.0, 1.0, 4.0]), torch.tensor(0.0), torch.tensor(4.0))
+        >>> from torch.ao.quantization import HistogramObserver
+        >>> observer = HistogramObserver(bins=4)
+        >>> observer.reset_histogram(torch.tensor([0.0, 1.0, 4.0]), torch.tensor(0.0), torch.tensor(4.0))
         >>> observer.histogram
-        tensor([1., 2., 0., 1.])
+        tensor([1., 1., 0., 1.])
         """
         self._set("min_val", min_val)
         self._set("max_val", max_val)

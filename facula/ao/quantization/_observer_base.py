@@ -18,23 +18,24 @@ _DTYPES = (
 
 
 class ObserverBase(ABC, Module):
-    """Base of observers: modules that return their input, and say in `calculate_qparams` which scale and zero point suit it.
+    """What all observers are: a module that returns its input and can say `calculate_qparams()`.
 
     Args:
         dtype: of the quantised tensor.
         is_dynamic: whether scales are found anew for each input.
 
-    >>> class Last(torch.ao.quantization.ObserverBase):
+    >>> from torch.ao.quantization import ObserverBase
+    >>> class Largest(ObserverBase):
+    ...     seen = torch.tensor(0.0)
     ...     def forward(self, x):
-    ...         self.most = x.abs().max()
+    ...         self.seen = torch.maximum(self.seen, x.abs().max())
     ...         return x
-    ...
     ...     def calculate_qparams(self):
-    ...         return self.most / 127, torch.tensor(0)
-    >>> observer = Last(torch.qint8)
-    >>> _ = observer(torch.tensor([-2.54, 1.0]))
+    ...         return self.seen / 127, torch.tensor(0)
+    >>> observer = Largest.with_args(dtype=torch.qint8)()
+    >>> _ = observer(torch.tensor([-254.0, 1.0]))
     >>> observer.calculate_qparams()
-    (tensor(0.0200), tensor(0))
+    (tensor(2.), tensor(0))
     """
 
     def __init__(self, dtype, is_dynamic: bool = False) -> None:
@@ -52,9 +53,7 @@ class ObserverBase(ABC, Module):
         """(scale, zero point) for what was seen.
 
         Args:
-            kwargs: what a subclass takes.
-
-        Errors: NotImplementedError of the base class.
+            kwargs: of a subclass.
         """
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
@@ -63,7 +62,7 @@ class ObserverBase(ABC, Module):
 
 
 class UniformQuantizationObserverBase(ObserverBase):
-    """Base of observers whose levels are the same distance apart.
+    """What observers share whose levels are the same distance apart.
 
     Args:
         dtype: of the quantised tensor.
@@ -77,11 +76,14 @@ class UniformQuantizationObserverBase(ObserverBase):
 
     Errors: AssertionError for a dtype or scheme without levels.
 
-    >>> observer = torch.ao.quantization.MinMaxObserver(dtype=torch.qint8)
-    >>> isinstance(observer, torch.ao.quantization.UniformQuantizationObserverBase)
-    True
-    >>> observer.quant_min, observer.quant_max
-    (-128, 127)
+    >>> from torch.ao.quantization import MinMaxObserver, UniformQuantizationObserverBase
+    >>> observer = MinMaxObserver(dtype=torch.qint8)
+    >>> isinstance(observer, UniformQuantizationObserverBase), observer.quant_min, observer.quant_max
+    (True, -128, 127)
+    >>> _ = observer(torch.tensor([0.0, 5.0]))
+    >>> observer.reset_min_max_vals()
+    >>> observer.max_val
+    tensor(-inf)
     """
 
     _version = 3
@@ -126,16 +128,7 @@ class UniformQuantizationObserverBase(ObserverBase):
         buffer.copy_(value)
 
     def reset_min_max_vals(self):
-        """Forgets what was seen.
-
-        Errors: NotImplementedError of the base class.
-
-        >>> observer = torch.ao.quantization.MinMaxObserver()
-        >>> _ = observer(torch.tensor([-1.0, 2.0]))
-        >>> observer.reset_min_max_vals()
-        >>> observer.min_val
-        tensor(inf)
-        """
+        """Forgets what was seen."""
         raise NotImplementedError(f"{type(self).__name__}.reset_min_max_vals: not implemented, got {self}")
 
 

@@ -38,20 +38,20 @@ __all__ = [
 
 
 class FakeQuantizeBase(ABC, Module):
-    """Base of what rounds while training: two switches, one for watching and one for rounding, which are saved with the state.
+    """What rounds while training: two switches, one for watching and one for rounding, which are saved with the state.
 
-    >>> rounding = torch.ao.quantization.FakeQuantize(quant_min=0, quant_max=3)
-    >>> _ = rounding(torch.tensor([0.0, 3.0]))
+    >>> from torch.ao.quantization import FakeQuantize, FakeQuantizeBase
+    >>> rounding = FakeQuantize.with_args(quant_min=0, quant_max=3)()
+    >>> isinstance(rounding, FakeQuantizeBase), rounding(torch.tensor([0.0, 0.9, 3.0]))
+    (True, tensor([0., 1., 3.]))
     >>> rounding.disable_observer()
-    >>> rounding(torch.tensor([0.4, 9.0]))
-    tensor([0., 3.])
+    >>> rounding(torch.tensor([0.9, 30.0]))
+    tensor([1., 3.])
     >>> rounding.disable_fake_quant()
-    >>> rounding(torch.tensor([0.4, 9.0]))
-    tensor([0.4000, 9.0000])
-    >>> rounding.enable_fake_quant()
+    >>> rounding(torch.tensor([0.9, 30.0]))
+    tensor([ 0.9000, 30.0000])
     >>> rounding.enable_observer()
-    >>> rounding.fake_quant_enabled, rounding.observer_enabled
-    (tensor([1], dtype=torch.uint8), tensor([1], dtype=torch.uint8))
+    >>> rounding.enable_fake_quant()
     """
 
     fake_quant_enabled: facula.Tensor
@@ -73,20 +73,21 @@ class FakeQuantizeBase(ABC, Module):
         """(scale, zero point) for what was seen.
 
         Args:
-            kwargs: what a subclass takes.
+            kwargs: of a subclass.
 
-        Errors: NotImplementedError of the base class.
-
-        >>> torch.ao.quantization.default_fixed_qparams_range_0to1_fake_quant().calculate_qparams()
-        (tensor([0.0039]), tensor([0], dtype=torch.int32))
+        >>> from torch.ao.quantization import FakeQuantize
+        >>> rounding = FakeQuantize(quant_min=0, quant_max=3)
+        >>> _ = rounding(torch.tensor([0.0, 3.0]))
+        >>> rounding.calculate_qparams()
+        (tensor([1.]), tensor([0], dtype=torch.int32))
         """
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
     def enable_fake_quant(self, enabled: bool = True) -> None:
-        """Starts to round.
+        """Switches rounding on.
 
         Args:
-            enabled: False stops it.
+            enabled: False switches it off.
         """
         self.fake_quant_enabled[0] = 1 if enabled else 0
 
@@ -95,10 +96,10 @@ class FakeQuantizeBase(ABC, Module):
         self.enable_fake_quant(False)
 
     def enable_observer(self, enabled: bool = True) -> None:
-        """Starts to watch.
+        """Switches watching on.
 
         Args:
-            enabled: False stops it.
+            enabled: False switches it off; the scale stays.
         """
         self.observer_enabled[0] = 1 if enabled else 0
 
@@ -108,14 +109,10 @@ class FakeQuantizeBase(ABC, Module):
 
     @classmethod
     def with_args(cls, **kwargs):
-        """Something to call that makes the class with these arguments: for a qconfig.
+        """The class with arguments given, as a qconfig takes it.
 
         Args:
-            kwargs: arguments of the class.
-
-        >>> from torch.ao.quantization import FakeQuantize, MinMaxObserver
-        >>> FakeQuantize.with_args(observer=MinMaxObserver, dtype=torch.qint8)().dtype
-        torch.qint8
+            kwargs: of the class.
         """
         return _with_args(cls, **kwargs)
 
@@ -233,8 +230,9 @@ class FixedQParamsFakeQuantize(FakeQuantize):
     Errors: AssertionError for another observer.
 
     >>> from torch.ao.quantization import FixedQParamsFakeQuantize, FixedQParamsObserver
-    >>> FixedQParamsFakeQuantize(FixedQParamsObserver.with_args(scale=0.5, zero_point=0))(torch.tensor([0.6, 1.9]))
-    tensor([0.5000, 2.0000])
+    >>> rounding = FixedQParamsFakeQuantize(FixedQParamsObserver.with_args(scale=0.25, zero_point=0))
+    >>> rounding(torch.tensor([0.1, 0.2, 0.9]))
+    tensor([0.0000, 0.2500, 1.0000])
     """
 
     def __init__(self, observer) -> None:
@@ -270,7 +268,9 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
 
     Errors: AssertionError for another observer.
 
-    >>> torch.ao.quantization.FusedMovingAvgObsFakeQuantize(quant_min=0, quant_max=3)(torch.tensor([0.0, 0.9, 2.2, 3.0]))
+    >>> from torch.ao.quantization import FusedMovingAvgObsFakeQuantize
+    >>> rounding = FusedMovingAvgObsFakeQuantize(quant_min=0, quant_max=3)
+    >>> rounding(torch.tensor([0.0, 0.9, 2.2, 3.0]))
     tensor([0., 1., 2., 3.])
     """
 
@@ -365,60 +365,60 @@ fused_per_channel_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuan
 
 
 def disable_fake_quant(mod) -> None:
-    """Stops the rounding of a module: for ``model.apply(disable_fake_quant)``.
+    """Stops the rounding of a module, for `model.apply`.
 
     Args:
-        mod: any module; others than those that round stay as they are.
+        mod: a module; others than those that round stay as they are.
 
-    >>> layer = nn.Sequential(torch.ao.quantization.FakeQuantize())
-    >>> _ = layer.apply(torch.ao.quantization.disable_fake_quant)
-    >>> layer[0].fake_quant_enabled
-    tensor([0], dtype=torch.uint8)
+    >>> from torch.ao.quantization import FakeQuantize, disable_fake_quant
+    >>> model = nn.Sequential(FakeQuantize(quant_min=0, quant_max=3)).apply(disable_fake_quant)
+    >>> model(torch.tensor([0.0, 0.9, 3.0]))
+    tensor([0.0000, 0.9000, 3.0000])
     """
     if isinstance(mod, FakeQuantizeBase):
         mod.disable_fake_quant()
 
 
 def enable_fake_quant(mod) -> None:
-    """Starts the rounding of a module: for ``model.apply(enable_fake_quant)``.
+    """Starts the rounding of a module, for `model.apply`.
 
     Args:
-        mod: any module; others than those that round stay as they are.
+        mod: a module; others than those that round stay as they are.
 
-    >>> layer = nn.Sequential(torch.ao.quantization.FakeQuantize())
-    >>> _ = layer.apply(torch.ao.quantization.enable_fake_quant)
-    >>> layer[0].fake_quant_enabled
-    tensor([1], dtype=torch.uint8)
+    >>> from torch.ao.quantization import FakeQuantize, enable_fake_quant
+    >>> model = nn.Sequential(FakeQuantize(quant_min=0, quant_max=3)).apply(enable_fake_quant)
+    >>> model(torch.tensor([0.0, 0.9, 3.0]))
+    tensor([0., 1., 3.])
     """
     if isinstance(mod, FakeQuantizeBase):
         mod.enable_fake_quant()
 
 
 def disable_observer(mod) -> None:
-    """Stops the watching of a module: for ``model.apply(disable_observer)``.
+    """Stops the watching of a module, for `model.apply`; scales stay.
 
     Args:
-        mod: any module; others than those that round stay as they are.
+        mod: a module; others than those that round stay as they are.
 
-    >>> layer = nn.Sequential(torch.ao.quantization.FakeQuantize())
-    >>> _ = layer.apply(torch.ao.quantization.disable_observer)
-    >>> layer[0].observer_enabled
-    tensor([0], dtype=torch.uint8)
+    >>> from torch.ao.quantization import FakeQuantize, disable_observer
+    >>> model = nn.Sequential(FakeQuantize(quant_min=0, quant_max=3)).apply(disable_observer)
+    >>> model(torch.tensor([0.0, 0.9, 30.0]))
+    tensor([0., 1., 3.])
     """
     if isinstance(mod, FakeQuantizeBase):
         mod.disable_observer()
 
 
 def enable_observer(mod) -> None:
-    """Starts the watching of a module: for ``model.apply(enable_observer)``.
+    """Starts the watching of a module, for `model.apply`.
 
     Args:
-        mod: any module; others than those that round stay as they are.
+        mod: a module; others than those that round stay as they are.
 
-    >>> layer = nn.Sequential(torch.ao.quantization.FakeQuantize())
-    >>> _ = layer.apply(torch.ao.quantization.enable_observer)
-    >>> layer[0].observer_enabled
-    tensor([1], dtype=torch.uint8)
+    >>> from torch.ao.quantization import FakeQuantize, enable_observer
+    >>> model = nn.Sequential(FakeQuantize(quant_min=0, quant_max=3)).apply(enable_observer)
+    >>> model(torch.tensor([0.0, 9.0, 30.0]))
+    tensor([ 0., 10., 30.])
     """
     if isinstance(mod, FakeQuantizeBase):
         mod.enable_observer()

@@ -103,8 +103,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
 
 
 class MovingAverageMinMaxObserver(MinMaxObserver):
-    """`MinMaxObserver` of the moving averages of the least and greatest values: ``average += averaging_constant * (new -
-    average)``.
+    """As `MinMaxObserver`, of the moving averages of the least and greatest values: average += constant * (new - average).
 
     Args:
         averaging_constant: how much of the new value counts.
@@ -112,10 +111,12 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
     Errors: NotImplementedError for schemes per channel, and for is_dynamic unless averaging_constant is 1.
 
-    >>> observer = torch.ao.quantization.MovingAverageMinMaxObserver(averaging_constant=0.5)
-    >>> _ = observer(torch.tensor([0.0, 2.0])), observer(torch.tensor([0.0, 4.0]))
-    >>> observer.max_val
-    tensor(3.)
+    >>> from torch.ao.quantization import MovingAverageMinMaxObserver
+    >>> observer = MovingAverageMinMaxObserver(averaging_constant=0.5)
+    >>> for x in (torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0])):
+    ...     _ = observer(x)
+    >>> observer.min_val, observer.max_val
+    (tensor(0.), tensor(2.))
     """
 
     def __init__(self, averaging_constant=0.01, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=False,
@@ -133,7 +134,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
 
 
 class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
-    """`MinMaxObserver` for every index along a dimension by itself.
+    """As `MinMaxObserver`, for every index along a dimension by itself.
 
     Args:
         ch_axis: the dimension.
@@ -143,10 +144,11 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
 
     Errors: NotImplementedError for schemes per tensor, and for is_dynamic.
 
-    >>> observer = torch.ao.quantization.PerChannelMinMaxObserver()
-    >>> _ = observer(torch.tensor([[0.0, 255.0], [-10.2, 15.3]]))
-    >>> observer.calculate_qparams()
-    (tensor([1.0000, 0.1000]), tensor([  0, 102], dtype=torch.int32))
+    >>> from torch.ao.quantization import PerChannelMinMaxObserver
+    >>> observer = PerChannelMinMaxObserver(dtype=torch.qint8, qscheme=torch.per_channel_symmetric)
+    >>> _ = observer(torch.tensor([[-1.0, 0.5], [2.0, 4.0]]))
+    >>> observer.min_val, observer.max_val
+    (tensor([-1.,  2.]), tensor([0.5000, 4.0000]))
     """
 
     min_val: facula.Tensor
@@ -201,18 +203,21 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
 
 
 class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
-    """`PerChannelMinMaxObserver` of moving averages: ``average += averaging_constant * (new - average)``.
+    """As `PerChannelMinMaxObserver`, of moving averages: average += constant * (new - average).
 
     Args:
         averaging_constant: how much of the new value counts.
-        ch_axis, dtype, qscheme, reduce_range, quant_min, quant_max, eps, is_dynamic, kwargs: as for `PerChannelMinMaxObserver`.
+        ch_axis, dtype, qscheme, reduce_range, quant_min, quant_max, eps, is_dynamic, kwargs: as for
+            `PerChannelMinMaxObserver`.
 
     Errors: NotImplementedError for schemes per tensor, and for is_dynamic.
 
-    >>> observer = torch.ao.quantization.MovingAveragePerChannelMinMaxObserver(averaging_constant=0.5)
-    >>> _ = observer(torch.tensor([[0.0, 2.0]])), observer(torch.tensor([[0.0, 4.0]]))
+    >>> from torch.ao.quantization import MovingAveragePerChannelMinMaxObserver
+    >>> observer = MovingAveragePerChannelMinMaxObserver(averaging_constant=0.5)
+    >>> for x in (torch.tensor([[0.0, 1.0], [0.0, 2.0]]), torch.tensor([[0.0, 3.0], [0.0, 2.0]])):
+    ...     _ = observer(x)
     >>> observer.max_val
-    tensor([3.])
+    tensor([2., 2.])
     """
 
     def __init__(self, averaging_constant=0.01, ch_axis=0, dtype=facula.quint8, qscheme=facula.per_channel_affine,
@@ -273,16 +278,20 @@ def _is_activation_post_process(module) -> bool:
 
 
 def get_observer_state_dict(mod):
-    """The entries of a module's state dict that belong to observers.
+    """The entries of a module's state_dict that belong to observers.
 
     Args:
         mod: a module after `prepare`.
 
-    >>> from torch.ao.quantization import default_qconfig, get_observer_state_dict, prepare
-    >>> model = nn.Sequential(nn.Linear(2, 1))
+    >>> from torch.ao.quantization import QuantWrapper, default_qconfig, prepare
+    >>> from torch.ao.quantization import get_observer_state_dict, load_observer_state_dict
+    >>> model = QuantWrapper(nn.Linear(2, 2)).eval()
     >>> model.qconfig = default_qconfig
-    >>> sorted(get_observer_state_dict(prepare(model)))
-    ['0.activation_post_process.eps', '0.activation_post_process.max_val', '0.activation_post_process.min_val']
+    >>> first, second = prepare(model), prepare(model)
+    >>> _ = first(torch.tensor([[0.0, 3.0]]))
+    >>> load_observer_state_dict(second, get_observer_state_dict(first))
+    >>> second.quant.activation_post_process.max_val
+    tensor(3.)
     """
     state = mod.state_dict()
     found = OrderedDict((key, value) for key, value in state.items() if "activation_post_process" in key)
@@ -291,20 +300,23 @@ def get_observer_state_dict(mod):
 
 
 def load_observer_state_dict(mod, obs_dict) -> None:
-    """Loads what `get_observer_state_dict` gave into the module's observers. Entries that are missing stay as they were.
+    """Loads what `get_observer_state_dict` gave into the module's observers.
 
     Args:
         mod: a module after `prepare`.
         obs_dict: of a module of the same structure.
 
-    >>> from torch.ao.quantization import default_qconfig, get_observer_state_dict, load_observer_state_dict, prepare
-    >>> model = nn.Sequential(nn.Linear(2, 1))
+    Entries that are missing stay as they were.
+
+    >>> from torch.ao.quantization import QuantWrapper, default_qconfig, prepare
+    >>> from torch.ao.quantization import get_observer_state_dict, load_observer_state_dict
+    >>> model = QuantWrapper(nn.Linear(2, 2)).eval()
     >>> model.qconfig = default_qconfig
     >>> first, second = prepare(model), prepare(model)
-    >>> _ = first(torch.ones(3, 2))
+    >>> _ = first(torch.tensor([[0.0, 3.0]]))
     >>> load_observer_state_dict(second, get_observer_state_dict(first))
-    >>> second[0].activation_post_process.max_val == first[0].activation_post_process.max_val
-    tensor(True)
+    >>> second.quant.activation_post_process.max_val
+    tensor(3.)
     """
     for name, module in mod.named_modules():
         if _is_activation_post_process(module):

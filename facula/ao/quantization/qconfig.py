@@ -100,7 +100,8 @@ class QConfigDynamic(namedtuple("QConfigDynamic", ["activation", "weight"])):
 
     Errors: ValueError for an observer itself.
 
-    >>> torch.ao.quantization.QConfigDynamic(weight=torch.ao.quantization.default_weight_observer).weight().dtype
+    >>> from torch.ao.quantization import QConfigDynamic, default_weight_observer
+    >>> QConfigDynamic(weight=default_weight_observer).weight().dtype
     torch.qint8
     """
 
@@ -198,7 +199,8 @@ def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
 
     Errors: AssertionError for others.
 
-    >>> type(torch.ao.quantization.get_default_qat_qconfig("x86").activation()).__name__
+    >>> from torch.ao.quantization import get_default_qat_qconfig
+    >>> type(get_default_qat_qconfig("x86").activation()).__name__
     'FusedMovingAvgObsFakeQuantize'
     """
     reduced, per_channel = _backend("get_default_qat_qconfig", backend, version, (0, 1))
@@ -218,8 +220,9 @@ def get_default_qconfig_dict(backend="x86", version=0) -> dict:
     Args:
         backend, version: as for `get_default_qconfig`.
 
-    >>> sorted(torch.ao.quantization.get_default_qconfig_dict())
-    ['', 'module_name', 'module_name_object_type_order', 'module_name_regex', 'object_type']
+    >>> from torch.ao.quantization import get_default_qconfig_dict
+    >>> list(get_default_qconfig_dict("x86"))
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
     """
     from .qconfig_mapping import get_default_qconfig_mapping
 
@@ -232,8 +235,9 @@ def get_default_qat_qconfig_dict(backend="x86", version=1) -> dict:
     Args:
         backend, version: as for `get_default_qat_qconfig`.
 
-    >>> sorted(torch.ao.quantization.get_default_qat_qconfig_dict())
-    ['', 'module_name', 'module_name_object_type_order', 'module_name_regex', 'object_type']
+    >>> from torch.ao.quantization import get_default_qat_qconfig_dict
+    >>> list(get_default_qat_qconfig_dict("x86"))
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
     """
     from .qconfig_mapping import get_default_qat_qconfig_mapping
 

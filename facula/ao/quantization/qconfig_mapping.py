@@ -41,19 +41,19 @@ _TRANSPOSED = (
 
 class QConfigMapping:
     """Which qconfig which part of a model gets; what comes later in this list goes before: one for all, for a class or
-    function, for
-    names that a pattern matches, for a name, for the n-th call of a function in a module.
+    function, for names that a pattern matches, for a name, for the n-th call of a function in a module.
 
     Every `set_...` method returns the mapping.
 
-    >>> from torch.ao.quantization import QConfigMapping, default_dynamic_qconfig, default_qconfig
+    >>> from torch.ao.quantization import QConfigMapping, default_qconfig
     >>> mapping = QConfigMapping().set_global(default_qconfig).set_module_name("head", None)
-    >>> mapping = mapping.set_object_type(nn.Linear, default_dynamic_qconfig).set_module_name_regex("layer.*", default_qconfig)
-    >>> mapping = mapping.set_module_name_object_type_order("layer1", torch.add, 0, None)
-    >>> found = mapping.to_dict()
-    >>> found["module_name"], [pattern for pattern, _ in found["module_name_regex"]]
-    ([('head', None)], ['layer.*'])
-    >>> QConfigMapping.from_dict(found).module_name_qconfigs["head"] is None
+    >>> mapping.module_name_qconfigs["head"] is None
+    True
+    >>> mapping = mapping.set_object_type(nn.Linear, None).set_module_name_regex("block.*", default_qconfig)
+    >>> mapping = mapping.set_module_name_object_type_order("block", torch.add, 0, None)
+    >>> list(mapping.to_dict())
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
+    >>> QConfigMapping.from_dict(mapping.to_dict()).module_name_qconfigs == mapping.module_name_qconfigs
     True
     """
 
@@ -68,7 +68,7 @@ class QConfigMapping:
         """The qconfig of what nothing else says.
 
         Args:
-            global_qconfig: a `QConfig`, or None for none.
+            global_qconfig: a `QConfig`, or None for no quantisation.
         """
         self.global_qconfig = global_qconfig
         return self
@@ -77,8 +77,8 @@ class QConfigMapping:
         """The qconfig of a class of modules, a function, or a method given by name.
 
         Args:
-            object_type: which.
-            qconfig: a `QConfig`, or None for none.
+            object_type: the class, the function, or the name of the method.
+            qconfig: a `QConfig`, or None for no quantisation.
         """
         self.object_type_qconfigs[object_type] = qconfig
         return self
@@ -88,29 +88,29 @@ class QConfigMapping:
 
         Args:
             module_name_regex: the pattern.
-            qconfig: a `QConfig`, or None for none.
+            qconfig: a `QConfig`, or None for no quantisation.
         """
         self.module_name_regex_qconfigs[module_name_regex] = qconfig
         return self
 
     def set_module_name(self, module_name: str, qconfig) -> QConfigMapping:
-        """The qconfig of the module of a name.
+        """The qconfig of one module.
 
         Args:
-            module_name: the name, with dots.
-            qconfig: a `QConfig`, or None for none.
+            module_name: its name, with dots.
+            qconfig: a `QConfig`, or None for no quantisation.
         """
         self.module_name_qconfigs[module_name] = qconfig
         return self
 
     def set_module_name_object_type_order(self, module_name: str, object_type, index: int, qconfig) -> QConfigMapping:
-        """The qconfig of one call in a module.
+        """The qconfig of one call of a class or function in a module.
 
         Args:
-            module_name: the name of the module.
-            object_type: a class or function.
-            index: the number of its call.
-            qconfig: a `QConfig`, or None for none.
+            module_name: the name of the module, with dots.
+            object_type: the class or function.
+            index: the number of the call, from 0.
+            qconfig: a `QConfig`, or None for no quantisation.
         """
         self.module_name_object_type_order_qconfigs[module_name, object_type, index] = qconfig
         return self
@@ -136,7 +136,7 @@ class QConfigMapping:
         """The mapping that `to_dict` gave.
 
         Args:
-            qconfig_dict: the dictionary.
+            qconfig_dict: in PyTorch's old form, of lists of (key, qconfig); that of all has the key "".
         """
         made = cls().set_global(qconfig_dict.get(""))
         for name, key in _PARTS.items():
@@ -179,9 +179,9 @@ def get_default_qconfig_mapping(backend="x86", version=0) -> QConfigMapping:
     Args:
         backend, version: as for `get_default_qconfig`.
 
-    >>> mapping = torch.ao.quantization.get_default_qconfig_mapping()
-    >>> mapping.object_type_qconfigs[nn.Sigmoid].activation().scale
-    tensor([0.0039])
+    >>> from torch.ao.quantization import get_default_qconfig_mapping
+    >>> get_default_qconfig_mapping("qnnpack").global_qconfig.weight().dtype
+    torch.qint8
     """
     return _default_mapping(False, backend, get_default_qconfig(backend, version))
 
@@ -192,8 +192,8 @@ def get_default_qat_qconfig_mapping(backend="x86", version=1) -> QConfigMapping:
     Args:
         backend, version: as for `get_default_qat_qconfig`.
 
-    >>> mapping = torch.ao.quantization.get_default_qat_qconfig_mapping()
-    >>> type(mapping.global_qconfig.weight()).__name__
+    >>> from torch.ao.quantization import get_default_qat_qconfig_mapping
+    >>> type(get_default_qat_qconfig_mapping("x86").global_qconfig.weight()).__name__
     'FusedMovingAvgObsFakeQuantize'
     """
     return _default_mapping(True, backend, get_default_qat_qconfig(backend, version))

@@ -8,8 +8,9 @@ __all__ = ["QuantType"]
 class QuantType(enum.IntEnum):
     """When the scales of activations are found: with each input, before, while training, or not at all.
 
-    >>> [kind.name for kind in torch.ao.quantization.QuantType]
-    ['DYNAMIC', 'STATIC', 'QAT', 'WEIGHT_ONLY']
+    >>> from torch.ao.quantization import QuantType
+    >>> QuantType.DYNAMIC.name, int(QuantType.QAT)
+    ('DYNAMIC', 2)
     """
 
     DYNAMIC = 0

@@ -85,26 +85,29 @@ _QUANTIZED_EMBEDDINGS = (nnq.Embedding, nnq.EmbeddingBag)
 def no_observer_set() -> set:
     """Classes that watch their own outputs, of which there are none here.
 
-    >>> torch.ao.quantization.no_observer_set()
+    >>> from torch.ao.quantization import no_observer_set
+    >>> no_observer_set()
     set()
     """
     return set()
 
 
 def get_default_static_quant_module_mappings() -> dict:
-    """What `convert` makes of each class, a copy.
+    """What `convert` makes of each class.
 
-    >>> torch.ao.quantization.get_default_static_quant_module_mappings()[nn.Linear].__module__.split(".")[-3:]
-    ['quantized', 'modules', 'linear']
+    >>> from torch.ao.quantization import get_default_static_quant_module_mappings
+    >>> get_default_static_quant_module_mappings()[nn.Linear].__name__
+    'Linear'
     """
     return copy.copy(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
 
 
 def get_default_qat_module_mappings() -> dict:
-    """What `prepare_qat` makes of each class, a copy.
+    """What `prepare_qat` makes of each class.
 
-    >>> torch.ao.quantization.get_default_qat_module_mappings()[nn.Linear] is torch.ao.nn.qat.Linear
-    True
+    >>> from torch.ao.quantization import get_default_qat_module_mappings
+    >>> get_default_qat_module_mappings()[nn.Linear].__name__
+    'Linear'
     """
     return copy.copy(DEFAULT_QAT_MODULE_MAPPINGS)
 
@@ -112,26 +115,28 @@ def get_default_qat_module_mappings() -> dict:
 def get_default_dynamic_quant_module_mappings() -> dict:
     """What `quantize_dynamic` makes of each class.
 
-    >>> torch.ao.quantization.get_default_dynamic_quant_module_mappings()[nn.LSTM] is torch.ao.nn.quantized.dynamic.LSTM
+    >>> from torch.ao.quantization import get_default_dynamic_quant_module_mappings
+    >>> nn.LSTM in get_default_dynamic_quant_module_mappings()
     True
     """
     return DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
 
 
 def get_embedding_qat_module_mappings() -> dict:
-    """What `get_default_qat_module_mappings` gives, and embeddings.
+    """`get_default_qat_module_mappings()` and embeddings.
 
-    >>> torch.ao.quantization.get_embedding_qat_module_mappings()[nn.Embedding] is torch.ao.nn.qat.Embedding
+    >>> from torch.ao.quantization import get_embedding_qat_module_mappings
+    >>> nn.Embedding in get_embedding_qat_module_mappings()
     True
     """
     return {**DEFAULT_QAT_MODULE_MAPPINGS, **dict(zip(_EMBEDDINGS, _QAT_EMBEDDINGS))}
 
 
 def get_embedding_static_quant_module_mappings() -> dict:
-    """What `get_default_static_quant_module_mappings` gives, and embeddings that were trained with rounding.
+    """`get_default_static_quant_module_mappings()` and embeddings that were trained with rounding.
 
-    >>> found = torch.ao.quantization.get_embedding_static_quant_module_mappings()
-    >>> found[torch.ao.nn.qat.Embedding] is torch.ao.nn.quantized.Embedding
+    >>> from torch.ao.quantization import get_embedding_qat_module_mappings, get_embedding_static_quant_module_mappings
+    >>> get_embedding_qat_module_mappings()[nn.Embedding] in get_embedding_static_quant_module_mappings()
     True
     """
     return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **dict(zip(_QAT_EMBEDDINGS, _QUANTIZED_EMBEDDINGS))}
@@ -142,13 +147,14 @@ def get_static_quant_module_class(float_module_class, additional_static_quant_ma
 
     Args:
         float_module_class: of a layer.
-        additional_static_quant_mapping: {class: quantised class}: more, or others.
+        additional_static_quant_mapping: more classes, or others.
         is_reference: for layers that compute in floating point, which are not here.
 
     Errors: AssertionError for a class that has none, NotImplementedError for is_reference.
 
-    >>> torch.ao.quantization.get_static_quant_module_class(nn.Conv2d) is torch.ao.nn.quantized.Conv2d
-    True
+    >>> from torch.ao.quantization import get_static_quant_module_class
+    >>> get_static_quant_module_class(nn.Linear).__name__
+    'Linear'
     """
     if is_reference:
         raise NotImplementedError(
@@ -163,12 +169,13 @@ def get_dynamic_quant_module_class(float_module_class, additional_dynamic_quant_
 
     Args:
         float_module_class: of a layer.
-        additional_dynamic_quant_mapping: {class: quantised class}: more, or others.
+        additional_dynamic_quant_mapping: more classes, or others.
 
     Errors: AssertionError for a class that has none.
 
-    >>> torch.ao.quantization.get_dynamic_quant_module_class(nn.GRU) is torch.ao.nn.quantized.dynamic.GRU
-    True
+    >>> from torch.ao.quantization import get_dynamic_quant_module_class
+    >>> get_dynamic_quant_module_class(nn.LSTM).__name__
+    'LSTM'
     """
     mapping = get_combined_dict(DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS, additional_dynamic_quant_mapping or {})
     return _class_of(float_module_class, mapping, "get_dynamic_quant_module_class")
@@ -183,7 +190,8 @@ def _class_of(kind, mapping, name):
 def get_default_qconfig_propagation_list() -> set:
     """The classes whose outputs `prepare` has watched.
 
-    >>> nn.Linear in torch.ao.quantization.get_default_qconfig_propagation_list()
+    >>> from torch.ao.quantization import get_default_qconfig_propagation_list
+    >>> nn.Linear in get_default_qconfig_propagation_list()
     True
     """
     return {
@@ -197,7 +205,8 @@ def get_default_qconfig_propagation_list() -> set:
 def get_default_compare_output_module_list() -> set:
     """The classes, of floating point and quantised, whose outputs can be compared.
 
-    >>> torch.ao.nn.quantized.Linear in torch.ao.quantization.get_default_compare_output_module_list()
+    >>> from torch.ao.quantization import get_default_compare_output_module_list
+    >>> nn.Linear in get_default_compare_output_module_list()
     True
     """
     found = set()

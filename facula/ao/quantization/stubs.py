@@ -24,8 +24,9 @@ class QuantStub(_Stub):
     Args:
         qconfig: if not that of the module around it.
 
-    >>> torch.ao.quantization.QuantStub()(torch.ones(2))
-    tensor([1., 1.])
+    >>> from torch.ao.quantization import QuantStub
+    >>> QuantStub()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
     """
 
 
@@ -35,8 +36,9 @@ class DeQuantStub(_Stub):
     Args:
         qconfig: if not that of the module around it.
 
-    >>> torch.ao.quantization.DeQuantStub()(torch.ones(2))
-    tensor([1., 1.])
+    >>> from torch.ao.quantization import DeQuantStub
+    >>> DeQuantStub()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
     """
 
 
@@ -46,7 +48,8 @@ class QuantWrapper(nn.Module):
     Args:
         module: with a qconfig, or within a module that has one.
 
-    >>> torch.ao.quantization.QuantWrapper(nn.ReLU())
+    >>> from torch.ao.quantization import QuantWrapper
+    >>> QuantWrapper(nn.ReLU())
     QuantWrapper(
       (quant): QuantStub()
       (dequant): DeQuantStub()

@@ -181,12 +181,20 @@ class FullyShardedDataParallel(Module):
     # ---- names
 
     def named_parameters(self, *args, **kwargs):
-        """As a Module's, with the names of the module inside."""
+        """(name, parameter) pairs, with the names of the module inside.
+
+        Args:
+            args, kwargs: those of `Module.named_parameters`.
+        """
         for name, p in super().named_parameters(*args, **kwargs):
             yield name.replace(_PREFIX, ""), p
 
     def named_buffers(self, *args, **kwargs):
-        """As a Module's, with the names of the module inside."""
+        """(name, buffer) pairs, with the names of the module inside.
+
+        Args:
+            args, kwargs: those of `Module.named_buffers`.
+        """
         for name, b in super().named_buffers(*args, **kwargs):
             yield name.replace(_PREFIX, ""), b
 
@@ -222,7 +230,11 @@ class FullyShardedDataParallel(Module):
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def apply(self, fn):
-        """As a Module's, with whole parameters, whose changes last."""
+        """Applies a function to this module and all inside, with whole parameters, whose changes last.
+
+        Args:
+            fn: `fn(module)`.
+        """
         with self.summon_full_params(self):
             return super().apply(fn)
 

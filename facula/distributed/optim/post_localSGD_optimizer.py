@@ -48,7 +48,11 @@ class PostLocalSGDOptimizer(Optimizer):
         return {**self.optim.state_dict(), "step": self.averager.step}
 
     def load_state_dict(self, state_dict) -> None:
-        """Loads what `state_dict` gave; without "step", a warning, and the averager begins at 0."""
+        """Loads what `state_dict` gave; without "step", a warning, and the averager begins at 0.
+
+        Args:
+            state_dict: what was saved.
+        """
         state = dict(state_dict)
         step = state.pop("step", None)
         self.optim.load_state_dict(state)
@@ -57,7 +61,11 @@ class PostLocalSGDOptimizer(Optimizer):
         self.averager.step = step or 0
 
     def step(self, closure=None):
-        """One step of the optimizer, and of the averager."""
+        """One step of the optimizer, and of the averager.
+
+        Args:
+            closure: what the optimizer's step takes.
+        """
         result = self.optim.step(closure)
         self.averager.average_parameters(self.optim.param_groups)
         return result

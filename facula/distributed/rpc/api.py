@@ -13,8 +13,9 @@ from .. import _rendezvous
 from .._store import PrefixStore, default_store_timeout
 from . import _kinds as kinds
 from . import _profiling, _rref, constants
-from ._agent import Agent, WorkerInfo
+from ._agent import Agent
 from ._rref import RRef, agent_for
+from ._workers import WorkerInfo
 from .options import TensorPipeRpcBackendOptions
 
 __all__ = [
@@ -92,7 +93,7 @@ def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=N
     with _lock:
         if _rref._agent is not None:
             raise RuntimeError(f"init_rpc: this process is a worker already, {_rref._agent.info}, got {name!r}")
-        size, rank = _rendezvous.place(options.init_method, -1 if world_size is None else world_size, rank, None)
+        size, rank = _rendezvous.place(options.init_method, -1 if world_size is None else world_size, rank, None, "init_rpc")
         timeout = max(default_store_timeout, timedelta(seconds=options.rpc_timeout))
         agent = Agent(name, rank, size, options, _autograd())
         try:
@@ -154,7 +155,7 @@ def get_worker_info(worker_name=None):
     """The WorkerInfo of a worker; of this one without a name.
 
     Args:
-        worker_name: its name. ValueError for one that is not there.
+        worker_name: its name. RuntimeError for one that is not there.
 
     >>> from torch.distributed import rpc
     >>> rpc.init_rpc("me", rank=0, world_size=1)
