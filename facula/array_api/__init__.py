@@ -12,10 +12,12 @@ import facula
 from facula.functions import array_api as _array_api
 
 from . import _elementwise, _reductions, _shapes, fft, linalg
+from ._elementwise import *  # noqa: F403
+from ._reductions import *  # noqa: F403
+from ._shapes import *  # noqa: F403
 from .linalg import matmul, tensordot  # noqa: F401
 
-_FUNCTIONS = {name: getattr(room, name) for room in (_elementwise, _reductions, _shapes) for name in room.__all__}
-globals().update(_FUNCTIONS)
+_FUNCTIONS = [*_elementwise.__all__, *_reductions.__all__, *_shapes.__all__]
 __all__ = sorted([*_FUNCTIONS, "fft", "linalg", "matmul", "namespace", "tensordot"])
 __array_api_version__ = "2024.12"
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
