@@ -47,6 +47,8 @@ def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
     parts = ["\n".join(f"{public}({python_signature(op, form)}) -> {_returns(op)}" for op in members)]
     texts = dict.fromkeys(form.words(op, op.doc) for op in members)
     facts = dict.fromkeys(fact for op in members for fact in _facts(op, form))
+    if "Differentiable." in facts:
+        facts.pop("Not differentiable.", None)  # an overload's own words say it
     parts.append(("In place: " if form.in_place else "") + "\n".join([*texts, " ".join(facts)]).rstrip())
     arguments = {name: text for op in members for name, text in argument_texts(op, members, form).items()}
     if arguments:
