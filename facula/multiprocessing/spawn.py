@@ -182,7 +182,7 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
         ProcessRaisedException, ProcessExitedException: one failed, with `join`.
 
     >>> import operator
-    >>> torch.multiprocessing.start_processes(operator.add, args=(1,), nprocs=2, start_method="fork")
+    >>> torch.multiprocessing.start_processes(operator.add, args=(1,), nprocs=1)
     """
     context = multiprocessing.get_context(start_method)
     processes, failures = [], []
