@@ -83,9 +83,9 @@ def namespace_of(module: str) -> str:
 
 
 def _is_ours(thing: object) -> bool:
-    if isinstance(thing, types.BuiltinFunctionType):
-        return not isinstance(thing.__self__, type)
     home = getattr(thing, "__module__", None)
+    if isinstance(thing, types.BuiltinFunctionType):
+        return not isinstance(thing.__self__, type) and str(home).split(".")[0] == "facula"
     return (inspect.isclass(thing) or inspect.isroutine(thing)) and str(home).split(".")[0] in ("facula", "torch")
 
 

@@ -62,6 +62,8 @@ class TypedStorage(metaclass=_Legacy):
     ([1.0, 2.0, 3.0], 12, -1)
     >>> storage.cpu().data_ptr() == storage.data_ptr() == storage.to(device="cpu").data_ptr()
     True
+    >>> storage.clone().fill_(7).tolist(), torch.FloatStorage(3).copy_(storage).tolist(), storage.clone().resize_(2).size()
+    ([7, 7, 7], [1.0, 2.0, 3.0], 2)
     >>> storage.is_pinned(), storage.is_shared(), storage.share_memory_().is_shared()
     (False, False, True)
     >>> torch.FloatStorage.from_buffer(b"\0\0\x80?", "little").tolist()
@@ -218,7 +220,10 @@ class TypedStorage(metaclass=_Legacy):
         return self
 
     def copy_(self, source, non_blocking=False):
-        """Copies the elements of another storage, converting them."""
+        """Copies the elements of the TypedStorage `source`, which has as many, converting them; gives this storage.
+
+        `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues.
+        """
         self._tensor().copy_(source._tensor(), non_blocking=non_blocking)
         return self
 
