@@ -399,3 +399,10 @@ def test_empty_observer():
     finally:
         _C._set_empty_observer(False)
     assert not _C._watching()
+
+
+def test_activities_that_are_not_there_are_a_warning():
+    activities = [ProfilerActivity.CPU, ProfilerActivity.XPU]
+    with pytest.warns(UserWarning, match="nothing is recorded of XPU"), profile(activities=activities) as p:
+        facula.ones(2).sum()
+    assert "aten::sum" in [event.name for event in p.events()]
