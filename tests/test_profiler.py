@@ -406,3 +406,9 @@ def test_activities_that_are_not_there_are_a_warning():
     with pytest.warns(UserWarning, match="nothing is recorded of XPU"), profile(activities=activities) as p:
         facula.ones(2).sum()
     assert "aten::sum" in [event.name for event in p.events()]
+
+
+def test_use_cuda_is_an_older_way_to_say_activities():
+    with pytest.warns(FutureWarning, match="use_cuda is deprecated"):
+        made = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], use_cuda=False)
+    assert made.activities == {ProfilerActivity.CPU}
