@@ -183,7 +183,8 @@ class Event(_any.Event):
             it then measures no time.
         external: must be False.
 
-    Errors: ValueError for interprocess with enable_timing; NotImplementedError for external, and without a device.
+    Errors: ValueError for interprocess with enable_timing; NotImplementedError for external. Without a device it can be made,
+    and not recorded.
 
     >>> if torch.cuda.is_available():
     ...     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
