@@ -15,12 +15,21 @@ __all__ = ["fuse_known_modules", "fuse_modules", "fuse_modules_qat"]
 def fuse_known_modules(mod_list, is_qat, additional_fuser_method_mapping=None) -> list:
     """Layers that `get_fuser_method` knows, made one: the first of the list is it, the others are nn.Identity.
 
+    Hooks before the first layer and after the last one stay.
+
     Args:
         mod_list: layers that follow each other.
         is_qat: whether they go on training.
         additional_fuser_method_mapping: as for `get_fuser_method`.
 
-    Hooks before the first layer and after the last one stay. Errors: AssertionError for other layers.
+    Errors: AssertionError for other layers.
+
+    >>> from torch.ao.quantization.fuse_modules import fuse_known_modules
+    >>> fuse_known_modules([nn.Linear(2, 1), nn.ReLU()], is_qat=False)
+    [LinearReLU(
+      (0): Linear(in_features=2, out_features=1, bias=True)
+      (1): ReLU()
+    ), Identity()]
     """
     kinds = tuple(type_before_parametrizations(module) for module in mod_list)
     fuser = get_fuser_method(kinds, additional_fuser_method_mapping)

@@ -403,9 +403,7 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
-    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; a negative sum gives a NaN-free
-    zero.
-    """
+    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; NaN for a negative sum and norm_type above 1."""
     window = 1
     for size in (kernel_size,) * n if isinstance(kernel_size, int) else kernel_size:
         window *= size
@@ -416,6 +414,8 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
 @explained(_ARGUMENTS)
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The power sum of each window of the last dimension: ``(sum of x ** norm_type) ** (1 / norm_type)``.
+
+    It is NaN for a negative sum, which an odd norm_type can give.
 
     Shapes: output (N, C, L_out) or (C, L_out).
 
@@ -429,6 +429,8 @@ def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The power sum of each window of the last two dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
+    It is NaN for a negative sum, which an odd norm_type can give.
+
     Shapes: output (N, C, H_out, W_out) or (C, H_out, W_out).
 
     >>> F.lp_pool2d(torch.tensor([[[3.0, 0.0], [0.0, 4.0]]]), 2, 2)
@@ -440,6 +442,8 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 @explained(_ARGUMENTS)
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The power sum of each window of the last three dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
+
+    It is NaN for a negative sum, which an odd norm_type can give.
 
     Shapes: output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out).
 

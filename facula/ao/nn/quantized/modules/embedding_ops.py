@@ -26,6 +26,14 @@ class EmbeddingPackedParams(nn.Module):
     Args:
         num_embeddings, embedding_dim: its shape.
         dtype: quint8.
+
+    Errors: NotImplementedError for another dtype.
+
+    >>> from torch.ao.nn.quantized.modules.embedding_ops import EmbeddingPackedParams
+    >>> params = EmbeddingPackedParams(3, 2)
+    >>> params.set_weight(torch.quantize_per_channel(torch.ones(3, 2), torch.ones(3), torch.zeros(3), 0, torch.quint8))
+    >>> params._weight().dequantize()[0]
+    tensor([1., 1.])
     """
 
     _version = 1
@@ -37,7 +45,13 @@ class EmbeddingPackedParams(nn.Module):
         self.set_weight(facula.quantize_per_channel(facula.zeros(num_embeddings, embedding_dim), ones, zeros, 0, dtype))
 
     def set_weight(self, weight):
-        """Puts a table of quint8, quantised per row."""
+        """Puts a table, which is not copied.
+
+        Args:
+            weight: of quint8, quantised per row.
+
+        Errors: NotImplementedError for another dtype.
+        """
         if not weight.is_quantized or weight.dtype is not self.dtype:
             raise NotImplementedError(f"set_weight: expected a table of {self.dtype}, got {weight.dtype}")
         object.__setattr__(self, "_packed_weight", weight.detach())

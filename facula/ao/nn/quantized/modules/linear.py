@@ -17,6 +17,9 @@ class LinearPackedParams(nn.Module):
 
     Args:
         dtype: qint8, or float16 for weights that are only stored narrowly.
+
+    >>> torch.ao.nn.quantized.Linear(2, 1)._packed_params.dtype
+    torch.qint8
     """
 
     _version = 3
@@ -27,7 +30,20 @@ class LinearPackedParams(nn.Module):
         self.set_weight_bias(_blank(1, 1, dtype), None)
 
     def set_weight_bias(self, weight, bias):
-        """Puts them; they are not copied."""
+        """Puts a weight and a bias; they are not copied.
+
+        Args:
+            weight: of qint8, or for float16 one that is not quantised.
+            bias: of float32, or None.
+
+        Errors: RuntimeError for another dtype.
+
+        >>> from torch.ao.nn.quantized.modules.linear import LinearPackedParams
+        >>> params = LinearPackedParams(torch.float16)
+        >>> params.set_weight_bias(torch.ones(1, 2), None)
+        >>> params
+        (tensor([[1., 1.]], dtype=torch.float16), None)
+        """
         if self.dtype is facula.qint8:
             if not weight.is_quantized or weight.dtype is not facula.qint8:
                 raise RuntimeError(f"set_weight_bias: expected a weight of qint8, got {weight.dtype}")
