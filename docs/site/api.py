@@ -293,7 +293,7 @@ class Site:
         counted = f"{functions} functions, methods and classes, each with a page. Names are written as after "
         text = [["t", counted], ["c", "import facula as torch"]]
         body = [
-            ["p", [*text, ["t", "; what PyTorch has and Facula has not: "], ["a", "what is supported", "supported"], ["t", "."]]],
+            ["p", [*text, ["t", "; for what is missing see "], ["a", "what is supported", "supported"], ["t", "."]]],
             *_table(rows),
         ]  # fmt: skip
         self.pages["api/index"] = {
