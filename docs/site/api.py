@@ -135,7 +135,7 @@ class Site:
         shown = self.object(name, "class" if is_class else "function")
         body = [up(module), shown]
         if is_class:
-            body[1:1] = self.bases(name.value)
+            body[0][1] += self.bases(name.value)
             members = self.methods.get(name.path, ())
             for title, chosen in (
                 ("Methods", [m for m in members if not m.is_property]),
@@ -161,7 +161,7 @@ class Site:
         for base in found:
             path = "Tensor" if base is facula.Tensor else self.by_id.get(id(base))
             parts.append(["a", public(path), page_of(path)] if path else ["c", base.__name__])
-        return [["p", [["t", "A kind of "], *_joined(parts), ["t", "."]]]] if parts else []
+        return [["t", "; a kind of "], *_joined(parts)] if parts else []
 
     def facts(self, ops: Iterable[schema.Op], form: emit_docs.Form = emit_docs.FUNCTION) -> list[list]:
         """What the schema says of an op: a table for each overload."""
