@@ -53,7 +53,7 @@ def write(folder: Path) -> None:
     lines = ["| file | cases | median | least | greatest |", "|---|---|---|---|---|"]
     for stem, cases in files.items():
         ratios = [case.ratio for case in cases]
-        found = f"{statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.3g}"
+        found = f"{statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.4g}"
         lines.append(f"| [`{stem}`](#{stem.replace('_', '-')}) | {len(cases)} | {found} |")
     (folder / "charts").mkdir(exist_ok=True)
     for stem, cases in files.items():

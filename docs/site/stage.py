@@ -33,7 +33,7 @@ FILTER = """
 ```{raw} html
 <p><input id="name-filter" type="search" aria-label="Filter names" autocomplete="off"
   placeholder="Filter by name, such as grid_sample or nn.LSTM"></p>
-<div class="table-wrapper docutils container"><table class="docutils align-default" id="name-table" hidden>
+<div class="table-wrapper docutils container"><table class="names docutils align-default" id="name-table" hidden>
 <thead><tr><th>name in PyTorch</th><th>here</th></tr></thead><tbody></tbody></table></div>
 <p id="name-count" role="status"></p>
 <script src="_static/names.js"></script><script src="_static/filter.js"></script>
