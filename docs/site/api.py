@@ -354,7 +354,8 @@ def signature(name: docstrings.Name) -> list[str]:
     text = str(found.replace(parameters=parameters))
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
     text = re.sub(r"<(?:class|function) '?([\w.]+)'?(?: at 0x[0-9a-f]+)?>", r"\1", text)
-    text = re.sub(r"<[^<>]* object at 0x[0-9a-f]+>", "...", text)
+    text = re.sub(r"<function \S+ at 0x[0-9a-f]+>|<[^<>]* object at 0x[0-9a-f]+>", "...", text)
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
     return [re.sub(r"\bfacula\._C\.|\bfacula\.", "torch.", text).replace("(/, ", "(").replace("(/)", "()")]
 
 
