@@ -38,7 +38,12 @@ class _Switch:
         return wrapped
 
     def clone(self):
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same kind and mode.
+
+        >>> with torch.no_grad(), torch.enable_grad().clone():
+        ...     torch.is_grad_enabled()
+        True
+        """
         return type(self)()
 
 
@@ -123,7 +128,13 @@ class set_grad_enabled(_Switch):
         _C._set_grad_enabled(self.before)
 
     def clone(self):
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same kind and mode, which switches recording at once, too.
+
+        >>> with torch.no_grad():
+        ...     with torch.set_grad_enabled(True).clone():
+        ...         torch.is_grad_enabled()
+        True
+        """
         return type(self)(self.mode)
 
 
@@ -164,7 +175,12 @@ class inference_mode(_Switch):
         _C._set_inference_mode(self.before[1])
 
     def clone(self):
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same kind and mode.
+
+        >>> with torch.inference_mode().clone():
+        ...     torch.ones(2).is_inference()
+        True
+        """
         return type(self)(self.mode)
 
 
