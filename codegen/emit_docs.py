@@ -35,7 +35,8 @@ class Form:
         return "out" in op.variants and not self.method and not self.in_place
 
     def words(self, op: Op, text: str) -> str:
-        """The schema calls the first argument self, functions call it input."""
+        """The schema calls the first argument self, functions call it input; in place there is no copy of it."""
+        text = text.removeprefix("A copy of ") if self.in_place else text
         return text if self.method or all(a.name != "self" for a in op.args) else re.sub(r"\bself\b", "input", text)
 
 

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Selective checkpointing: the results of some ops are kept, the others computed again in backward."""
-=======
 """Selective checkpointing: results of some ops are kept instead of computed again."""
->>>>>>> py_core
 
 from __future__ import annotations
 
@@ -10,10 +6,6 @@ import enum
 
 from .. import _C
 from ..autograd.graph import saved_tensors_hooks
-<<<<<<< HEAD
-from . import checkpoint as _checkpoint
-=======
->>>>>>> py_core
 
 Tensor = _C.Tensor
 
@@ -21,15 +13,11 @@ Tensor = _C.Tensor
 class CheckpointPolicy(enum.Enum):
     """Whether selective checkpointing keeps the result of an op or computes it again.
 
-<<<<<<< HEAD
-    The PREFER policies are taken as the MUST policies of the same name.
-=======
     MUST_SAVE and PREFER_SAVE keep it, MUST_RECOMPUTE and PREFER_RECOMPUTE do not: the PREFER policies are taken as the MUST
     policies of the same name. MUST_CPU_OFFLOAD is not supported: NotImplementedError.
 
     >>> torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE.value
     0
->>>>>>> py_core
     """
 
     MUST_SAVE = 0
@@ -39,13 +27,6 @@ class CheckpointPolicy(enum.Enum):
     MUST_CPU_OFFLOAD = 4
 
 
-<<<<<<< HEAD
-CheckpointPolicy.__module__ = "facula.utils.checkpoint"  # where programs find it, and pickles
-
-
-class SelectiveCheckpointContext:
-    """What a policy function is told: `is_recompute`, and `op_output` when the op ran."""
-=======
 class SelectiveCheckpointContext:
     """What a policy function is told, its first argument.
 
@@ -56,7 +37,6 @@ class SelectiveCheckpointContext:
     >>> torch.utils.checkpoint.SelectiveCheckpointContext(is_recompute=True).is_recompute
     True
     """
->>>>>>> py_core
 
     def __init__(self, *, is_recompute, op_output=None):
         self.is_recompute = is_recompute
@@ -170,13 +150,9 @@ def _selective_modes(state):
                 return func(*args, **kwargs)
             calls, at = state.calls.get(_key(func), []), self.position.get(_key(func), 0)
             if at >= len(calls):
-<<<<<<< HEAD
-                raise _checkpoint.CheckpointError(
-=======
                 from .checkpoint import CheckpointError
 
                 raise CheckpointError(
->>>>>>> py_core
                     f"create_selective_checkpoint_contexts: {_key(func)} ran {at + 1} times in the second computation, "
                     f"expected {len(calls)}"
                 )
@@ -205,8 +181,6 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
 
     An op is a public function or method, as modes of `__torch_function__` see it; one that returns anything but a
     tensor or a tuple of tensors is always computed again.
-<<<<<<< HEAD
-=======
 
     >>> import functools
     >>> from facula.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
@@ -216,7 +190,6 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     >>> y.sum().backward()
     >>> x.grad.shape
     torch.Size([2, 2])
->>>>>>> py_core
     """
     if callable(policy_fn_or_list):
         policy = policy_fn_or_list
