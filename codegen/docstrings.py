@@ -83,16 +83,16 @@ def namespace_of(module: str) -> str:
 
 
 def _is_ours(thing: object) -> bool:
-    if isinstance(thing, types.BuiltinFunctionType):
-        return not isinstance(thing.__self__, type)
     home = getattr(thing, "__module__", None)
+    if isinstance(thing, types.BuiltinFunctionType):
+        return not isinstance(thing.__self__, type) and str(home).split(".")[0] == "facula"
     return (inspect.isclass(thing) or inspect.isroutine(thing)) and str(home).split(".")[0] in ("facula", "torch")
 
 
 def names() -> list[Name]:
     """Every public name, in the order of the modules."""
-    found, seen = [], {id(facula.Tensor)}
-    found += _members("torch.Tensor", "Tensor", facula.Tensor, seen, whole=True)
+    found: list[Name] = []
+    seen = {id(facula.Tensor)}
     for path, module in modules():
         shown = getattr(module, "__all__", None) if path else None
         for name in shown or sorted(dir(module)):
@@ -105,7 +105,8 @@ def names() -> list[Name]:
             found.append(Name(space, full, thing))
             if inspect.isclass(thing):
                 found += _members(space, full, thing, seen)
-    return found
+    tensor = _members("torch.Tensor", "Tensor", facula.Tensor, seen, whole=True)  # now, as some modules give it methods
+    return tensor + found
 
 
 def _members(space: str, path: str, owner: type, seen: set[int], whole: bool = False) -> list[Name]:

@@ -35,7 +35,8 @@ class Form:
         return "out" in op.variants and not self.method and not self.in_place
 
     def words(self, op: Op, text: str) -> str:
-        """The schema calls the first argument self, functions call it input."""
+        """The schema calls the first argument self, functions call it input; in place there is no copy of it."""
+        text = text.removeprefix("A copy of ") if self.in_place else text
         return text if self.method or all(a.name != "self" for a in op.args) else re.sub(r"\bself\b", "input", text)
 
 
@@ -47,6 +48,8 @@ def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
     parts = ["\n".join(f"{public}({python_signature(op, form)}) -> {_returns(op)}" for op in members)]
     texts = dict.fromkeys(form.words(op, op.doc) for op in members)
     facts = dict.fromkeys(fact for op in members for fact in _facts(op, form))
+    if "Differentiable." in facts:
+        facts.pop("Not differentiable.", None)  # an overload's own words say it
     parts.append(("In place: " if form.in_place else "") + "\n".join([*texts, " ".join(facts)]).rstrip())
     arguments = {name: text for op in members for name, text in argument_texts(op, members, form).items()}
     if arguments:

@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent / "site"))
 import facula  # noqa: E402
 
 project = "Facula"
-version = release = str(facula.__version__)
+version = release = facula.__version__.partition("+facula")[2]  # behind the version of PyTorch whose names it has
 copyright = "the authors of Facula"
 extensions = ["myst_parser", "pages"]
 source_suffix = {".md": "markdown"}

@@ -170,19 +170,28 @@ def load(
 class _Progress:
     """A line on standard error that says how much of a file has come; a tenth of a megabyte at least between its changes."""
 
-    def __init__(self, name):
-        self.name, self.bytes, self.shown = name, 0, -1
+    def __init__(self, name, total):
+        self.name, self.total, self.bytes, self.shown = name, total, 0, -1
 
-    def add(self, count, total):
+    def update(self, count):
         self.bytes += count
         tenths = self.bytes * 10 // 2**20
         if tenths != self.shown:
             self.shown = tenths
-            of = f" of {total / 2**20:.1f}" if total else ""
+            of = f" of {self.total / 2**20:.1f}" if self.total else ""
             sys.stderr.write(f"\r{self.name}: {self.bytes / 2**20:.1f}{of} MB")
 
-    def end(self):
+    def close(self):
         sys.stderr.write(f"\r{self.name}: {self.bytes / 2**20:.1f} MB\n")
+
+
+def _progress_bar(name, total):
+    """tqdm's bar, a widget in a notebook, where that package is installed; else a line of our own."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return _Progress(name, total)
+    return tqdm(total=total or None, desc=name, unit="B", unit_scale=True, unit_divisor=1024)
 
 
 def download_url_to_file(url, dst, hash_prefix=None, progress=True):
@@ -206,18 +215,18 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
     """
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
-    told = _Progress(os.path.basename(dst)) if progress else None
     with urlopen(Request(url, headers={"User-Agent": "facula.hub"})) as response:
         total, received = int(response.headers.get("Content-Length") or 0), 0
+        told = _progress_bar(os.path.basename(dst), total) if progress else None
         with replacing(dst) as file:
             while chunk := response.read(READ_DATA_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
                 received += len(chunk)
                 if told:
-                    told.add(len(chunk), total)
+                    told.update(len(chunk))
             if told:
-                told.end()
+                told.close()
             if received < total:
                 raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received}")
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):

@@ -13,8 +13,6 @@ stands for all of them: which of them is for the arguments' device is decided th
 by which arguments are bound, and can be combined with what is registered here.
 
 The rule of `register_vmap` runs when an argument carries a batch; without one the kernel sees the batch as vmap shows it.
-
-Long because what a program registers of an operator, in either way, is one class here (`CustomOpDef`) with a function for each.
 """
 
 import contextlib

@@ -62,6 +62,8 @@ class TypedStorage(metaclass=_Legacy):
     ([1.0, 2.0, 3.0], 12, -1)
     >>> storage.cpu().data_ptr() == storage.data_ptr() == storage.to(device="cpu").data_ptr()
     True
+    >>> storage.clone().fill_(7).tolist(), torch.FloatStorage(3).copy_(storage).tolist(), storage.clone().resize_(2).size()
+    ([7, 7, 7], [1.0, 2.0, 3.0], 2)
     >>> storage.is_pinned(), storage.is_shared(), storage.share_memory_().is_shared()
     (False, False, True)
     >>> torch.FloatStorage.from_buffer(b"\0\0\x80?", "little").tolist()
@@ -86,7 +88,8 @@ class TypedStorage(metaclass=_Legacy):
             count = args[0] if args else 0
             self._untyped_storage = facula.UntypedStorage(count * self.dtype.itemsize, device=device)
         else:
-            self._untyped_storage = facula.tensor(list(args[0]), dtype=self.dtype, device=device).untyped_storage()
+            values = facula.tensor(list(args[0]), dtype=self.dtype, device=device)
+            self._untyped_storage = values.untyped_storage().clone()  # of its own: no tensor keeps it from shrinking
 
     # -- size and place ---------------------------------------------------------------------------
 
@@ -213,17 +216,41 @@ class TypedStorage(metaclass=_Legacy):
         return self._tensor().tolist()
 
     def fill_(self, value):
-        """Sets every element to `value`."""
+        """Sets every element to one value; returns the storage.
+
+        Args:
+            value: a number.
+
+        >>> torch.TypedStorage(2, dtype=torch.int32).fill_(7).tolist()
+        [7, 7]
+        """
         self._tensor().fill_(value)
         return self
 
     def copy_(self, source, non_blocking=False):
-        """Copies the elements of another storage, converting them."""
+        """Copies the elements of another storage, converting them; returns the storage.
+
+        Args:
+            source: a TypedStorage of as many elements, or of one, which all get.
+            non_blocking: whether a copy between page-locked memory and a GPU may go on while the program does.
+
+        Errors: RuntimeError where there are neither as many elements nor one.
+
+        >>> torch.TypedStorage(2, dtype=torch.int32).copy_(torch.FloatStorage([1.5, 2.0])).tolist()
+        [1, 2]
+        """
         self._tensor().copy_(source._tensor(), non_blocking=non_blocking)
         return self
 
     def clone(self):
-        """A copy with bytes of its own."""
+        """A copy with bytes of its own.
+
+        >>> storage = torch.FloatStorage([1.0, 2.0])
+        >>> copy = storage.clone()
+        >>> storage[0] = 5.0
+        >>> copy.tolist()
+        [1.0, 2.0]
+        """
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
     def cpu(self):
@@ -252,7 +279,14 @@ class TypedStorage(metaclass=_Legacy):
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)
 
     def resize_(self, size):
-        """Makes room for `size` elements; those that fit are kept."""
+        """Makes room for another number of elements; those that fit are kept. Returns the storage.
+
+        Args:
+            size: the number of elements.
+
+        >>> torch.FloatStorage([1.0, 2.0]).resize_(1).tolist()
+        [1.0]
+        """
         self._untyped_storage.resize_(size * self.element_size())
         return self
 

@@ -146,7 +146,7 @@ EXCEPTIONS = {
         "autograd/profiler_util.py": "EventList.key_averages(group_by_overload_name)",
         "autograd/gradcheck.py": "gradcheck(check_batched_forward_grad) gradgradcheck(check_batched_grad)",
         "func/_jacobians.py": "jacfwd(randomness)",
-        "profiler/__init__.py": "profile.__init__(acc_events experimental_config post_processing_timeout_s use_cuda)",
+        "profiler/__init__.py": "profile.__init__(acc_events experimental_config post_processing_timeout_s)",
     },
     "without meaning in PyTorch too": {
         "utils/benchmark/fuzzer.py": "FuzzedTensor.__init__(roll_parameter)",

@@ -135,7 +135,7 @@ class Site:
         shown = self.object(name, "class" if is_class else "function")
         body = [up(module), shown]
         if is_class:
-            body[1:1] = self.bases(name.value)
+            body[0][1] += self.bases(name.value)
             members = self.methods.get(name.path, ())
             for title, chosen in (
                 ("Methods", [m for m in members if not m.is_property]),
@@ -161,7 +161,7 @@ class Site:
         for base in found:
             path = "Tensor" if base is facula.Tensor else self.by_id.get(id(base))
             parts.append(["a", public(path), page_of(path)] if path else ["c", base.__name__])
-        return [["p", [["t", "A kind of "], *_joined(parts), ["t", "."]]]] if parts else []
+        return [["t", "; a kind of "], *_joined(parts)] if parts else []
 
     def facts(self, ops: Iterable[schema.Op], form: emit_docs.Form = emit_docs.FUNCTION) -> list[list]:
         """What the schema says of an op: a table for each overload."""
@@ -293,7 +293,7 @@ class Site:
         counted = f"{functions} functions, methods and classes, each with a page. Names are written as after "
         text = [["t", counted], ["c", "import facula as torch"]]
         body = [
-            ["p", [*text, ["t", "; what PyTorch has and Facula has not: "], ["a", "what is supported", "supported"], ["t", "."]]],
+            ["p", [*text, ["t", "; for what is missing see "], ["a", "what is supported", "supported"], ["t", "."]]],
             *_table(rows),
         ]  # fmt: skip
         self.pages["api/index"] = {
@@ -354,7 +354,8 @@ def signature(name: docstrings.Name) -> list[str]:
     text = str(found.replace(parameters=parameters))
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
     text = re.sub(r"<(?:class|function) '?([\w.]+)'?(?: at 0x[0-9a-f]+)?>", r"\1", text)
-    text = re.sub(r"<[^<>]* object at 0x[0-9a-f]+>", "...", text)
+    text = re.sub(r"<function \S+ at 0x[0-9a-f]+>|<[^<>]* object at 0x[0-9a-f]+>", "...", text)
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
     return [re.sub(r"\bfacula\._C\.|\bfacula\.", "torch.", text).replace("(/, ", "(").replace("(/)", "()")]
 
 

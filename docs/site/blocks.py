@@ -24,7 +24,7 @@ from textwrap import dedent
 #: Sections of docstrings: the word, something that belongs to it ("Shapes, with H = ..."), a colon.
 SECTION = re.compile(
     r"(Args|Arguments|Keyword arguments|Shapes?|Errors|Raises|Returns|Yields|Attributes|Examples?|Notes?|Context)\b"
-    r"([^:\n]{0,120}):(?:\s+|$)(.*)"
+    r"((?:,[^:\n]{0,120})?):(?:\s+|$)(.*)"
 )
 ENTRY = re.compile(r"(\*{0,2}[\w.]+(?:(?:, | and )\*{0,2}[\w.]+)*):(?:\s+|$)(.*)")
 INLINE = re.compile(r"``(.+?)``|(?::\w+:)?`([^`\n]+)`|(https?://[^\s<>\"']*[\w/#])")
@@ -89,7 +89,7 @@ class _Reader:
                     found.append(["code", "pycon", code])
             elif match := SECTION.match(line):
                 found.append(self.section(match))
-            elif _indent(line) or line.startswith("|"):
+            elif _indent(line) or line.startswith(("| ", "|-")):
                 found.append(self.shown())
             elif re.match(r"[-*] ", line):
                 found.append(self.bullets())
@@ -102,9 +102,7 @@ class _Reader:
         taken = [self.lines[self.at]]
         self.at += 1
         while (line := self.peek()) is not None and line.strip():
-            starts = (
-                line.lstrip().startswith(">>>") or SECTION.match(line) or re.match(r"[-*] \S", line) or line.startswith("|")
-            )
+            starts = line.lstrip().startswith(">>>") or SECTION.match(line) or re.match(r"[-*] \S|\|[ -]", line)
             if starts or (_indent(line) and taken[-1].rstrip().endswith(":")):
                 break
             taken.append(line)
@@ -114,8 +112,8 @@ class _Reader:
 
     def shown(self) -> list:
         """Indented lines, or a table, as they stand."""
-        table = self.lines[self.at].startswith("|")
-        taken = self.take_while(lambda line: line.startswith("|") if table else not line.strip() or _indent(line) > 0)
+        table = self.lines[self.at].startswith(("| ", "|-"))
+        taken = self.take_while(lambda line: line.startswith(("| ", "|-")) if table else not line.strip() or _indent(line) > 0)
         text = dedent("\n".join(taken)).strip("\n")
         if ">>> " in text:
             return ["code", "pycon", text]

@@ -12,9 +12,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _HEAD = """# Charts
 
-Each chart is one file of `benchmarks/results`: PyTorch's time over Facula's for one statement on the same data. Bars to the
-right of 1 are cases where Facula takes less time; a mark on a bar is the ratio that the project aims at. Of more than forty cases the
-chart shows the sorted ratios as one curve. What the files mean, and how to measure it yourself: [performance](performance.md).
+Each chart is one file of `benchmarks/results`: PyTorch's time over Facula's for one statement on the same data. Bars to
+the right of 1 are cases where Facula takes less time; a mark on a bar is the ratio that the project aims at. Of more
+than forty cases the chart shows the sorted ratios as one curve. What the files mean, and how to measure it yourself:
+[performance](performance.md).
 
 """
 
@@ -52,7 +53,7 @@ def write(folder: Path) -> None:
     lines = ["| file | cases | median | least | greatest |", "|---|---|---|---|---|"]
     for stem, cases in files.items():
         ratios = [case.ratio for case in cases]
-        found = f"{statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.3g}"
+        found = f"{statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.4g}"
         lines.append(f"| [`{stem}`](#{stem.replace('_', '-')}) | {len(cases)} | {found} |")
     (folder / "charts").mkdir(exist_ok=True)
     for stem, cases in files.items():

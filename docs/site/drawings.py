@@ -135,7 +135,7 @@ def generated() -> Drawing:
     d.box(270, 120, 140, 80, "codegen/", "emit_*.py", "made")
     d.arrow(210, 160, 270, 160)
     results = [
-        ("functions and nodes of C++", "core"), ("Python: signatures, docstrings, stubs", "python"),
+        ("functions and nodes of C++", "core"), ("Python: signatures, help, stubs", "python"),
         ("rules for vmap and autocast", "core"),
         ("tables of kernels", "device"), ("schema.json: C, Rust, programs", "core"),
         ("pages of this site", "python"), ("rows of the tests", "python"),

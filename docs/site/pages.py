@@ -136,7 +136,8 @@ class ApiParser(Parser):
             else:
                 page, mark, anchor = target[0].partition("#")
                 address = posixpath.relpath(page, posixpath.dirname(self.here)) + ".html" + mark + anchor
-                found.append(nodes.reference("", "", nodes.literal(text, text), refuri=address, internal=True))
+                shown = nodes.Text(text) if " " in text else nodes.literal(text, text)
+                found.append(nodes.reference("", "", shown, refuri=address, internal=True))
         return found
 
 

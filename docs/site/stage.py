@@ -33,7 +33,7 @@ FILTER = """
 ```{raw} html
 <p><input id="name-filter" type="search" aria-label="Filter names" autocomplete="off"
   placeholder="Filter by name, such as grid_sample or nn.LSTM"></p>
-<div class="table-wrapper docutils container"><table class="docutils align-default" id="name-table" hidden>
+<div class="table-wrapper docutils container"><table class="names docutils align-default" id="name-table" hidden>
 <thead><tr><th>name in PyTorch</th><th>here</th></tr></thead><tbody></tbody></table></div>
 <p id="name-count" role="status"></p>
 <script src="_static/names.js"></script><script src="_static/filter.js"></script>
@@ -134,20 +134,19 @@ class Stage:
 
     def tutorial(self, path: Path) -> None:
         """Runs a tutorial in a process of its own; its page ends with the program as a file and as a notebook."""
-        folder = self.folder / "tutorials"
-        with_pages = folder / ".run"
+        with_pages = self.folder.parent / f"{self.folder.name}-tutorials"
         with_pages.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, str(DOCS / "site" / "tutorial.py"), str(path), "--folder", str(with_pages)]
         done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
         if done.returncode:
             raise SystemExit(f"{path.name}: the tutorial failed\n{done.stderr}{done.stdout}")
         self.copy(path, f"files/{path.name}")
-        self.write(f"files/{path.stem}.ipynb.txt", tutorial.notebook(path.read_text()))
+        self.write(f"files/{path.stem}.ipynb", tutorial.notebook(path.read_text()))
         text = (with_pages / f"{path.stem}.md").read_text()
         for picture in sorted(with_pages.glob(f"{path.stem}-*.svg")):
             self.copy(picture, f"tutorials/{picture.name}")
-        link = f"{{download}}`{path.name} <../files/{path.name}>`"
-        links = f"\n---\n\nThis page is a program that ran when the site was built: {link}.\n"
+        program, notebook = (f"{{download}}`{name} <../files/{name}>`" for name in (path.name, f"{path.stem}.ipynb"))
+        links = f"\n---\n\nThis page is a program that ran when the site was built: {program}, as a notebook {notebook}.\n"
         source = f"docs/tutorials/{path.name}"
         self.write(f"tutorials/{path.stem}.md", self.turned(text, source, f"tutorials/{path.stem}") + links)
 
@@ -194,7 +193,7 @@ class Stage:
     def clear(self) -> None:
         """Takes away pages whose sources are gone."""
         for path in self.folder.rglob("*.md"):
-            if path not in self.written and path.name != "charts.md" and ".run" not in path.parts:
+            if path not in self.written and path.name != "charts.md":
                 path.unlink()
 
 

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Several processes
+# # Training in several processes
 #
 # One program in several processes: collectives, and training with `DistributedDataParallel`. More in [Several processes
 # and machines](../distributed.md).

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Checkpoints
+# # Checkpoints: a run that goes on
 #
 # Saving a run so that it goes on where it stopped, and loading files that come from elsewhere.
 

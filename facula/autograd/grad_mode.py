@@ -38,7 +38,12 @@ class _Switch:
         return wrapped
 
     def clone(self):
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same kind, for one that is used as a decorator.
+
+        >>> with torch.no_grad(), torch.enable_grad().clone():
+        ...     torch.is_grad_enabled()
+        True
+        """
         return type(self)()
 
 
@@ -123,7 +128,13 @@ class set_grad_enabled(_Switch):
         _C._set_grad_enabled(self.before)
 
     def clone(self):
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same mode; making it switches recording, as making the first did.
+
+        >>> switch = torch.set_grad_enabled(True)
+        >>> with switch.clone():
+        ...     torch.is_grad_enabled()
+        True
+        """
         return type(self)(self.mode)
 
 
@@ -164,7 +175,12 @@ class inference_mode(_Switch):
         _C._set_inference_mode(self.before[1])
 
     def clone(self):
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same mode, for one that is used as a decorator.
+
+        >>> with torch.inference_mode(False).clone():
+        ...     torch.is_inference_mode_enabled()
+        False
+        """
         return type(self)(self.mode)
 
 

@@ -91,14 +91,24 @@ def why_unavailable():
 
 
 def is_emulated():
-    """Whether the device is the emulated one."""
+    """Whether the device is the emulated one (FACULA_CUDA=emulated in the environment).
+
+    >>> torch.cuda.is_emulated() <= torch.cuda.is_available()
+    True
+    """
     return _C._cuda_is_emulated()
 
 
 def libraries(details=False):
     """NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
 
-    With `details`, the reason in its place. FACULA_CUDA_DISABLE=cublas,cusolver in the environment does without those.
+    Args:
+        details: whether the reason stands in the place of None.
+
+    FACULA_CUDA_DISABLE=cublas,cusolver in the environment does without those.
+
+    >>> "cublas" in torch.cuda.libraries()
+    True
     """
     found = {name: _C._cuda_library(name) for name in _C._cuda_library_names()}
     return {name: place if there or details else None for name, (there, place) in found.items()}
@@ -114,12 +124,25 @@ def device_count():
 
 
 def is_bf16_supported(including_emulation=True):
-    """Whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32."""
+    """Whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32.
+
+    False without a device.
+
+    Args:
+        including_emulation: whether conversion to float32 counts.
+
+    >>> torch.cuda.is_bf16_supported() == torch.cuda.is_available()
+    True
+    """
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
 def is_tf32_supported():
-    """Whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on."""
+    """Whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on. False without a device.
+
+    >>> torch.cuda.is_tf32_supported() <= torch.cuda.is_available()
+    True
+    """
     return is_available() and get_device_capability()[0] >= 8
 
 
@@ -155,12 +178,20 @@ def _lazy_call(callable, **kwargs):
 
 
 def get_arch_list():
-    """Architectures that kernels are compiled for, all of them when first used: that of each device."""
+    """Architectures that kernels are compiled for, when they are first used: that of each device, such as "sm_90".
+
+    >>> bool(torch.cuda.get_arch_list()) == torch.cuda.is_available()
+    True
+    """
     return sorted({"sm_{}{}".format(*get_device_capability(i)) for i in range(device_count())})
 
 
 def get_gencode_flags():
-    """The compiler flags of those architectures."""
+    """The compiler flags of the architectures of get_arch_list(), as a text.
+
+    >>> bool(torch.cuda.get_gencode_flags()) == torch.cuda.is_available()
+    True
+    """
     return " ".join(f"-gencode compute={a.replace('sm', 'compute')},code={a}" for a in get_arch_list())
 
 
@@ -339,7 +370,10 @@ def synchronize(device=None):
 
 
 def ipc_collect():
-    """Lets go of memory that other processes were sent and are done with."""
+    """Lets go of memory that other processes were sent and are done with; nothing to do without a device.
+
+    >>> torch.cuda.ipc_collect()
+    """
     if is_available():
         _C._cuda_ipc_collect()
 
@@ -348,11 +382,20 @@ _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def set_sync_debug_mode(debug_mode):
-    """Says what becomes of calls that make the host wait for a stream: 0 or "default": nothing; 1 or "warn": a UserWarning
-    each; 2 or "error": a RuntimeError each.
+    """Says what becomes of calls that make the host wait for a stream.
+
+    Args:
+        debug_mode: 0 or "default": nothing; 1 or "warn": a UserWarning each; 2 or "error": a RuntimeError each.
 
     Such calls are those that read values (`item`, `cpu`, `nonzero`, a bool of a tensor, ...) and Stream.synchronize();
     `synchronize` and Event.synchronize() may always be called.
+
+    Errors: NotImplementedError without a device; RuntimeError for another word.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_sync_debug_mode("warn")
+    ...     assert torch.cuda.get_sync_debug_mode() == 1
+    ...     torch.cuda.set_sync_debug_mode("default")
     """
     _need_device("set_sync_debug_mode")
     if isinstance(debug_mode, str):
@@ -363,7 +406,11 @@ def set_sync_debug_mode(debug_mode):
 
 
 def get_sync_debug_mode():
-    """0, 1 or 2, as set_sync_debug_mode was told."""
+    """0, 1 or 2, as set_sync_debug_mode was told; 0 at the start.
+
+    >>> torch.cuda.get_sync_debug_mode()
+    0
+    """
     return _C._cuda_get_wait_mode()
 
 

@@ -169,7 +169,18 @@ class ExternalStream(Stream):
 
 
 def get_stream_from_external(data_ptr, device=None):
-    """An ExternalStream."""
+    """An ExternalStream: a stream that another library made.
+
+    Args:
+        data_ptr: the driver's handle.
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     other = torch.cuda.Stream()
+    ...     assert torch.cuda.get_stream_from_external(other.cuda_stream) == other
+    """
     return ExternalStream(data_ptr, device)
 
 
@@ -183,7 +194,8 @@ class Event(_any.Event):
             it then measures no time.
         external: must be False.
 
-    Errors: ValueError for interprocess with enable_timing; NotImplementedError for external, and without a device.
+    Errors: ValueError for interprocess with enable_timing; NotImplementedError for external. Without a device it can be made,
+    and not recorded.
 
     >>> if torch.cuda.is_available():
     ...     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

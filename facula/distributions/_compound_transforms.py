@@ -188,7 +188,7 @@ class ReshapeTransform(Transform):
         out_shape: their shape in the output.
         cache_size: 1 keeps the last input and output, see Transform.
 
-    Errors: ValueError for another number of elements, also when called.
+    Errors: ValueError for another number of elements, here and from forward_shape; RuntimeError when called with others.
 
     >>> t = torch.distributions.ReshapeTransform((4,), (2, 2))
     >>> t(torch.zeros(3, 4)).shape, t.inverse_shape((3, 2, 2))

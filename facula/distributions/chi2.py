@@ -10,7 +10,7 @@ class Chi2(Gamma):
     """The sum of squares of ``df`` standard normal values: Gamma(df / 2, 1 / 2).
 
     Args:
-        df: degrees of freedom, a positive tensor, which need not be whole.
+        df: degrees of freedom, a positive number or tensor, which need not be whole.
         validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
 
     Errors: ValueError for a df that is not positive.

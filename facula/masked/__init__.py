@@ -8,10 +8,10 @@ value, or NaN for a mean. Long because twenty short functions tell of their argu
 
 from __future__ import annotations
 
-import builtins
 import math
 
 import facula as _f
+from facula._dims import counted_dims
 
 from . import _sparse
 
@@ -124,7 +124,7 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     if _sparse.is_sparse(input):
         return _sparse.reduce("prod", input, _dims(input, dim), keepdim, dtype, mask, 1)
     result = _filled("prod", input.to(dtype), mask, 1)
-    for d in sorted((d % builtins.max(input.dim(), 1) for d in _dims(input, dim)), reverse=True):
+    for d in sorted(counted_dims("prod", _dims(input, dim), input.dim()), reverse=True):
         result = _f.prod(result, d, keepdim)
     return result
 

@@ -60,15 +60,34 @@ class PackageExporter:
 
     Errors: TypeError for what cannot be written to; PackagingError at the end where a module is not accounted for.
 
-    Example:
-        >>> import io
-        >>> file = io.BytesIO()
-        >>> with facula.package.PackageExporter(file) as exporter:
-        ...     exporter.save_source_string("numbers.small", "ONE = 1")
-        ...     exporter.save_pickle("weights", "first.pkl", {"bias": facula.zeros(2)})
-        >>> importer = facula.package.PackageImporter(io.BytesIO(file.getvalue()))
-        >>> importer.import_module("numbers.small").ONE, importer.load_pickle("weights", "first.pkl")
-        (1, {'bias': tensor([0., 0.])})
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> exporter = torch.package.PackageExporter(file)
+    >>> exporter.intern("facula.package._digraph")
+    >>> exporter.extern("numpy.**")
+    >>> exporter.mock("heavy.**")
+    >>> exporter.deny("secret.**")
+    >>> handle = exporter.register_mock_hook(lambda exporter, name: print("mocked:", name))
+    >>> handles = exporter.register_intern_hook(print), exporter.register_extern_hook(print)
+    >>> [each.remove() for each in handles]
+    [None, None]
+    >>> exporter.save_source_string("numbers.small", "import heavy.tools; ONE = 1")
+    >>> exporter.save_pickle("weights", "first.pkl", {"bias": torch.zeros(2)})
+    >>> exporter.save_text("notes", "read.txt", "text")
+    >>> exporter.save_binary("notes", "bytes", b"bytes")
+    >>> exporter.interned_modules(), exporter.mocked_modules(), exporter.denied_modules()
+    (['numbers.small'], ['heavy.tools'], [])
+    >>> "torch" in exporter.externed_modules()
+    True
+    >>> exporter.get_rdeps("heavy.tools"), exporter.get_unique_id()
+    (['numbers.small'], '0')
+    >>> "heavy.tools" in exporter.dependency_graph_string(), "heavy.tools" in exporter.all_paths("numbers.small", "heavy.tools")
+    (True, True)
+    >>> exporter.close()
+    mocked: heavy.tools
+    >>> importer = torch.package.PackageImporter(io.BytesIO(file.getvalue()))
+    >>> importer.import_module("numbers.small").ONE, importer.load_pickle("weights", "first.pkl")
+    (1, {'bias': tensor([0., 0.])})
     """
 
     def __init__(self, f, importer=sys_importer, debug=False):
@@ -98,6 +117,13 @@ class PackageExporter:
             dependencies: whether what it imports is packed as well.
 
         Errors: OSError for files that cannot be read.
+
+        >>> import io, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, torch.package.PackageExporter(io.BytesIO()) as exporter:
+        ...     _ = pathlib.Path(folder, "small.py").write_text("ONE = 1")
+        ...     exporter.save_source_file("numbers", folder)
+        ...     exporter.interned_modules()
+        ['numbers.small']
         """
         path = Path(file_or_directory)
         if not path.is_dir():
@@ -129,6 +155,12 @@ class PackageExporter:
             dependencies: whether what it imports is packed as well.
 
         Errors: TypeError for a module in place of a name; ModuleNotFoundError where there is none.
+
+        >>> import io
+        >>> with torch.package.PackageExporter(io.BytesIO()) as exporter:
+        ...     exporter.save_module("colorsys")
+        ...     exporter.interned_modules()
+        ['colorsys']
         """
         if not isinstance(module_name, str):
             kind = type(module_name).__name__
@@ -189,19 +221,46 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.INTERN, include, exclude, allow_empty))
 
     def extern(self, include, *, exclude=(), allow_empty=True):
-        """Modules that whoever imports the package has; arguments as of `intern`."""
+        """Modules that whoever imports the package has: they are not packed.
+
+        Args:
+            include: a pattern or several, see `GlobGroup`.
+            exclude: what of these is not meant.
+            allow_empty: whether it is right that no module matches; otherwise EmptyMatchError at the end.
+        """
         self.patterns.append(Pattern(Action.EXTERN, include, exclude, allow_empty))
 
     def mock(self, include, *, exclude=(), allow_empty=True):
-        """Modules for which something stands that refuses to be used; arguments as of `intern`."""
+        """Modules for which something stands that refuses to be used: they are not packed, though sources import them.
+
+        Args:
+            include: a pattern or several, see `GlobGroup`.
+            exclude: what of these is not meant.
+            allow_empty: whether it is right that no module matches; otherwise EmptyMatchError at the end.
+        """
         self.patterns.append(Pattern(Action.MOCK, include, exclude, allow_empty))
 
     def deny(self, include, *, exclude=()):
-        """Modules that nothing in the package may need: PackagingError at the end where something does."""
+        """Modules that nothing in the package may need: PackagingError at the end where something does.
+
+        Args:
+            include: a pattern or several, see `GlobGroup`.
+            exclude: what of these is not meant.
+        """
         self.patterns.append(Pattern(Action.DENY, include, exclude, True))
 
     def add_dependency(self, module_name, dependencies=True):
-        """Says that the package needs the module `module_name`; the patterns decide what becomes of it."""
+        """Says that the package needs the module `module_name`; the patterns decide what becomes of it.
+
+        `dependencies` says whether what a module that is packed imports is packed as well.
+
+        >>> import io
+        >>> with torch.package.PackageExporter(io.BytesIO()) as exporter:
+        ...     exporter.extern("numpy")
+        ...     exporter.add_dependency("numpy")
+        ...     exporter.externed_modules()
+        ['numpy']
+        """
         graph = self.dependency_graph
         if graph.nodes.get(module_name, {}).get("provided"):
             return
@@ -230,11 +289,11 @@ class PackageExporter:
         return self._register(Action.INTERN, hook)
 
     def register_extern_hook(self, hook):
-        """As `register_intern_hook`, for modules that are left to who imports."""
+        """Calls `hook(exporter, module_name)` for each module left to who imports; the handle's `remove()` ends that."""
         return self._register(Action.EXTERN, hook)
 
     def register_mock_hook(self, hook):
-        """As `register_intern_hook`, for mocked modules."""
+        """Calls `hook(exporter, module_name)` for each mocked module; the handle's `remove()` ends that."""
         return self._register(Action.MOCK, hook)
 
     def _register(self, action, hook):
@@ -269,11 +328,11 @@ class PackageExporter:
         return self._with_action(Action.DENY)
 
     def get_rdeps(self, module_name):
-        """Names of the modules that need this one; none for a module that is not known."""
+        """Names of the modules that need the module `module_name`; none for one that is not known."""
         return self.dependency_graph.predecessors(module_name) if module_name in self.dependency_graph else []
 
     def all_paths(self, src, dst):
-        """The part of the graph that is between two modules, as Graphviz reads it; ValueError for others."""
+        """The part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for others."""
         return self.dependency_graph.all_paths(src, dst)
 
     def _with_action(self, action):

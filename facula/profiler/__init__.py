@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import time
+import warnings
 
 from .. import _C
 from ..autograd import profiler as _autograd
@@ -160,10 +161,11 @@ class profile:
         with_modules: shows calls of modules as ranges.
         custom_trace_id_callback: names recordings, see get_trace_id().
         execution_trace_observer: must be None.
-        experimental_config, acc_events, use_cuda, post_processing_timeout_s: accepted, without effect.
+        use_cuda: deprecated (a FutureWarning): adds CUDA to the activities, or takes it out.
+        experimental_config, acc_events, post_processing_timeout_s: accepted, without effect.
 
-    Errors: NotImplementedError for an activity of hardware that is not there and for an execution_trace_observer;
-    AssertionError for no activity; RuntimeError for a second profile while one records.
+    Errors: NotImplementedError for an execution_trace_observer; AssertionError for no activity; RuntimeError for a second
+    profile while one records. An activity of a device that is not there is a UserWarning.
 
     >>> with torch.profiler.profile() as p:
     ...     y = torch.ones(3, 3) @ torch.ones(3, 3)
@@ -177,10 +179,15 @@ class profile:
         acc_events=False, use_cuda=None, custom_trace_id_callback=None, post_processing_timeout_s=None,
     ):  # fmt: skip
         chosen = supported_activities() if activities is None else set(activities)
+        if use_cuda is not None:
+            warnings.warn("profile: use_cuda is deprecated, activities say so", FutureWarning, stacklevel=2)
+            chosen = chosen | {ProfilerActivity.CUDA} if use_cuda else chosen - {ProfilerActivity.CUDA}
         if not chosen:
             raise AssertionError("profile: No valid profiler activities found, got an empty set")
         if execution_trace_observer is not None:
             raise NotImplementedError("profile: execution_trace_observer, got " + type(execution_trace_observer).__name__)
+        if absent := sorted(kind.name for kind in chosen - supported_activities()):
+            warnings.warn(f"profile: there is no such device, so nothing is recorded of {', '.join(absent)}", stacklevel=2)
         self.activities = chosen
         self.schedule = schedule or _always
         self.records_steps = schedule is not None

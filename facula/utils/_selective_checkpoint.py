@@ -1,4 +1,4 @@
-"""Selective checkpointing: the results of some ops are kept, the others computed again in backward."""
+"""Selective checkpointing: results of some ops are kept instead of computed again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import enum
 
 from .. import _C
 from ..autograd.graph import saved_tensors_hooks
-from . import checkpoint as _checkpoint
 
 Tensor = _C.Tensor
 
@@ -14,7 +13,11 @@ Tensor = _C.Tensor
 class CheckpointPolicy(enum.Enum):
     """Whether selective checkpointing keeps the result of an op or computes it again.
 
-    The PREFER policies are taken as the MUST policies of the same name.
+    MUST_SAVE and PREFER_SAVE keep it, MUST_RECOMPUTE and PREFER_RECOMPUTE do not: the PREFER policies are taken as the MUST
+    policies of the same name. MUST_CPU_OFFLOAD is not supported: NotImplementedError.
+
+    >>> torch.utils.checkpoint.CheckpointPolicy.MUST_SAVE.value
+    0
     """
 
     MUST_SAVE = 0
@@ -24,11 +27,16 @@ class CheckpointPolicy(enum.Enum):
     MUST_CPU_OFFLOAD = 4
 
 
-CheckpointPolicy.__module__ = "facula.utils.checkpoint"  # where programs find it, and pickles
-
-
 class SelectiveCheckpointContext:
-    """What a policy function is told: `is_recompute`, and `op_output` when the op ran."""
+    """What a policy function is told, its first argument.
+
+    Args:
+        is_recompute: whether this is the second computation.
+        op_output: the result of the op, when it ran; else None.
+
+    >>> torch.utils.checkpoint.SelectiveCheckpointContext(is_recompute=True).is_recompute
+    True
+    """
 
     def __init__(self, *, is_recompute, op_output=None):
         self.is_recompute = is_recompute
@@ -142,7 +150,9 @@ def _selective_modes(state):
                 return func(*args, **kwargs)
             calls, at = state.calls.get(_key(func), []), self.position.get(_key(func), 0)
             if at >= len(calls):
-                raise _checkpoint.CheckpointError(
+                from .checkpoint import CheckpointError
+
+                raise CheckpointError(
                     f"create_selective_checkpoint_contexts: {_key(func)} ran {at + 1} times in the second computation, "
                     f"expected {len(calls)}"
                 )
@@ -171,6 +181,15 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
 
     An op is a public function or method, as modes of `__torch_function__` see it; one that returns anything but a
     tensor or a tuple of tensors is always computed again.
+
+    >>> import functools
+    >>> from facula.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    >>> keep_products = functools.partial(create_selective_checkpoint_contexts, [torch.mm])
+    >>> x = torch.ones(2, 2, requires_grad=True)
+    >>> y = checkpoint(lambda x: torch.mm(x, x).exp(), x, use_reentrant=False, context_fn=keep_products)
+    >>> y.sum().backward()
+    >>> x.grad.shape
+    torch.Size([2, 2])
     """
     if callable(policy_fn_or_list):
         policy = policy_fn_or_list

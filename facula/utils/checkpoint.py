@@ -10,7 +10,7 @@ from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ._selective_checkpoint import (
+from ._selective_checkpoint import (  # noqa: F401  (public here)
     CheckpointPolicy,
     SelectiveCheckpointContext,
     _flat_tensors,
@@ -40,13 +40,18 @@ class _StopRecomputation(Exception):
 
 
 class DefaultDeviceType:
-    """The device type whose random state is kept besides the CPU's."""
+    """The device type whose random state is kept besides the CPU's.
+
+    >>> torch.utils.checkpoint.DefaultDeviceType.set_device_type("cuda")
+    >>> torch.utils.checkpoint.DefaultDeviceType.get_device_type()
+    'cuda'
+    """
 
     _type = "cuda"
 
     @staticmethod
     def set_device_type(device: str = "cuda"):
-        """Chooses the device type."""
+        """Chooses the device type, `device`."""
         DefaultDeviceType._type = device
 
     @staticmethod
@@ -57,7 +62,13 @@ class DefaultDeviceType:
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool):
-    """Overrides the `early_stop` argument of the calls of checkpoint within."""
+    """A context manager that overrides the `early_stop` argument of the calls of checkpoint within by `enable`.
+
+    >>> from facula.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with set_checkpoint_early_stop(False):  # the second computation goes on to the end of the function
+    ...     y = checkpoint(torch.exp, x, use_reentrant=False)
+    """
     global _early_stop
     before, _early_stop = _early_stop, enable
     try:
@@ -68,7 +79,14 @@ def set_checkpoint_early_stop(enable: bool):
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled):
-    """Overrides the `debug` argument of the calls of checkpoint within; None leaves it alone."""
+    """A context manager that overrides the `debug` argument of the calls of checkpoint within by `enabled`; None leaves it
+    alone.
+
+    >>> from facula.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     y = checkpoint(torch.exp, x, use_reentrant=False)
+    """
     global _debug
     before, _debug = _debug, enabled
     try:
@@ -78,30 +96,56 @@ def set_checkpoint_debug_enabled(enabled):
 
 
 def noop_context_fn():
-    """Two contexts that change nothing, for forward and recomputation."""
+    """Two contexts that change nothing, for forward and recomputation: the default of `context_fn`.
+
+    >>> first, second = torch.utils.checkpoint.noop_context_fn()
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def detach_variable(inputs):
-    """Tensors as leaves of a graph of their own, other values as they are."""
+    """Tensors as leaves of a graph of their own, other values as they are.
+
+    Args:
+        inputs: a tuple; RuntimeError for anything else.
+
+    >>> x = torch.ones(2, requires_grad=True) * 2
+    >>> leaf, number = torch.utils.checkpoint.detach_variable((x, 3))
+    >>> leaf.is_leaf, leaf.requires_grad, number
+    (True, True, 3)
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"detach_variable: only a tuple of tensors is supported, got {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
 
 def check_backward_validity(inputs):
-    """Warns when no input requires a gradient."""
+    """Warns (UserWarning) when none of the `inputs` is a tensor that requires a gradient.
+
+    >>> torch.utils.checkpoint.check_backward_validity([torch.ones(2, requires_grad=True)])
+    """
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
         warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
 def get_device_states(*args):
-    """Random states of the accelerators that hold the arguments: none on the CPU."""
+    """(devices, random states) of the accelerators that hold the arguments `args`; always ([], []).
+
+    >>> torch.utils.checkpoint.get_device_states(torch.ones(2))
+    ([], [])
+    """
     return [], []
 
 
 def set_device_states(devices, states, *, device_type=None):
-    """Restores random states of accelerators, of which there are none here."""
+    """Restores random states of accelerators, which are not kept here.
+
+    Args:
+        devices, states: what get_device_states gave; NotImplementedError unless they are empty.
+        device_type: the devices' type.
+
+    >>> torch.utils.checkpoint.set_device_states([], [])
+    """
     if devices:
         raise NotImplementedError("set_device_states: random states of accelerators are not kept")
 
@@ -131,7 +175,16 @@ class _Surroundings:
 
 
 class CheckpointFunction(Function):
-    """The re-entrant kind: forward without recording, a second forward and a backward of its own in backward."""
+    """The re-entrant kind: forward without recording, a second forward and a backward of its own in backward.
+
+    Args:
+        args, kwargs: none are taken: a Function is not instantiated, but used as `apply(function, preserve_rng_state, *args)`.
+
+    >>> x = torch.zeros(2, requires_grad=True)
+    >>> torch.utils.checkpoint.CheckpointFunction.apply(torch.exp, True, x).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
 
     @staticmethod
     def forward(ctx, run_function, preserve_rng_state, *args):
@@ -339,8 +392,9 @@ def checkpoint(
     """Calls `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
 
     Args:
-        use_reentrant: False records as usual but drops saved values; True runs a backward inside backward, needs
-        an input that
+        function: is called twice, and must compute the same both times.
+        args, kwargs: what it is called with.
+        use_reentrant: False records as usual but drops saved values; True runs a backward inside backward, needs an input that
             requires a gradient and takes no keyword arguments. Give it explicitly.
         context_fn: gives two context managers, for the first and for the second call.
         determinism_check: "default" compares shapes, dtypes and devices of saved values, "none" does not.
@@ -348,7 +402,14 @@ def checkpoint(
         early_stop: the second call ends as soon as all saved values are there.
         preserve_rng_state: the second call sees the same random numbers.
 
-    Errors: CheckpointError when the second call saves other tensors than the first.
+    Errors: CheckpointError when the second call saves other tensors than the first; ValueError for arguments that do not go
+    together.
+
+    >>> layer = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    >>> x = torch.ones(2, 3, requires_grad=True)
+    >>> torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False).sum().backward()
+    >>> x.grad.shape
+    torch.Size([2, 3])
     """
     if use_reentrant is None:
         warnings.warn(
@@ -373,8 +434,21 @@ def checkpoint(
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
-    """Calls a sequence of functions (or a Sequential) in `segments` checkpointed parts; the last part is recorded
-    as usual."""
+    """Calls a sequence of functions in `segments` checkpointed parts; the last part is recorded as usual.
+
+    Args:
+        functions: a Sequential, or a list of modules or functions of one argument.
+        segments: how many parts; each has as many functions, the last the rest.
+        input: what the first function gets.
+        use_reentrant: as of `checkpoint`. Give it explicitly.
+        kwargs: `preserve_rng_state`, as of `checkpoint`; ValueError for others.
+
+    >>> layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3), nn.ReLU())
+    >>> x = torch.ones(2, 3, requires_grad=True)
+    >>> torch.utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False).sum().backward()
+    >>> x.grad.shape
+    torch.Size([2, 3])
+    """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))

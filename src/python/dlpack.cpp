@@ -423,4 +423,29 @@ void init_dlpack(PyObject* module) {
   add_tensor_methods(methods);
 }
 
+namespace {
+
+void release_buffer(Storage* s) {
+  auto* view = static_cast<Py_buffer*>(s->context);
+  if (Py_IsInitialized()) {
+    WithLock lock;
+    PyBuffer_Release(view);
+  }
+  delete view;
+}
+
+}  // namespace
+
+Storage* storage_on_buffer(PyObject* buffer) {
+  auto view = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(buffer, view.get(), PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    check(PyObject_GetBuffer(buffer, view.get(), PyBUF_SIMPLE));
+  }
+  Storage* s = borrow_storage(view->buf, static_cast<size_t>(view->len), kCPU, release_buffer, nullptr);
+  s->read_only = view->readonly;
+  s->context = view.release();
+  return s;
+}
+
 }  // namespace facula::python

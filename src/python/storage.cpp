@@ -1,12 +1,6 @@
-// facula.UntypedStorage: the bytes behind tensors as an object, and shared memory.
-//
-// A tensor remembers the address of its first element, so that bytes can move (into shared memory, or to grow) only
-// while everybody who holds the storage is known: the storage object, the tensor it was taken from, and that tensor's
-// base.
+// facula.UntypedStorage: the bytes behind tensors as an object.
 #include "python/docs/storage.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -20,6 +14,7 @@
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
+#include "python/shared_memory.h"
 
 namespace facula::python {
 
@@ -95,76 +90,6 @@ void storage_dealloc(PyObject* o) {
   StorageType.tp_free(o);
 }
 
-// Shared memory
-
-struct Shared {
-  int fd;
-  size_t bytes;
-};
-
-void release_shared(Storage* s) {
-  auto* shared = static_cast<Shared*>(s->context);
-  munmap(s->data, shared->bytes);
-  close(shared->fd);
-  delete shared;
-}
-
-bool is_shared(const Storage* s) { return s->release_data == release_shared; }
-
-[[noreturn]] void fail(const char* op, const char* call, size_t bytes) {
-  throw_error(ErrorKind::Runtime, op, ": ", call, " failed (", std::strerror(errno), ") for ", bytes, " bytes");
-}
-
-int make_memory(size_t bytes, const char* op) {
-  int fd = memfd_create("facula", MFD_CLOEXEC);
-  if (fd < 0) fail(op, "memfd_create", bytes);
-  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-    close(fd);
-    fail(op, "ftruncate", bytes);
-  }
-  return fd;
-}
-
-void* map_memory(int fd, size_t bytes, const char* op) {
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) {
-    close(fd);
-    fail(op, "mmap", bytes);
-  }
-  return data;
-}
-
-/// Those who hold the storage, if nobody else does: then its bytes can move.
-std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& origin) {
-  std::vector<TensorImpl*> impls;
-  for (TensorImpl* impl : {origin.impl(), origin.defined() ? origin.impl()->base : nullptr}) {
-    if (impl && impl->storage == s && (impls.empty() || impls[0] != impl)) impls.push_back(impl);
-  }
-  size_t known = impls.size() + count_objects(s);
-  return static_cast<size_t>(s->refs.load()) == known ? std::optional(impls) : std::nullopt;
-}
-
-void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after) {
-  for (TensorImpl* impl : impls) impl->data = after + (impl->data - before);
-}
-
-/// Moves the bytes into shared memory; false when somebody else holds them.
-bool share(Storage* s, const Tensor& origin, const char* op) {
-  if (is_shared(s) || s->nbytes == 0) return true;
-  FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, op, ": only memory of the CPU can be shared, got device ",
-               s->device);
-  auto impls = all_holders(s, origin);
-  if (!impls) return false;
-  int fd = make_memory(s->nbytes, op);
-  auto* data = static_cast<char*>(map_memory(fd, s->nbytes, op));
-  std::memcpy(data, s->data, s->nbytes);
-  char* before = s->data;
-  replace_storage_data(s, data, release_shared, new Shared{fd, s->nbytes});
-  s->resizable = false;
-  move_holders(*impls, before, data);
-  return true;
-}
-
 void share_or_throw(Storage* s, const Tensor& origin, const char* op) {
   FACULA_CHECK(share(s, origin, op), ErrorKind::Runtime, op,
                ": other tensors on the same memory cannot follow it into shared memory (share before making detached "
@@ -182,11 +107,8 @@ PyObject* function_storage_share(PyObject*, PyObject* o) {
     FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "_storage_share: only memory of the CPU can be shared, got ",
                  s->device);
     FACULA_CHECK(s->nbytes > 0, ErrorKind::Runtime, "_storage_share: an empty storage cannot be shared, got 0 bytes");
-    if (share(s, self->origin, "_storage_share")) return PyLong_FromLong(static_cast<Shared*>(s->context)->fd);
-    int fd = make_memory(s->nbytes, "_storage_share");
-    void* data = map_memory(fd, s->nbytes, "_storage_share");
-    std::memcpy(data, s->data, s->nbytes);
-    munmap(data, s->nbytes);
+    if (share(s, self->origin, "_storage_share")) return PyLong_FromLong(shared_descriptor(s));
+    const int fd = shared_copy(s, "_storage_share");
     if (self->copy_fd >= 0) close(self->copy_fd);
     self->copy_fd = fd;
     return PyLong_FromLong(fd);
@@ -197,30 +119,10 @@ PyObject* function_storage_from_fd(PyObject*, PyObject* args) {
   int given;
   Py_ssize_t bytes;
   if (!PyArg_ParseTuple(args, "in", &given, &bytes)) return nullptr;
-  return guarded([&] {
-    FACULA_CHECK(bytes > 0, ErrorKind::Value, "_storage_from_fd: nbytes must be positive, got ", bytes);
-    int fd = fcntl(given, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) fail("_storage_from_fd", "dup", static_cast<size_t>(bytes));
-    if (lseek(fd, 0, SEEK_END) < bytes) {
-      close(fd);
-      throw_error(ErrorKind::Value, "_storage_from_fd: the shared memory is smaller than nbytes, got ", bytes);
-    }
-    void* data = map_memory(fd, static_cast<size_t>(bytes), "_storage_from_fd");
-    return adopt_storage(borrow_storage(data, static_cast<size_t>(bytes), kCPU, release_shared,
-                                        new Shared{fd, static_cast<size_t>(bytes)}));
-  });
+  return guarded([&] { return adopt_storage(storage_on_shared(given, bytes, "_storage_from_fd")); });
 }
 
 // Borrowed memory
-
-void release_buffer(Storage* s) {
-  auto* view = static_cast<Py_buffer*>(s->context);
-  if (Py_IsInitialized()) {
-    WithLock lock;
-    PyBuffer_Release(view);
-  }
-  delete view;
-}
 
 void release_parent(Storage* s) {
   auto* parent = static_cast<Storage*>(s->context);
@@ -664,18 +566,6 @@ PyMethodDef functions[] = {
     {}};
 
 }  // namespace
-
-Storage* storage_on_buffer(PyObject* buffer) {
-  auto view = std::make_unique<Py_buffer>();
-  if (PyObject_GetBuffer(buffer, view.get(), PyBUF_WRITABLE) < 0) {
-    PyErr_Clear();
-    check(PyObject_GetBuffer(buffer, view.get(), PyBUF_SIMPLE));
-  }
-  Storage* s = borrow_storage(view->buf, static_cast<size_t>(view->len), kCPU, release_buffer, nullptr);
-  s->read_only = view->readonly;
-  s->context = view.release();
-  return s;
-}
 
 Storage* storage_of(PyObject* o, const char* op) {
   if (is_storage(o)) return self_of(o)->storage;

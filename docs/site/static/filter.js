@@ -7,6 +7,7 @@ const MOST = 200;
 function cell(row, text, address) {
   const made = row.insertCell();
   const code = document.createElement("code");
+  code.className = "docutils literal notranslate";
   code.textContent = text;
   if (!address) return made.append(code);
   const link = document.createElement("a");

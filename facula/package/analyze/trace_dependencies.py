@@ -13,6 +13,10 @@ def trace_dependencies(callable, inputs):
         inputs: a list of argument tuples: one call for each.
 
     Returns: the names, without order.
+
+    >>> import textwrap
+    >>> "textwrap" in torch.package.analyze.trace_dependencies(textwrap.dedent, [("  text",)])
+    True
     """
     used = set()
 

@@ -1,5 +1,5 @@
-// Blocks of Fourier transforms, one in every lane: from tensors into buffers and back, and one long transform. The policy is in
-// src/cpu/fft.cpp, the passes are in fft_passes.h.
+// Blocks of Fourier transforms, one in every lane: from tensors into buffers and back, and one long transform. The
+// policy is in src/cpu/fft.cpp, the passes are in fft_passes.h.
 #include <algorithm>
 
 #include "cpu/isa/fft_passes.h"

@@ -1,4 +1,5 @@
-// Points in buffers and in tensors: complex numbers taken apart and put together, squares of numbers transposed, all in registers.
+// Points in buffers and in tensors: complex numbers taken apart and put together, squares of numbers transposed, all
+// in registers.
 //
 // In a buffer a point is a pair of vectors: the real parts of all lanes, then the imaginary parts. In tensors complex
 // numbers lie one by one; neighbours are taken apart by shuffles inside of 16 bytes, which change their order in the
