@@ -63,7 +63,7 @@ class Site:
         self.targets = self._targets()
         self.aliases = self._aliases()
         self.shown = self._shown()
-        for path in self.modules.keys() - self.shown:
+        for path in self.modules.keys() - self.shown - {name.path for name in self.tops}:
             self.targets.pop(path, None)
 
     def _targets(self) -> dict[str, str]:
