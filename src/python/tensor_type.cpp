@@ -619,24 +619,34 @@ PyGetSetDef properties[] = {
 
 // methods that are not ops
 
+/// The one argument of a method, by place or by name; null where it is left out or None.
+PyObject* only_argument(const char* method, const char* name, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  const Py_ssize_t given = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  const bool known = given == n || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), name) == 0;
+  FACULA_CHECK(given <= 1, ErrorKind::Type, method, "(): expected at most ", name, ", got ", given, " arguments");
+  FACULA_CHECK(known, ErrorKind::Type, method, "(): expected ", name, ", got ", utf8(PyTuple_GET_ITEM(kwnames, 0)));
+  return given && args[0] != Py_None ? args[0] : nullptr;
+}
+
 PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None) return get_shape(self, nullptr);
   return guarded([&] {
+    PyObject* arg = only_argument("size", "dim", args, n, kwnames);
+    if (!arg) return get_shape(self, nullptr);
     const Tensor& t = tensor_of(self);
-    FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "size: dim is an int, got ", Py_TYPE(args[0])->tp_name);
-    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "size: a 0-d tensor has no dimension, got dim ", to_int(args[0]));
-    const int64_t dim = wrap_dim(to_int(args[0]), t.dim(), "size");
+    FACULA_CHECK(is_int(arg), ErrorKind::Type, "size: dim is an int, got ", Py_TYPE(arg)->tp_name);
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "size: a 0-d tensor has no dimension, got dim ", to_int(arg));
+    const int64_t dim = wrap_dim(to_int(arg), t.dim(), "size");
     if (Owned recorded = recorded_sizes(self)) return check(PySequence_GetItem(recorded.get(), dim));
     return PyLong_FromLongLong(t.size(dim));
   });
 }
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None)
-    return guarded([&] { return wrap_ints(strided_tensor_of(self).strides()); });
   return guarded([&] {
+    PyObject* arg = only_argument("stride", "dim", args, n, kwnames);
     const Tensor& t = strided_tensor_of(self);
-    FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(args[0])->tp_name);
-    return PyLong_FromLongLong(t.stride(wrap_dim(to_int(args[0]), t.dim(), "stride")));
+    if (!arg) return wrap_ints(t.strides());
+    FACULA_CHECK(is_int(arg), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(arg)->tp_name);
+    return PyLong_FromLongLong(t.stride(wrap_dim(to_int(arg), t.dim(), "stride")));
   });
 }
 PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).dim()); }
@@ -672,14 +682,14 @@ PyObject* method_item(PyObject* self, PyObject*) {
   });
 }
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  PyObject* format = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? args[0] : nullptr;
-  if (!format) return guarded([&] { return PyBool_FromLong(strided_tensor_of(self).is_contiguous()); });
-  if (!PyObject_TypeCheck(format, &MemoryFormatType)) {
-    PyErr_Format(PyExc_TypeError, "is_contiguous: memory_format is a facula.memory_format, got %s",
-                 Py_TYPE(format)->tp_name);
-    return nullptr;
-  }
-  return guarded([&] { return PyBool_FromLong(strided_tensor_of(self).is_contiguous(to_memory_format(format))); });
+  return guarded([&] {
+    PyObject* format = only_argument("is_contiguous", "memory_format", args, n, kwnames);
+    const Tensor& t = strided_tensor_of(self);
+    if (!format) return PyBool_FromLong(t.is_contiguous());
+    FACULA_CHECK(PyObject_TypeCheck(format, &MemoryFormatType), ErrorKind::Type,
+                 "is_contiguous: memory_format is a facula.memory_format, got ", Py_TYPE(format)->tp_name);
+    return PyBool_FromLong(t.is_contiguous(to_memory_format(format)));
+  });
 }
 PyObject* method_is_floating_point(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_floating()); }
 PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_complex()); }
@@ -691,8 +701,10 @@ PyObject* method_is_inference(PyObject* self, PyObject*) {
 }
 PyObject* method_requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
-    bool wanted = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? to_bool(args[0]) : true;
-    set_requires_grad(tensor_of(self), wanted);
+    PyObject* wanted = only_argument("requires_grad_", "requires_grad", args, n, kwnames);
+    FACULA_CHECK(wanted || n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0, ErrorKind::Type,
+                 "requires_grad_: requires_grad is a bool, got None");
+    set_requires_grad(tensor_of(self), !wanted || to_bool(wanted));
     return Py_NewRef(self);
   });
 }
