@@ -16,6 +16,7 @@ import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,7 +27,7 @@ PAGES = (
     "coming_from_pytorch.html", "distributed.html",
     "api/index.html", "api/torch.html", "api/torch.add.html", "api/torch.nn.Linear.html",
     "api/torch.nn.Module.html", "api/torch.Tensor.html",
-    "api/torch.nn.functional.conv2d.html", "supported.html?name=grid", "performance.html", "charts.html",
+    "api/torch.nn.functional.html", "supported.html?name=grid", "performance.html", "charts.html",
     "internals.html", "internals/architecture.html",
     "examples/index.html", "search.html?q=cross_entropy",
 )  # fmt: skip
@@ -55,6 +56,13 @@ frame.src = {page!r};
 
 
 class Handler(SimpleHTTPRequestHandler):
+    not_found: ClassVar[list[str]] = []
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        if self.path != "/favicon.ico":  # browsers ask for it by themselves
+            self.not_found.append(f"{code} {self.path}")
+        super().send_error(code, message, explain)
+
     def do_GET(self) -> None:
         asked = urlsplit(self.path)
         if asked.path != "/look-at":
@@ -81,6 +89,8 @@ def look(browser: str, port: int, page: str, width: int, picture: Path) -> list[
     told = subprocess.run(command, capture_output=True, text=True, timeout=180).stderr
     lines = re.findall(r':CONSOLE[:(]\d+\)?\] "(.*?)", source', told)
     faults = [line for line in lines if re.match(r"Uncaught|Failed to load|LOOK (script|wider)|Refused", line)]
+    faults += Handler.not_found
+    Handler.not_found.clear()
     if not any(line.startswith("LOOK seen") for line in lines):
         faults.append("was not seen: " + (told.strip().splitlines() or ["the browser said nothing"])[-1])
     return faults

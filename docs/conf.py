@@ -14,6 +14,7 @@ extensions = ["myst_parser", "pages"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 nitpicky = True
+highlight_language = "none"  # of fences that name none
 smartquotes = False  # docstrings quote code
 
 myst_enable_extensions = ["colon_fence", "attrs_block"]

@@ -50,6 +50,7 @@ class Site:
         names = docstrings.names()
         self.tops = [name for name in names if name.owner is None]
         self.by_id = {id(name.value): name.path for name in self.tops}
+        self.by_path = {name.path: name for name in self.tops}
         self.methods: dict[str, list[docstrings.Name]] = defaultdict(list)
         for name in names:
             if name.owner is not None:
@@ -263,11 +264,8 @@ class Site:
             split = path in ("", "nn", "nn.functional")
             body += _by_topic(rows) if split else _table([row for group in rows.values() for row in group])
             if second[path]:
-                same = [
-                    [[["a", other.rpartition(".")[2], page_of(first)]], [["t", "the same as "], ["c", public(first)]]]
-                    for other, first in second[path]
-                ]
-                body.append(["section", "Second names", "second-names", _table(same)])
+                same = [self.second_row(other, first) for other, first in second[path]]
+                body.append(["section", "Also here", "also-here", _table(same)])
             if path and below[path]:
                 body.append(["section", "Modules below", "modules", _table([self.module_row(p) for p in below[path]])])
             page = {
@@ -278,6 +276,11 @@ class Site:
                 "sidebar": "." not in path or path in docstrings.SPLIT,
             }
             self.pages[page_of(path)] = page
+
+    def second_row(self, other: str, first: str) -> list:
+        """A second name of something: it has the page of the first one."""
+        said = [*self.sentence(self.by_path[first]), ["t", ". The same as "], ["c", public(first)]]
+        return [[["a", other.rpartition(".")[2], page_of(first)]], said]
 
     def module_row(self, path: str) -> list:
         text = blocks.first_sentence(inspect.getdoc(self.modules.get(path)) or "") if path in self.modules else ""
