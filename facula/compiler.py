@@ -1,6 +1,16 @@
 """Compilation marks. Facula runs eagerly: functions come back as they are, and nothing is ever compiling."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula._dynamo import OptimizedModule
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "compile",
@@ -47,9 +57,8 @@ def _check_how(backend, mode):
         raise RuntimeError(f"compile: a mode is one of {', '.join(_MODES)}, got {mode!r}")
 
 
-def compile(
-    model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False
-):
+def compile(model: Module | None = None, *, fullgraph: bool = False, dynamic: Any = None, backend: str = "inductor",
+            mode: str | None = None, options: Any = None, disable: bool = False) -> OptimizedModule:  # fmt: skip
     """Hands back a function itself; as a decorator with arguments too.
 
     A module comes in an `OptimizedModule`, whose parameters are named as in checkpoints of compiled models.
@@ -84,38 +93,37 @@ def compile(
     return OptimizedModule(model)
 
 
-def allow_in_graph(fn):
+def allow_in_graph(fn: Callable[..., Any]) -> Any:
     """`fn` itself."""
     return fn
 
 
-def assume_constant_result(fn):
+def assume_constant_result(fn: Callable[..., Any]) -> Any:
     """`fn` itself."""
     return fn
 
 
-def nested_compile_region(fn=None, options=None):
+def nested_compile_region(fn: Callable[..., Any] | None = None, options: Any = None) -> Any:
     """`fn` itself."""
     return fn if fn is not None else lambda fn: fn
 
 
-def disable(fn=None, recursive=True, *, reason=None):
+def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: Any = None) -> Any:
     """`fn` itself; as a decorator with arguments too."""
     return fn if fn is not None else lambda fn: fn
 
 
-def substitute_in_graph(
-    original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False
-):
+def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False,
+                        is_embedded_type: bool = False) -> Any:  # fmt: skip
     """A decorator that hands its function back: there are no graphs to substitute in."""
     return lambda fn: fn
 
 
-def reset():
+def reset() -> None:
     """Nothing is cached, so nothing is reset."""
 
 
-def list_backends(exclude_tags=("debug", "experimental")):
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """The names of PyTorch's backends that `compile` takes; with `exclude_tags` None also those for debugging."""
     return sorted(_BACKENDS if exclude_tags else (*_BACKENDS, *_DEBUG_BACKENDS))
 
@@ -126,19 +134,19 @@ def set_stance(stance="default", *, skip_guard_eval_unsafe=False, force_backend=
     yield
 
 
-def set_enable_guard_collectives(enabled):
+def set_enable_guard_collectives(enabled: bool) -> Any:
     """No guards exist; gives the previous setting, False."""
     return False
 
 
-def cudagraph_mark_step_begin():
+def cudagraph_mark_step_begin() -> None:
     """No graphs are recorded."""
 
 
 _exporting = False  # set while `facula.export` records
 
 
-def is_compiling():
+def is_compiling() -> bool:
     """Whether a program is being recorded by `facula.export`."""
     return _exporting
 
@@ -146,9 +154,9 @@ def is_compiling():
 is_dynamo_compiling = is_exporting = is_compiling
 
 
-def save_cache_artifacts():
+def save_cache_artifacts() -> None:
     """None: there is no cache."""
 
 
-def load_cache_artifacts(serialized_artifacts):
+def load_cache_artifacts(serialized_artifacts: Any) -> None:
     """None: there is no cache."""

@@ -3,6 +3,8 @@
 `load` and `list` run a repository's hubconf.py and so need `source="local"`: Facula fetches no code.
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import importlib.util
@@ -10,11 +12,17 @@ import os
 import re
 import sys
 import zipfile
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
 import facula
 from facula._serialization.replacing import replacing
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
@@ -33,12 +41,12 @@ def _get_torch_home():
     return os.path.expanduser(os.getenv(ENV_TORCH_HOME, default))
 
 
-def get_dir():
+def get_dir() -> str:
     """Where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or ~/.cache/torch/hub."""
     return _chosen_dir or os.path.join(_get_torch_home(), "hub")
 
 
-def set_dir(d):
+def set_dir(d: str) -> None:
     """Keeps downloads in directory `d`."""
     global _chosen_dir
     _chosen_dir = os.path.expanduser(d)
@@ -74,29 +82,31 @@ def _entry(module, name):
     return function
 
 
-def list(github, force_reload=False, skip_validation=False, trust_repo="check", verbose=True, source="github"):
+def list(github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
+         verbose: bool = True, source: str = "github") -> list[str]:  # fmt: skip
     """The entry points of a repository's hubconf.py."""
     with _hubconf(github, source, "list") as module:
         return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
-def help(github, model, force_reload=False, skip_validation=False, trust_repo="check", source="github"):
+def help(github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
+         source: str = "github") -> str | None:  # fmt: skip
     """The docstring of an entry point."""
     with _hubconf(github, source, "help") as module:
         return _entry(module, model).__doc__
 
 
 def load(
-    repo_or_dir,
-    model,
-    *args,
-    source="github",
-    trust_repo="check",
-    force_reload=False,
-    verbose=True,
-    skip_validation=False,
-    **kwargs,
-):
+    repo_or_dir: str,
+    model: str,
+    *args: Any,
+    source: str = "github",
+    trust_repo: str = "check",
+    force_reload: bool = False,
+    verbose: bool = True,
+    skip_validation: bool = False,
+    **kwargs: Any,
+) -> object:
     """What entry point `model` of a repository's hubconf.py returns for these arguments."""
     with _hubconf(repo_or_dir, source, "load") as module:
         return _entry(module, model)(*args, **kwargs)
@@ -120,7 +130,7 @@ class _Progress:
         sys.stderr.write(f"\r{self.name}: {self.bytes / 2**20:.1f} MB\n")
 
 
-def download_url_to_file(url, dst, hash_prefix=None, progress=True):
+def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Downloads `url` to the file `dst`, which appears only when complete.
 
     Args:
@@ -152,14 +162,14 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
 
 
 def load_state_dict_from_url(
-    url,
-    model_dir=None,
-    map_location=None,
-    progress=True,
-    check_hash=False,
-    file_name=None,
-    weights_only=False,
-):
+    url: str,
+    model_dir: str | None = None,
+    map_location: str | None = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> dict[str, Tensor]:
     """Loads the checkpoint at `url`, downloaded once into `model_dir` (default: checkpoints/ of get_dir()).
 
     Args:
@@ -229,7 +239,7 @@ class _Bar:
         self.close()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name != "tqdm":
         raise AttributeError(f"module 'torch.hub' has no attribute {name!r}")
     try:

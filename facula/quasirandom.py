@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy
 
 import facula
 
 from ._sobol_numbers import table
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = ["SobolEngine"]
 
@@ -32,7 +39,7 @@ class SobolEngine:
     MAXBIT = 30
     MAXDIM = 21201
 
-    def __init__(self, dimension, scramble=False, seed=None):
+    def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if not isinstance(dimension, int) or not 1 <= dimension <= self.MAXDIM:
             raise ValueError(f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}], got {dimension}")
         self.seed, self.scramble, self.dimension = seed, bool(scramble), dimension
@@ -54,7 +61,7 @@ class SobolEngine:
         lower = facula.randint(2, (self.dimension, self.MAXBIT, self.MAXBIT), generator=generator).tril().numpy()
         self.sobolstate = facula.from_numpy(_scrambled(self.sobolstate.numpy(), lower, self.MAXBIT))
 
-    def draw(self, n=1, out=None, dtype=None):
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
         """The next `n` points, one in each row.
 
         Args:
@@ -74,7 +81,7 @@ class SobolEngine:
             return points
         return out.resize_(points.shape).copy_(points)
 
-    def draw_base2(self, m, out=None, dtype=None):
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
         """The next 2**m points; ValueError where not a power of 2 has been drawn in all, which is what balances them."""
         n = 2**m
         total = self.num_generated + n
@@ -86,7 +93,7 @@ class SobolEngine:
             )
         return self.draw(n, out=out, dtype=dtype)
 
-    def fast_forward(self, n):
+    def fast_forward(self, n: int) -> Self:
         """Leaves out `n` points; gives the engine."""
         if not isinstance(n, int) or n < 0:
             raise ValueError(f"SobolEngine.fast_forward: n must be a number of points, got {n}")
@@ -94,7 +101,7 @@ class SobolEngine:
         self.num_generated += n
         return self
 
-    def reset(self):
+    def reset(self) -> Self:
         """Begins again; gives the engine."""
         self.quasi = self.shift.clone()
         self.num_generated = 0
@@ -116,7 +123,7 @@ class SobolEngine:
         self.quasi = facula.from_numpy(state.copy())
         return found
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         text = f"{type(self).__name__}(dimension={self.dimension}"
         if self.scramble:
             text += ", scramble=True"

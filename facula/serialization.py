@@ -6,6 +6,8 @@ Plain data (numbers, text, containers, tensors, numpy arrays, paths, dates, ...)
 `save` refuses what `load` could not restore, and replaces its target only once the new file is whole.
 """
 
+from __future__ import annotations
+
 import contextlib
 import enum
 import io
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import threading
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula._serialization import allowed, legacy, source
@@ -33,6 +36,13 @@ from facula._serialization.locations import (  # noqa: F401  (public names)
 )
 from facula._serialization.replacing import replacing
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "SourceChangeWarning",
@@ -89,13 +99,13 @@ class LoadEndianness(enum.Enum):
 
 
 def save(
-    obj,
-    f,
-    pickle_module=pickle,
-    pickle_protocol=DEFAULT_PROTOCOL,
-    _use_new_zipfile_serialization=True,
-    _disable_byteorder_record=False,
-):
+    obj: Any,
+    f: FileLike,
+    pickle_module: ModuleType = pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Saves `obj` to a file that `load`, here or in PyTorch, reads back.
 
     Args:
@@ -169,7 +179,8 @@ def _replacing(target):
 # -- loading ------------------------------------------------------------------------------------------
 
 
-def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
+def load(f: FileLike, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+         mmap: bool | None = None, **pickle_load_args: Any) -> Any:  # fmt: skip
     """Loads what `save`, here or in PyTorch, wrote.
 
     Args:
@@ -337,29 +348,29 @@ _settings = _Settings()
 _modes = _Modes()
 
 
-def get_default_load_endianness():
+def get_default_load_endianness() -> Any:
     """The LoadEndianness for files that record none; None means little."""
     return _settings.endianness
 
 
-def set_default_load_endianness(endianness):
+def set_default_load_endianness(endianness: str) -> None:
     """Sets what `get_default_load_endianness` answers."""
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError(f"set_default_load_endianness: expected LoadEndianness or None, got {endianness!r}")
     _settings.endianness = endianness
 
 
-def get_crc32_options():
+def get_crc32_options() -> bool:
     """Whether save computes checksums."""
     return _settings.compute_crc32
 
 
-def set_crc32_options(compute_crc32):
+def set_crc32_options(compute_crc32: Any) -> None:
     """Sets whether save computes checksums; without them a load cannot see damage to tensor data."""
     _settings.compute_crc32 = bool(compute_crc32)
 
 
-def get_default_mmap_options():
+def get_default_mmap_options() -> Any:
     """MAP_PRIVATE or MAP_SHARED: how load(mmap=True) maps files."""
     return _settings.mmap_flags
 
@@ -367,15 +378,15 @@ def get_default_mmap_options():
 class set_default_mmap_options:
     """Sets how load(mmap=True) maps files, for good or as a context manager. MAP_SHARED changes the file."""
 
-    def __init__(self, flags):
+    def __init__(self, flags: int) -> None:
         if flags not in (MAP_PRIVATE, MAP_SHARED):
             raise ValueError(f"set_default_mmap_options: expected MAP_PRIVATE or MAP_SHARED, got {flags!r}")
         self._before, _settings.mmap_flags = _settings.mmap_flags, flags
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _settings.mmap_flags = self._before
 
 
@@ -386,37 +397,37 @@ class skip_data:
         materialize_fake_tensors: accepted for compatibility; there are no fake tensors here.
     """
 
-    def __init__(self, materialize_fake_tensors=False):
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
         self.materialize_fake_tensors = materialize_fake_tensors
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._before, _modes.skip_data = _modes.skip_data, True
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _modes.skip_data = self._before
 
 
-def add_safe_globals(safe_globals):
+def add_safe_globals(safe_globals: Any) -> None:
     """Allows every later load to use these classes or functions, or (object, "module.name") pairs."""
     allowed.register(safe_globals)
 
 
-def clear_safe_globals():
+def clear_safe_globals() -> None:
     """Forgets what add_safe_globals allowed."""
     allowed.unregister_all()
 
 
-def get_safe_globals():
+def get_safe_globals() -> list[Any]:
     """What add_safe_globals allowed, as a list."""
     return allowed.registered()
 
 
-def safe_globals(safe_globals):
+def safe_globals(safe_globals: Sequence[Callable[..., Any] | type]) -> Any:
     """Context manager: allows these classes or functions inside its block."""
     return allowed.registered_for_a_while(safe_globals)
 
 
-def get_unsafe_globals_in_checkpoint(f):
+def get_unsafe_globals_in_checkpoint(f: Callable[..., Any]) -> list[str]:
     """The names in a checkpoint, as "module.name", that load(weights_only=True) does not restore."""
     with _open_for_reading(f, False) as opened:
         if not looks_like_zip(opened.bytes.read(0, min(len(opened.bytes), 4))):
@@ -438,7 +449,7 @@ def mkdtemp():
         shutil.rmtree(path)
 
 
-def check_module_version_greater_or_equal(module, req_version_tuple, error_if_malformed=True):
+def check_module_version_greater_or_equal(module: Module, req_version_tuple: Any, error_if_malformed: bool = True) -> bool:
     """Whether `module.__version__` is at least the given tuple of ints."""
     try:
         found = tuple(int(part) for part in module.__version__.split(".")[: len(req_version_tuple)])
@@ -451,11 +462,11 @@ def check_module_version_greater_or_equal(module, req_version_tuple, error_if_ma
     return found >= tuple(req_version_tuple)
 
 
-def normalize_storage_type(storage_type):
+def normalize_storage_type(storage_type: Any) -> Any:
     """A storage class by its name in checkpoints."""
     return getattr(facula, storage_type.__name__)
 
 
-def storage_to_tensor_type(storage):
+def storage_to_tensor_type(storage: Any) -> Any:
     """The legacy tensor class for a typed storage."""
     return getattr(facula, type(storage).__name__.replace("Storage", "Tensor"))

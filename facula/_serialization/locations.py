@@ -1,13 +1,21 @@
 """Which device a storage was on ("cpu", "cuda:0", "meta"), and putting one there again."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from .texts import shown
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 _registry = []  # (priority, tagger, deserializer), lowest priority first
 
 
-def register_package(priority, tagger, deserializer):
+def register_package(priority: int, tagger: Callable[..., Any], deserializer: Callable[..., Any]) -> None:
     """Teaches save and load about another kind of device.
 
     Args:
@@ -19,7 +27,7 @@ def register_package(priority, tagger, deserializer):
     _registry.sort(key=lambda row: row[0])
 
 
-def location_tag(storage):
+def location_tag(storage: Any) -> str:
     """Where `storage` lives, as text."""
     for _, tagger, _ in _registry:
         location = tagger(storage)
@@ -28,7 +36,7 @@ def location_tag(storage):
     raise RuntimeError(f"save: no package is registered for storages on {storage.device}")
 
 
-def default_restore_location(storage, location):
+def default_restore_location(storage: Any, location: str) -> Any:
     """`storage`, just read into CPU memory, moved to `location`."""
     for _, _, deserializer in _registry:
         result = deserializer(storage, location)
@@ -65,7 +73,7 @@ def restorer(map_location):
     return restore
 
 
-def validate_cuda_device(location):
+def validate_cuda_device(location: Any) -> int:
     """The index of a "cuda" location; RuntimeError when this machine has no such GPU."""
     try:
         index = facula.device(location).index or 0

@@ -5,18 +5,25 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, Tensor
 from facula.functions import autocast as _state
 from facula.functions.autocast import is_autocast_available
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Self
+
 __all__ = ["autocast_decorator", "autocast", "is_autocast_available", "custom_fwd", "custom_bwd"]
 
 _CPU_DTYPES = (facula.bfloat16, facula.float16)
 
 
-def autocast_decorator(autocast_instance, func):
+def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
     """`func` called inside a region."""
 
     @functools.wraps(func)
@@ -50,7 +57,8 @@ class autocast:
     (torch.bfloat16, torch.float32)
     """
 
-    def __init__(self, device_type: str, dtype=None, enabled: bool = True, cache_enabled: bool | None = None):
+    def __init__(self, device_type: str, dtype: facula.dtype | None = None, enabled: bool = True,
+                 cache_enabled: bool | None = None) -> None:  # fmt: skip
         if not isinstance(device_type, str):
             raise ValueError(f"autocast: expected a device_type of type str, got {type(device_type)}")
         kind = _state.known_device_type("autocast", device_type)
@@ -74,21 +82,21 @@ class autocast:
             return False
         return True
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.prev_cache_enabled = _C.is_autocast_cache_enabled()
         self.prev, self.prev_fastdtype = _state.exchange(self.device, self._enabled, self.fast_dtype)
         _C.set_autocast_cache_enabled(self._cache_enabled)
         _C.autocast_increment_nesting()
         return self
 
-    def __exit__(self, exc_type, exc_val, exc_tb):
+    def __exit__(self, exc_type: object, exc_val: object, exc_tb: object) -> bool | None:
         if _C.autocast_decrement_nesting() == 0:
             _C.clear_autocast_cache()
         _state.exchange(self.device, self.prev, self.prev_fastdtype)
         _C.set_autocast_cache_enabled(self.prev_cache_enabled)
         return False
 
-    def __call__(self, func):
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         return autocast_decorator(self, func)
 
 
@@ -103,7 +111,7 @@ def _exit_autocast(region):
     region.__exit__(None, None, None)
 
 
-def current_regions():
+def current_regions() -> list[autocast]:
     """Regions of every device type as they are now: to enter again later, or elsewhere."""
     kinds = ["cpu"] + ([] if not facula.cuda.is_available() else ["cuda"])
     return [
@@ -135,7 +143,8 @@ def _check_device_type(name, device_type):
         raise ValueError(f"{name}: expected a device_type of type str, got {type(device_type)}")
 
 
-def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str,
+               cast_inputs: facula.dtype | None = None) -> Callable[..., Any]:  # fmt: skip
     """Decorates `forward` of an autograd.Function that may run in a region.
 
     Args:
@@ -176,7 +185,7 @@ def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
     return decorate_fwd
 
 
-def custom_bwd(bwd=None, *, device_type: str):
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
     """Decorates `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state.
 
     Args:

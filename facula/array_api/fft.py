@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import fft as _fft
 from facula.fft import fft, fftfreq, hfft, ifft, ihfft, irfft, rfft, rfftfreq
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
 
 __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq",
@@ -23,11 +30,11 @@ def _over_axes(name):
 fftn, ifftn, rfftn, irfftn = map(_over_axes, ("fftn", "ifftn", "rfftn", "irfftn"))
 
 
-def fftshift(x, /, *, axes=None):
+def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
     """The zero frequency moved to the middle of `axes` (an int, a tuple, or None for all)."""
     return _fft.fftshift(x, axes)
 
 
-def ifftshift(x, /, *, axes=None):
+def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
     """Undoes fftshift."""
     return _fft.ifftshift(x, axes)

@@ -43,10 +43,10 @@ class set_detect_anomaly:
         self.before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
         _C._set_anomaly(mode, check_nan)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         return None
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_anomaly(*self.before)
 
 
@@ -79,9 +79,9 @@ class detect_anomaly:
             stacklevel=2,
         )
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
         _C._set_anomaly(True, self.check_nan)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_anomaly(*self.before)

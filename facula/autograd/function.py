@@ -21,8 +21,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import TYPE_CHECKING
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = [
     "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
@@ -54,7 +59,7 @@ class FunctionCtx:
     saved_for_forward = None
     needs_input_grad = ()
 
-    def save_for_backward(self, *tensors):
+    def save_for_backward(self, *tensors: Tensor) -> None:
         """Keeps inputs and outputs of forward for backward, where ``saved_tensors`` gives them back.
 
         Other tensors may be kept so, too.
@@ -78,7 +83,7 @@ class FunctionCtx:
         """
         self.to_save = tensors
 
-    def save_for_forward(self, *tensors):
+    def save_for_forward(self, *tensors: Tensor) -> None:
         """Keeps tensors for jvp, where ``saved_tensors`` gives them back.
 
         Args:
@@ -106,7 +111,7 @@ class FunctionCtx:
                 raise TypeError(f"save_for_forward: expected Tensors or None, got {type(tensor).__name__}")
         self.saved_for_forward = tensors
 
-    def mark_dirty(self, *args):
+    def mark_dirty(self, *args: Any) -> None:
         """Says which inputs forward changed in place; each must be returned.
 
         Args:
@@ -122,7 +127,7 @@ class FunctionCtx:
         """
         self.dirty_tensors = args
 
-    def mark_non_differentiable(self, *args):
+    def mark_non_differentiable(self, *args: Any) -> None:
         """Says which outputs have no gradient.
 
         Args:
@@ -140,7 +145,7 @@ class FunctionCtx:
         """
         self.non_differentiable = args
 
-    def set_materialize_grads(self, value: bool):
+    def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (the default) or None for outputs without gradient.
 
         Args:
@@ -176,7 +181,7 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
 
     _is_legacy = False
 
-    def apply(self, *args):
+    def apply(self, *args: Any) -> Any:
         return self._forward_cls._backward(self, *args)
 
 
@@ -200,7 +205,7 @@ class FunctionMeta(type):
     True
     """
 
-    def __init__(cls, name, bases, attributes):
+    def __init__(cls, name: str, bases: Sequence[type], attributes: dict[str, Any]) -> None:
         super().__init__(name, bases, attributes)
         cls._backward_cls = type(
             name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": cls.__module__}
@@ -259,7 +264,7 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
 
     generate_vmap_rule = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
             f"{type(self).__name__}: a Function is not instantiated, call {type(self).__name__}.apply(...)"
         )
@@ -284,11 +289,11 @@ class InplaceFunction(Function):
     True
     """
 
-    def __init__(self, inplace=False):
+    def __init__(self, inplace: bool = False) -> None:
         self.inplace = inplace
 
 
-def once_differentiable(fn):
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a backward that cannot be differentiated again.
 
     Args:
@@ -427,7 +432,7 @@ class NestedIOFunction(Function):
     """
 
     @classmethod
-    def apply(cls, *args):
+    def apply(cls, *args: Any) -> Any:
         raise NotImplementedError(
             "NestedIOFunction: instance-style functions are not supported, write a Function with static methods"
         )

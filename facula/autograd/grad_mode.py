@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import TYPE_CHECKING
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Self
 
 
 class _Switch:
     """Base of the modes: a context manager that also decorates functions, generators and, for classes, nothing."""
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
@@ -37,7 +44,7 @@ class _Switch:
 
         return wrapped
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same kind and mode."""
         return type(self)()
 
@@ -58,14 +65,14 @@ class no_grad(_Switch):
     False
     """
 
-    def __new__(cls, function=None):
+    def __new__(cls, function: Callable[..., Any] | None = None) -> no_grad:
         self = super().__new__(cls)
         return self if function is None else self(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = _C._set_grad_enabled(False)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before)
 
 
@@ -84,14 +91,14 @@ class enable_grad(_Switch):
     True
     """
 
-    def __new__(cls, function=None):
+    def __new__(cls, function: Callable[..., Any] | None = None) -> enable_grad:
         self = super().__new__(cls)
         return self if function is None else self(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = _C._set_grad_enabled(True)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before)
 
 
@@ -112,17 +119,17 @@ class set_grad_enabled(_Switch):
         self.mode = bool(mode)
         self.before = _C._set_grad_enabled(self.mode)
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Any:
         _C._set_grad_enabled(self.before)
         return super().__call__(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _C._set_grad_enabled(self.mode)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before)
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same kind and mode."""
         return type(self)(self.mode)
 
@@ -144,7 +151,7 @@ class inference_mode(_Switch):
     (True, False)
     """
 
-    def __new__(cls, mode=True):
+    def __new__(cls, mode: bool = True) -> inference_mode:
         self = super().__new__(cls)
         if callable(mode):
             self.mode = True
@@ -156,14 +163,14 @@ class inference_mode(_Switch):
         if not callable(mode):
             self.mode = bool(mode)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = (_C._set_grad_enabled(not self.mode and _C.is_grad_enabled()), _C._set_inference_mode(self.mode))
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before[0])
         _C._set_inference_mode(self.before[1])
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same kind and mode."""
         return type(self)(self.mode)
 
@@ -181,13 +188,13 @@ class set_multithreading_enabled(_Switch):
     def __init__(self, mode: bool):
         self.mode = mode
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         return None
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         return None
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same kind and mode."""
         return type(self)(self.mode)
 

@@ -9,10 +9,20 @@ from __future__ import annotations
 
 import time
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import _C
 from .grad_mode import _Switch
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, Recording  # noqa: F401
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = [
     "profile",
@@ -30,7 +40,7 @@ __all__ = [
 _asynchronous: list | None = None
 
 
-def begin_asynchronous(name, tensors):
+def begin_asynchronous(name: str, tensors: Sequence[Tensor]) -> Callable[[], None] | None:
     """Called when a collective begins that another thread may end; what it gives is called at the end. None without a profile.
 
     Complex tensors are shown as the pairs of numbers that travel.
@@ -61,18 +71,18 @@ class record_function(_Switch):
         self.args = args
         self._open = 0
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if _C._watching():
             _C._range_begins(self.name if self.args is None else f"{self.name} {self.args}")
             self._open += 1
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if self._open:
             self._open -= 1
             _C._range_ends()
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same name."""
         return type(self)(self.name, self.args)
 
@@ -96,11 +106,10 @@ class profile:
 
     _running: profile | None = None
 
-    def __init__(
-        self, enabled=True, *, use_cpu=True, use_device=None, record_shapes=False, with_flops=False, profile_memory=False,
-        with_stack=False, with_modules=False, use_kineto=False, use_cuda=False, experimental_config=None, acc_events=False,
-        custom_trace_id_callback=None, post_processing_timeout_s=None,
-    ):  # fmt: skip
+    def __init__(self, enabled: bool = True, *, use_cpu: bool = True, use_device: Any = None, record_shapes: bool = False,
+                 with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False, with_modules: bool = False,
+                 use_kineto: bool = False, use_cuda: bool = False, experimental_config: Any = None, acc_events: bool = False,
+                 custom_trace_id_callback: Any = None, post_processing_timeout_s: Any = None) -> None:  # fmt: skip
         use_device = "cuda" if use_cuda else use_device
         if use_device not in (None, "cpu", "cuda"):
             raise NotImplementedError(f"profile: activities of the CPU and of CUDA, got use_device={use_device!r}")
@@ -117,7 +126,7 @@ class profile:
         self._lanes = self._recording = None
         self._module_hooks = []
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if not self.enabled:
             return self
         if self.entered:
@@ -139,7 +148,7 @@ class profile:
             self._module_hooks = _module_ranges()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if not self.enabled:
             return
         for handle in self._module_hooks:
@@ -164,46 +173,47 @@ class profile:
         return self._recording
 
     @property
-    def recording(self):
+    def recording(self) -> Recording:
         """Events, changes of memory and threads as they were recorded (a profiler_util.Recording)."""
         return self._finished()
 
     @property
-    def function_events(self):
+    def function_events(self) -> EventList | None:
         """The events that were recorded; None before the end."""
         return None if self._lanes is None and self._recording is None else self._finished().events
 
-    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:  # fmt: skip
         """The events of one name added up; see EventList.key_averages."""
         return self._finished().events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
-    def total_average(self):
+    def total_average(self) -> FunctionEventAvg:
         """All events added up."""
         return self._finished().events.total_average()
 
     @property
-    def self_cpu_time_total(self):
+    def self_cpu_time_total(self) -> int:
         """Time of all events without that of the events inside them, in microseconds."""
         return self._finished().events.self_cpu_time_total
 
-    def table(self, *args, **kwargs):
+    def table(self, *args: Any, **kwargs: Any) -> str:
         """The events as a table; see EventList.table."""
         return self._finished().events.table(*args, **kwargs)
 
-    def export_chrome_trace(self, path):
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes the events as a trace file, which Perfetto and browsers' trace viewers read."""
         from ..profiler._export import write_trace
 
         recording = self._finished()
         write_trace(recording.events, path, recording)
 
-    def export_stacks(self, path, metric="self_cpu_time_total"):
+    def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes "outer;inner value" lines for flame graphs; needs `with_stack=True`."""
         if not self.with_stack:
             raise RuntimeError("export_stacks: expected a profile with with_stack=True, got one without")
         self._finished().events.export_stacks(path, metric)
 
-    def __str__(self):
+    def __str__(self) -> str:
         finished = self._lanes is not None or self._recording is not None
         return str(self._finished().events) if finished else "<unfinished profile>"
 
@@ -224,16 +234,16 @@ def _module_ranges():
 
 
 class _Unsupported:
-    def __init__(self, enabled=True, *args, **kwargs):
+    def __init__(self, enabled: bool = True, *args: Any, **kwargs: Any) -> None:
         if enabled:
             from facula.compat import placeholders
 
             placeholders.refuse(f"torch.autograd.profiler.{type(self).__name__}", (enabled, *args), kwargs)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         return None
 
 
@@ -251,16 +261,16 @@ class emit_nvtx:
     Names are those of the profiler: "aten::mul", "MulBackward0, seq = 3". RuntimeError when entered twice.
     """
 
-    def __init__(self, enabled=True, record_shapes=False):
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled = enabled
         self.record_shapes = record_shapes
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self.enabled and not _C._nvtx_emit(True, self.record_shapes):
             raise RuntimeError("emit_nvtx: NVTX annotation context manager is not reentrant")
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if self.enabled:
             _C._nvtx_emit(False, False)
 
@@ -271,7 +281,7 @@ class EnforceUnique:
     def __init__(self):
         self.seen = set()
 
-    def see(self, *key):
+    def see(self, *key: Any) -> None:
         """Remembers the key; a RuntimeError if it was seen before."""
         if key in self.seen:
             raise RuntimeError(f"EnforceUnique: duplicate key: {key}")
@@ -285,33 +295,33 @@ class KinetoStepTracker:
     _steps: dict[str, int] = {}
 
     @classmethod
-    def init_step_count(cls, requester):
+    def init_step_count(cls, requester: Any) -> None:
         """Starts counting for `requester`, from the present step."""
         cls._steps[requester] = cls._current_step
 
     @classmethod
-    def erase_step_count(cls, requester):
+    def erase_step_count(cls, requester: Any) -> bool:
         """Stops counting for `requester`; whether it was counted."""
         return cls._steps.pop(requester, None) is not None
 
     @classmethod
-    def increment_step(cls, requester):
+    def increment_step(cls, requester: str) -> int:
         """Counts one step of `requester`; the most that anyone has counted."""
         cls._steps[requester] = cls._steps.get(requester, cls._current_step) + 1
         cls._current_step = max(cls._steps.values())
         return cls._current_step
 
     @classmethod
-    def current_step(cls):
+    def current_step(cls) -> int:
         """The most steps that anyone has counted."""
         return cls._current_step
 
 
-def load_nvprof(path):
+def load_nvprof(path: str | PathLike[str]) -> Any:
     """Not supported: raises NotImplementedError."""
     raise NotImplementedError("autograd.profiler.load_nvprof: not supported")
 
 
-def parse_nvprof_trace(path):
+def parse_nvprof_trace(path: str | PathLike[str]) -> Any:
     """Not supported: raises NotImplementedError."""
     raise NotImplementedError("autograd.profiler.parse_nvprof_trace: not supported")

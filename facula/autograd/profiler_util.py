@@ -5,16 +5,23 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from facula._text_table import table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = [
     "EventList", "EventMetadata", "FunctionEvent", "FunctionEventAvg", "Interval", "format_memory", "format_time",
 ]  # fmt: skip
 
 
-def format_time(microseconds):
+def format_time(microseconds: float) -> str:
     """A time in the unit that suits it."""
     if microseconds >= 1e6:
         return f"{microseconds / 1e6:.3f}s"
@@ -23,7 +30,7 @@ def format_time(microseconds):
     return f"{microseconds:.3f}us"
 
 
-def format_memory(nbytes):
+def format_memory(nbytes: int) -> str:
     """A number of bytes, which may be negative, in the unit that suits it."""
     for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if abs(nbytes) >= size:
@@ -34,11 +41,11 @@ def format_memory(nbytes):
 class Interval:
     """Begin and end in microseconds."""
 
-    def __init__(self, start, end):
+    def __init__(self, start: Any, end: float) -> None:
         self.start = start
         self.end = end
 
-    def elapsed_us(self):
+    def elapsed_us(self) -> float:
         """Length in microseconds."""
         return self.end - self.start
 
@@ -99,7 +106,7 @@ class FunctionEvent:
     device_resource_id = linked_correlation_id = 0
     activity_type = event_metadata = None
 
-    def __init__(self, id, name, thread, start_us, end_us, kind="op"):
+    def __init__(self, id: int, name: str, thread: int, start_us: float, end_us: float, kind: str = "op") -> None:
         self.id = id
         self.name = self.key = self.trace_name = name
         self.overload_name = ""
@@ -120,33 +127,33 @@ class FunctionEvent:
         self.device_index = 0
 
     @property
-    def is_user_annotation(self):
+    def is_user_annotation(self) -> bool:
         """Whether it is a range that the program named."""
         return self.kind == "range"
 
     @property
-    def cpu_time_total(self):
+    def cpu_time_total(self) -> float:
         """Time of the host from start to end, in microseconds."""
         return self.time_range.elapsed_us() if self.kind != "device" else 0.0
 
     cpu_time = cpu_time_total
 
     @property
-    def self_cpu_time_total(self):
+    def self_cpu_time_total(self) -> float:
         """Time without that of the events inside, in microseconds."""
         if self.is_async:
             return 0.0  # other things ran meanwhile
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
-    def self_device_time_total(self):
+    def self_device_time_total(self) -> int:
         """Time of devices for this call, without that for the events inside, in microseconds."""
         if self.kind == "device":
             return self.time_range.elapsed_us()
         return sum(kernel.duration for kernel in self.kernels)
 
     @property
-    def device_time_total(self):
+    def device_time_total(self) -> int:
         """Time of devices for this call, in microseconds."""
         return self.self_device_time_total + sum(child.device_time_total for child in self.cpu_children)
 
@@ -154,16 +161,16 @@ class FunctionEvent:
     self_cuda_time_total = self_device_time_total
 
     @property
-    def device_memory_usage(self):
+    def device_memory_usage(self) -> int:
         """Bytes of devices taken minus bytes given back, with the events inside."""
         return self.self_device_memory_usage + sum(child.device_memory_usage for child in self.cpu_children)
 
     @property
-    def cpu_memory_usage(self):
+    def cpu_memory_usage(self) -> int:
         """Bytes taken minus bytes given back, with the events inside."""
         return self.self_cpu_memory_usage + sum(child.cpu_memory_usage for child in self.cpu_children)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<FunctionEvent id={self.id} name={self.name} cpu_time={format_time(self.cpu_time_total)} thread={self.thread}>"
 
 
@@ -176,7 +183,8 @@ _SUMS = (
 class FunctionEventAvg:
     """The events of one name together."""
 
-    def __init__(self, key=None, input_shapes=None, stack=None):
+    def __init__(self, key: Any = None, input_shapes: Sequence[Sequence[int]] | None = None,
+                 stack: Sequence[str] | None = None) -> None:  # fmt: skip
         self.key = self.name = key
         self.overload_name = ""
         self.input_shapes = input_shapes
@@ -186,7 +194,7 @@ class FunctionEventAvg:
         for name in _SUMS:
             setattr(self, name, 0)
 
-    def add(self, event):
+    def add(self, event: FunctionEvent | FunctionEventAvg) -> Self:
         """Adds an event, or a sum of events. A range inside one of its own name does not count its time twice."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(event, name))
@@ -197,28 +205,28 @@ class FunctionEventAvg:
     __iadd__ = add
 
     @property
-    def cpu_time(self):
+    def cpu_time(self) -> float:
         """Mean time of an event, in microseconds."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
     @property
-    def device_time(self):
+    def device_time(self) -> float:
         """Mean time of devices for an event, in microseconds."""
         return self.device_time_total / self.count if self.count else 0.0
 
     cuda_time = device_time
 
     @property
-    def cuda_time_total(self):
+    def cuda_time_total(self) -> Any:
         """device_time_total, by its earlier name."""
         return self.device_time_total
 
     @property
-    def self_cuda_time_total(self):
+    def self_cuda_time_total(self) -> Any:
         """self_device_time_total, by its earlier name."""
         return self.self_device_time_total
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"<FunctionEventAvg key={self.key} self_cpu_time={format_time(self.self_cpu_time_total)} "
             f"cpu_time={format_time(self.cpu_time)} input_shapes={self.input_shapes}>"
@@ -232,21 +240,22 @@ class EventList(list):
     """Events in the order in which they began, thread by thread; then what devices did."""
 
     @property
-    def self_cpu_time_total(self):
+    def self_cpu_time_total(self) -> int:
         """Time of all events without that of the events inside them, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
 
     @property
-    def self_device_time_total(self):
+    def self_device_time_total(self) -> int:
         """Time in which devices worked, in microseconds."""
         return sum(event.self_device_time_total for event in self if event.device_type != "CPU")
 
     @property
-    def has_device(self):
+    def has_device(self) -> bool:
         """Whether a device's work was recorded."""
         return any(event.device_type != "CPU" for event in self)
 
-    def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0, group_by_overload_name=False):
+    def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:  # fmt: skip
         """One FunctionEventAvg per name (and input shapes, and innermost `group_by_stack_n` source lines)."""
         groups = {}
         for event in self:
@@ -258,17 +267,16 @@ class EventList(list):
             group.add(event)
         return EventList(groups.values())
 
-    def total_average(self):
+    def total_average(self) -> FunctionEventAvg:
         """All events added up."""
         total = FunctionEventAvg("Total")
         for event in self:
             total.add(event)
         return total
 
-    def table(
-        self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55, max_shapes_column_width=80,
-        header=None, top_level_events_only=False, time_unit=None,
-    ):  # fmt: skip
+    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
+              max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
+              top_level_events_only: bool = False, time_unit: str | None = None) -> str:  # fmt: skip
         """A table of names, times, bytes and numbers of calls.
 
         Args:
@@ -300,23 +308,23 @@ class EventList(list):
         device = f"Self CUDA time total: {time(self.self_device_time_total)}\n" if self.has_device else ""
         return f"{_laid_out([c.title for c in columns], lines, header)}\nSelf CPU time total: {time(total)}\n{device}"
 
-    def export_chrome_trace(self, path):
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes the events as JSON that Perfetto and browsers' trace viewers show."""
         from ..profiler._export import write_trace
 
         write_trace(self, path)
 
-    def export_stacks(self, path, metric="self_cpu_time_total"):
+    def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes "outer;inner value" lines, the input of flame graph tools. Needs a profile with stacks."""
         from ..profiler._export import write_stacks
 
         write_stacks(self, path, metric)
 
-    def supported_export_stacks_metrics(self):
+    def supported_export_stacks_metrics(self) -> list[str]:
         """Names of the times that stacks can be written with."""
         return ["self_cpu_time_total", "self_cuda_time_total"]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.table()
 
 
@@ -410,7 +418,8 @@ class Recording:
         threads: {number: name}.
     """
 
-    def __init__(self, lanes, flops=False, activity=None, asynchronous=()):
+    def __init__(self, lanes: Sequence[Sequence[Sequence[Any] | int | str]], flops: bool = False, activity: Any = None,
+                 asynchronous: Sequence[Any] = ()) -> None:  # fmt: skip
         from .. import _C
 
         self.events, self.details, self.memory, self.threads = EventList(), EventList(), [], {}

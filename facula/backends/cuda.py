@@ -1,15 +1,23 @@
 """Flags of CUDA's libraries: cuBLAS, which multiplies matrices where it is installed, and attention."""
 
+from __future__ import annotations
+
 import contextlib
 import enum
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula.backends import _attention, _cuda
 from facula.backends._attention import SDPAParams as SDPAParams
 from facula.backends._attention import SDPBackend as _Kind
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.types import Device
 
 
 class _Products:
@@ -20,18 +28,18 @@ class _Products:
     allow_fp16_accumulation = _cuda.Switch(False, "half_accumulation")
 
     @property
-    def allow_tf32(self):
+    def allow_tf32(self) -> Any:
         """Whether products of float32 may round their factors to TF32."""
         return _cuda.products_allow_tf32()
 
     @allow_tf32.setter
-    def allow_tf32(self, value):
+    def allow_tf32(self, value: Any) -> None:
         _cuda.set_matmul_word("high" if _cuda.need_bool("allow_tf32", value) else "highest")
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"Unknown attribute {name}")
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(type(self), name):
             raise AttributeError(f"Unknown attribute {name}")
         object.__setattr__(self, name, value)
@@ -64,41 +72,41 @@ class _PlanCache:
     is that of another device. Where cuFFT is not installed, the plans are tables of our own kernels, for every length.
     """
 
-    def __init__(self, device=None):
+    def __init__(self, device: Device = None) -> None:
         self.__dict__["_device"] = device
 
     def _index(self):
         return facula.cuda._index(self._device, "cufft_plan_cache")
 
-    def __getitem__(self, device):
+    def __getitem__(self, device: Device) -> Any:
         return _PlanCache(facula.cuda._index(device, "cufft_plan_cache"))
 
     @property
-    def size(self):
+    def size(self) -> Any:
         """How many plans there are."""
         return _C._cuda_fft_plans(self._index())[0]
 
     @property
-    def max_size(self):
+    def max_size(self) -> Any:
         """How many are kept at most."""
         return _C._cuda_fft_plans(self._index())[1]
 
     @max_size.setter
-    def max_size(self, most):
+    def max_size(self, most: float) -> None:
         _C._cuda_set_most_fft_plans(self._index(), most)
 
-    def clear(self):
+    def clear(self) -> None:
         """Forgets all of them."""
         _C._cuda_forget_fft_plans(self._index())
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name != "max_size":
             raise RuntimeError(f"cufft_plan_cache.{name} is read-only")
         object.__setattr__(self, name, value)
 
 
 cufft_plan_cache = _PlanCache()
-def is_built():
+def is_built() -> bool:
     """True: every build has CUDA kernels, which need NVIDIA's driver to run."""
     return True
 
@@ -124,33 +132,33 @@ enable_cudnn_sdp, cudnn_sdp_enabled = _switch("cudnn", _Kind.CUDNN_ATTENTION)
 _reduces_in_half = False
 
 
-def allow_fp16_bf16_reduction_math_sdp(enabled):
+def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     """Allows math attention to add up in float16 and bfloat16; it adds up in float32 all the same."""
     global _reduces_in_half
     _reduces_in_half = _cuda.need_bool("allow_fp16_bf16_reduction_math_sdp", enabled)
 
 
-def fp16_bf16_reduction_math_sdp_allowed():
+def fp16_bf16_reduction_math_sdp_allowed() -> bool:
     """Whether math attention may add up in float16 and bfloat16."""
     return _reduces_in_half
 
 
-def is_flash_attention_available():
+def is_flash_attention_available() -> bool:
     """Whether there is a CUDA device: attention in one pass is part of every build."""
     return facula.cuda.is_available()
 
 
-def can_use_flash_attention(params, debug=False):
+def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
     """Whether attention in one pass can compute the call of `params` (`SDPAParams`); with debug a warning says why not."""
     return _attention.can_use(_Kind.FLASH_ATTENTION, params, debug)
 
 
-def can_use_efficient_attention(params, debug=False):
+def can_use_efficient_attention(params: Any, debug: bool = False) -> bool:
     """As `can_use_flash_attention`: the same implementation, with a switch of its own."""
     return _attention.can_use(_Kind.EFFICIENT_ATTENTION, params, debug)
 
 
-def can_use_cudnn_attention(params, debug=False):
+def can_use_cudnn_attention(params: Any, debug: bool = False) -> bool:
     """Whether cuDNN can compute the call of `params` (`SDPAParams`); with debug a warning says why not."""
     return _attention.can_use(_Kind.CUDNN_ATTENTION, params, debug)
 

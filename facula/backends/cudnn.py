@@ -1,12 +1,20 @@
 """cuDNN, which convolves on CUDA devices where it is installed, and its flags."""
 
+from __future__ import annotations
+
 import contextlib
 import sys
 import types
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula.backends import _cuda
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 conv = _cuda.PartPrecision("conv")
 rnn = _cuda.PartPrecision("rnn")
@@ -35,17 +43,17 @@ class _Module(types.ModuleType):
 sys.modules[__name__].__class__ = _Module
 
 
-def is_available():
+def is_available() -> bool:
     """Whether the library is there."""
     return _C._cuda_library("cudnn")[0]
 
 
-def version():
+def version() -> Any:
     """The library's version, such as 91900; None where it is not there."""
     return _C._cudnn_version() if is_available() else None
 
 
-def is_acceptable(tensor):
+def is_acceptable(tensor: Tensor) -> bool:
     """Whether cuDNN may compute with the tensor."""
     floating = (facula.float16, facula.bfloat16, facula.float32, facula.float64)
     return sys.modules[__name__].enabled and tensor.is_cuda and tensor.dtype in floating and is_available()
@@ -64,14 +72,14 @@ def _set(values):
 
 
 def set_flags(
-    _enabled=None,
-    _benchmark=None,
-    _benchmark_limit=None,
-    _deterministic=None,
-    _allow_tf32=None,
-    _fp32_precision="none",
-    _depthwise_kernel=None,
-):
+    _enabled: Any = None,
+    _benchmark: Any = None,
+    _benchmark_limit: Any = None,
+    _deterministic: Any = None,
+    _allow_tf32: Any = None,
+    _fp32_precision: str = "none",
+    _depthwise_kernel: Any = None,
+) -> tuple[Any, ...]:
     """Sets the flags that are not None; gives the previous ones."""
     before = tuple(getattr(sys.modules[__name__], name) for name in _NAMES)
     _set((_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32, _fp32_precision, _depthwise_kernel))

@@ -1,6 +1,8 @@
 """Intel MKL."""
 
+from __future__ import annotations
 
-def is_available():
+
+def is_available() -> bool:
     """False."""
     return False

@@ -1,17 +1,24 @@
 """Apple GPUs."""
 
+from __future__ import annotations
 
-def is_available():
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def is_available() -> bool:
     """False."""
     return False
 
 
-def is_built():
+def is_built() -> bool:
     """False."""
     return False
 
 
-def is_macos13_or_newer(*version):
+def is_macos13_or_newer(*version: Any) -> bool:
     """False."""
     return False
 

@@ -1,6 +1,8 @@
 """OpenMP."""
 
+from __future__ import annotations
 
-def is_available():
+
+def is_available() -> bool:
     """True."""
     return True

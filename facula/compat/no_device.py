@@ -3,9 +3,15 @@
 What asks whether there is such a device is answered: no. What needs one is in not_here.py.
 """
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
 
 from facula.compat import placeholders
+
+if TYPE_CHECKING:
+    from typing import Any
 
 #: name -> (the answer or what makes one, in words)
 _ANSWERS = {
@@ -50,7 +56,7 @@ def _answer(name):
     return answer
 
 
-def names_of(kind: str) -> dict:
+def names_of(kind: str) -> dict[Any, Any]:
     """What the module of a kind holds."""
     module = f"torch.{kind}"
     found = {name: _answer(name) for name in _ANSWERED[kind].split()}

@@ -6,12 +6,20 @@ driver and libraries are opened when a device is first asked for; `why_unavailab
 programs on machines without a GPU: it needs a C++ compiler and is slow.
 """
 
+from __future__ import annotations
+
 import functools
 import types
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula.functions import tensor_types
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.types import Device
 
 __all__ = [
     "is_available",
@@ -71,22 +79,22 @@ def _index(device, name, optional=True):
 # -- what there is --------------------------------------------------------------------------------------
 
 
-def is_available():
+def is_available() -> bool:
     """Whether there is a device to use."""
     return _C._cuda_device_count() > 0
 
 
-def why_unavailable():
+def why_unavailable() -> str:
     """What is missing for CUDA, as a sentence; empty where it can be used."""
     return _C._cuda_why_unavailable()
 
 
-def is_emulated():
+def is_emulated() -> bool:
     """Whether the device is the emulated one."""
     return _C._cuda_is_emulated()
 
 
-def libraries(details=False):
+def libraries(details: bool = False) -> dict[Any, Any | None]:
     """NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
 
     With `details`, the reason in its place. FACULA_CUDA_DISABLE=cublas,cusolver in the environment does without those.
@@ -95,28 +103,28 @@ def libraries(details=False):
     return {name: place if there or details else None for name, (there, place) in found.items()}
 
 
-def device_count():
+def device_count() -> int:
     """The number of devices."""
     return _C._cuda_device_count()
 
 
-def is_bf16_supported(including_emulation=True):
+def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32."""
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
-def is_tf32_supported():
+def is_tf32_supported() -> bool:
     """Whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on."""
     return is_available() and get_device_capability()[0] >= 8
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a process
     that has begun to use one."""
     return is_available() and not _is_in_bad_fork()
 
 
-def init():
+def init() -> None:
     """Raises where there is no device; else there is nothing to do."""
     _need_device("init")
 
@@ -130,12 +138,12 @@ def _lazy_call(callable, **kwargs):
         callable()
 
 
-def get_arch_list():
+def get_arch_list() -> list[str]:
     """Architectures that kernels are compiled for, all of them when first used: that of each device."""
     return sorted({"sm_{}{}".format(*get_device_capability(i)) for i in range(device_count())})
 
 
-def get_gencode_flags():
+def get_gencode_flags() -> str:
     """The compiler flags of those architectures."""
     return " ".join(f"-gencode compute={a.replace('sm', 'compute')},code={a}" for a in get_arch_list())
 
@@ -161,23 +169,23 @@ def _properties(index):
     return _CudaDeviceProperties(**_C._cuda_properties(index))
 
 
-def get_device_properties(device=None):
+def get_device_properties(device: Device = None) -> Any:
     """What the device is like: name, compute capability, memory, multiprocessors, ..."""
     return _properties(_index(device, "get_device_properties"))
 
 
-def get_device_name(device=None):
+def get_device_name(device: Device = None) -> Any:
     """The device's name."""
     return _properties(_index(device, "get_device_name")).name
 
 
-def get_device_capability(device=None):
+def get_device_capability(device: Device = None) -> tuple[Any, Any]:
     """The device's compute capability: (major, minor)."""
     properties = _properties(_index(device, "get_device_capability"))
     return properties.major, properties.minor
 
 
-def can_device_access_peer(device, peer_device):
+def can_device_access_peer(device: Device, peer_device: Any) -> bool:
     """Whether a device can read the memory of another."""
     name = "can_device_access_peer"
     return _C._cuda_can_access_peer(_index(device, name), _index(peer_device, name))
@@ -186,13 +194,13 @@ def can_device_access_peer(device, peer_device):
 # -- the current device -----------------------------------------------------------------------------------
 
 
-def current_device():
+def current_device() -> Any:
     """The number of the current device."""
     _need_device("current_device")
     return _C._cuda_current_device()
 
 
-def set_device(device):
+def set_device(device: Device) -> None:
     """Makes the device the current one; a negative number changes nothing."""
     if not isinstance(device, int) or device >= 0:
         _C._cuda_set_device(_index(device, "set_device", optional=False))
@@ -201,19 +209,19 @@ def set_device(device):
 class device:
     """Context: the device is the current one inside. None and negative numbers change nothing."""
 
-    def __init__(self, device):
+    def __init__(self, device: Device) -> None:
         if device is None or (isinstance(device, int) and device < 0):
             self.idx = -1
         else:
             self.idx = _index(device, "device")
         self.prev_idx = -1
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self.idx >= 0:
             self.prev_idx = _C._cuda_current_device()
             _C._cuda_set_device(self.idx)
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> bool | None:
         if self.prev_idx >= 0:
             _C._cuda_set_device(self.prev_idx)
         return False
@@ -222,16 +230,16 @@ class device:
 class device_of(device):
     """Context: the device of a tensor is the current one inside; a tensor on the CPU changes nothing."""
 
-    def __init__(self, obj):
+    def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if getattr(obj, "is_cuda", False) else None)
 
 
-def synchronize(device=None):
+def synchronize(device: Device = None) -> None:
     """Waits for all work of the device, and raises what its kernels have found wrong."""
     _C._cuda_synchronize(_index(device, "synchronize"))
 
 
-def ipc_collect():
+def ipc_collect() -> None:
     """Lets go of memory that other processes were sent and are done with."""
     if is_available():
         _C._cuda_ipc_collect()
@@ -240,7 +248,7 @@ def ipc_collect():
 _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
-def set_sync_debug_mode(debug_mode):
+def set_sync_debug_mode(debug_mode: Any) -> None:
     """Says what becomes of calls that make the host wait for a stream: 0 or "default": nothing; 1 or "warn": a UserWarning
     each; 2 or "error": a RuntimeError each.
 
@@ -255,7 +263,7 @@ def set_sync_debug_mode(debug_mode):
     _C._cuda_set_wait_mode(debug_mode)
 
 
-def get_sync_debug_mode():
+def get_sync_debug_mode() -> Any:
     """0, 1 or 2, as set_sync_debug_mode was told."""
     return _C._cuda_get_wait_mode()
 
@@ -338,7 +346,7 @@ from facula.cuda.streams import (  # noqa: E402, F401
 )
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return tuple(_C._default_generator(facula.device("cuda", i)) for i in range(device_count()))
     if name.endswith("Storage"):

@@ -5,9 +5,17 @@ parameter is in. The work is done by `src/distributed/reducer.h`, whose first li
 from __future__ import annotations
 
 import weakref
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
 
 FIRST_BUCKET_BYTES = 1 << 20
 
@@ -62,7 +70,8 @@ class Reducer:
         static_graph: every pass is like the first one: parameters may get their gradient in several pieces.
     """
 
-    def __init__(self, parameters, process_group, bucket_bytes: int, static_graph: bool = False) -> None:
+    def __init__(self, parameters: Iterable[Tensor], process_group: ProcessGroup, bucket_bytes: int,
+                 static_graph: bool = False) -> None:  # fmt: skip
         from facula import distributed as dist
 
         self._dist, self.process_group = dist, process_group
@@ -193,11 +202,11 @@ class Reducer:
 
     # ---- for others
 
-    def prepare_for_backward(self, outputs=()) -> None:
+    def prepare_for_backward(self, outputs: Any = ()) -> None:
         """The next backward pass is averaged, though its forward was made under no_sync; `outputs` are not needed."""
         self.enabled = True
 
-    def register_hook(self, state, hook) -> None:
+    def register_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
         """Hands buckets to `hook(state, bucket)` instead of summing them."""
         self._hook_state, self._hook = state, hook
         self._tell_options()

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import datetime
 import os
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from typing import Any
+
+    from typing_extensions import Self
 
 default_store_timeout = datetime.timedelta(seconds=300)
 
@@ -26,52 +34,52 @@ class Store:
     _timeout = default_store_timeout
 
     @property
-    def timeout(self):
+    def timeout(self) -> timedelta:
         """How long `get` and `wait` wait."""
         return self._timeout
 
-    def set_timeout(self, timeout):
+    def set_timeout(self, timeout: float) -> None:
         """Sets how long `get` and `wait` wait, as a timedelta."""
         _seconds("set_timeout", timeout)
         self._timeout = timeout
 
-    def set(self, key, value):
+    def set(self, key: Any, value: Any) -> Any:
         """Keeps a value under the key."""
         raise NotImplementedError(f"{type(self).__name__}.set: not defined by this class of stores")
 
-    def get(self, key):
+    def get(self, key: Any) -> Any:
         """The value; waits for it. DistStoreError when it does not come in time."""
         raise NotImplementedError(f"{type(self).__name__}.get: not defined by this class of stores")
 
-    def add(self, key, amount):
+    def add(self, key: Any, amount: float) -> Any:
         """Adds to the number under the key, 0 at first; the sum."""
         raise NotImplementedError(f"{type(self).__name__}.add: not defined by this class of stores")
 
-    def wait(self, keys, timeout=None):
+    def wait(self, keys: Any, timeout: float | None = None) -> Any:
         """Waits until all keys are there; DistStoreError when they do not come in time."""
         raise NotImplementedError(f"{type(self).__name__}.wait: not defined by this class of stores")
 
-    def multi_get(self, keys):
+    def multi_get(self, keys: Any) -> list[Any]:
         """The values of several keys; waits for all of them."""
         return [self.get(key) for key in keys]
 
-    def multi_set(self, keys, values):
+    def multi_set(self, keys: Any, values: Any) -> None:
         """Keeps several values."""
         for key, value in zip(keys, values):
             self.set(key, value)
 
-    def append(self, key, value):
+    def append(self, key: Any, value: Any) -> None:
         """Adds bytes at the end of a value. Not safe against others at the same time, in a class of one's own."""
         new = value.encode() if isinstance(value, str) else bytes(value)
         self.set(key, self.get(key) + new if self.check([key]) else new)
 
-    def barrier(self, key, world_size, timeout=None):
+    def barrier(self, key: Any, world_size: int, timeout: float | None = None) -> None:
         """Waits until `world_size` processes have called it with this key, which serves once."""
         if self.add(f"{key}/count", 1) == world_size:
             self.set(f"{key}/all", "1")
         self.wait([f"{key}/all"], timeout or self.timeout)
 
-    def has_extended_api(self):
+    def has_extended_api(self) -> bool:
         """Whether append, multi_get and multi_set are one request each."""
         return False
 
@@ -83,44 +91,44 @@ _SAME = "set get add compare_set check delete_key num_keys append multi_get mult
 class _NativeStore(Store):
     """A store of the core, which keeps its own timeout."""
 
-    def __init__(self, native):
+    def __init__(self, native: Any) -> None:
         self._native = native
         for name in _SAME:
             setattr(self, name, getattr(native, name))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError(f"{type(self).__name__}: a connection is not pickled; every process makes its own")
 
     @property
-    def timeout(self):
+    def timeout(self) -> timedelta:
         """How long `get` and `wait` wait."""
         return datetime.timedelta(seconds=self._native.timeout())
 
-    def set_timeout(self, timeout):
+    def set_timeout(self, timeout: Any) -> None:
         """Sets how long `get` and `wait` wait, as a timedelta."""
         self._native.timeout(_seconds("set_timeout", timeout))
 
-    def wait(self, keys, timeout=None):
+    def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
         """Waits until all keys are there; DistStoreError when they do not come in time."""
         self._native.wait(keys, -1.0 if timeout is None else _seconds("wait", timeout))
 
-    def queue_pop(self, key, block=True):
+    def queue_pop(self, key: Any, block: bool = True) -> bytes:
         """Takes the oldest value of a queue; waits for one, or raises QueueEmptyError."""
         return self._native.queue_pop(key, block)
 
-    def barrier(self, key, world_size, timeout=None):
+    def barrier(self, key: Any, world_size: int, timeout: Any = None) -> None:
         """Waits until `world_size` processes have called it with this key, which serves once."""
         self._native.barrier(key, world_size, -1.0 if timeout is None else _seconds("barrier", timeout))
 
-    def list_keys(self):
+    def list_keys(self) -> list[str]:
         """All keys, in no order."""
         return [key.decode() for key in self._native.list_keys()]
 
-    def has_extended_api(self):
+    def has_extended_api(self) -> bool:
         """Whether append, multi_get and multi_set are one request each."""
         return True
 
-    def clone(self):
+    def clone(self) -> Self:
         """The same store by a connection of its own, for another thread."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
@@ -165,10 +173,9 @@ class TCPStore(_NativeStore):
         use_libuv: read by programs; there is one server.
     """
 
-    def __init__(
-        self, host_name, port, world_size=None, is_master=False, timeout=default_store_timeout, wait_for_workers=True,
-        multi_tenant=False, master_listen_fd=None, use_libuv=True, *, _token=None,
-    ):  # fmt: skip
+    def __init__(self, host_name: str, port: int, world_size: int | None = None, is_master: bool = False,
+                 timeout: Any = default_store_timeout, wait_for_workers: bool = True, multi_tenant: bool = False,
+                 master_listen_fd: int | None = None, use_libuv: bool = True, *, _token: Any = None) -> None:  # fmt: skip
         self.libuvBackend = bool(use_libuv)
         super().__init__(
             _C._tcp_store(
@@ -178,7 +185,7 @@ class TCPStore(_NativeStore):
         )  # fmt: skip
         self.host, self.port = self._native.address()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"TCPStore({self.host!r}, {self.port})"
 
 

@@ -4,7 +4,17 @@
 parameters under an optimizer. `register` adds constraints of one's own.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import constraints, transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
@@ -16,7 +26,7 @@ class ConstraintRegistry:
         self._registry = {}
         super().__init__()
 
-    def register(self, constraint, factory=None):
+    def register(self, constraint: Constraint | type, factory: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """Notes `factory` for the class of `constraint`, which is a class or an object; without it, a decorator."""
         if factory is None:
             return lambda factory: self.register(constraint, factory)
@@ -27,7 +37,7 @@ class ConstraintRegistry:
         self._registry[constraint] = factory
         return factory
 
-    def __call__(self, constraint):
+    def __call__(self, constraint: Constraint) -> Any:
         """The transform for a constraint.
 
         Raises:

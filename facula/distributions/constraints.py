@@ -4,7 +4,17 @@ A constraint checks a tensor: `check` reduces the last `event_dim` dimensions, i
 gives one bool for each that remains.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "Constraint",
@@ -53,11 +63,11 @@ class Constraint:
     is_discrete = False
     event_dim = 0
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Any:
         """Whether each value lies in the set: a bool tensor of the shape without the event's dimensions."""
         raise NotImplementedError(f"{type(self).__name__}.check")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__.removeprefix('_')}()"
 
 
@@ -66,14 +76,14 @@ class _Bounded(Constraint):
 
     bounds = ()
 
-    def __init__(self, *values, **named):
+    def __init__(self, *values: Tensor | float, **named: Any) -> None:
         given = dict(zip(self.bounds, values, strict=False), **named)
         if given.keys() != set(self.bounds) or len(values) + len(named) != len(self.bounds):
             raise TypeError(f"{self!r}: expected {' and '.join(self.bounds)}, got {values} {named}")
         self.__dict__.update(given)
         super().__init__()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         inside = ", ".join(f"{name}={self.__dict__.get(name)}" for name in self.bounds)
         return f"{type(self).__name__.removeprefix('_')}({inside})"
 
@@ -83,7 +93,7 @@ class _GreaterThan(_Bounded):
 
     bounds = ("lower_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
 
@@ -92,7 +102,7 @@ class _GreaterThanEq(_Bounded):
 
     bounds = ("lower_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
@@ -101,7 +111,7 @@ class _LessThan(_Bounded):
 
     bounds = ("upper_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
@@ -110,7 +120,7 @@ class _Interval(_Bounded):
 
     bounds = ("lower_bound", "upper_bound")
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
@@ -119,7 +129,7 @@ class _HalfOpenInterval(_Bounded):
 
     bounds = ("lower_bound", "upper_bound")
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
@@ -133,7 +143,7 @@ class _IntegerInterval(_Bounded):
     is_discrete = True
     bounds = ("lower_bound", "upper_bound")
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return _whole(value) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
@@ -151,21 +161,21 @@ class _IntegerGreaterThan(_Bounded):
     is_discrete = True
     bounds = ("lower_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return _whole(value) & (value >= self.lower_bound)
 
 
 class _Real(Constraint):
     """Everything but NaN."""
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return value == value
 
 
 class _Boolean(Constraint):
     is_discrete = True
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value == 0) | (value == 1)
 
 
@@ -173,7 +183,7 @@ class _OneHot(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
 
 
@@ -182,7 +192,7 @@ class _Simplex(Constraint):
 
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
@@ -193,7 +203,7 @@ class _Multinomial(_Bounded):
     event_dim = 1
     bounds = ("upper_bound",)
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
     __repr__ = Constraint.__repr__
@@ -202,7 +212,7 @@ class _Multinomial(_Bounded):
 class _LowerTriangular(Constraint):
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value.tril() == value).flatten(-2).all(-1)
 
 
@@ -211,7 +221,7 @@ class _LowerCholesky(Constraint):
 
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return _LowerTriangular.check(self, value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
@@ -220,7 +230,7 @@ class _CorrCholesky(Constraint):
 
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         tolerance = facula.finfo(value.dtype).eps * value.shape[-1] * 10
         unit = ((facula.linalg.vector_norm(value.detach(), dim=-1) - 1).abs() <= tolerance).all(-1)
         return unit & _LowerCholesky.check(self, value)
@@ -229,12 +239,12 @@ class _CorrCholesky(Constraint):
 class _Square(Constraint):
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return facula.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=facula.bool, device=value.device)
 
 
 class _Symmetric(_Square):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         square = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return square
@@ -242,7 +252,7 @@ class _Symmetric(_Square):
 
 
 class _PositiveSemidefinite(_Symmetric):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return symmetric
@@ -250,7 +260,7 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _PositiveDefinite(_Symmetric):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return symmetric
@@ -263,49 +273,49 @@ class _PositiveDefinite(_Symmetric):
 class _IndependentConstraint(Constraint):
     """`base_constraint`, of which the last `reinterpreted_batch_ndims` dimensions of results are one value."""
 
-    def __init__(self, base_constraint, reinterpreted_batch_ndims):
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         result = self.base_constraint.check(value)
         if result.dim() < self.reinterpreted_batch_ndims:
             raise ValueError(f"{self!r}: expected at least {self.event_dim} dimensions, got shape {tuple(value.shape)}")
         kept = result.dim() - self.reinterpreted_batch_ndims
         return result.reshape(result.shape[:kept] + (-1,)).all(-1)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
 class MixtureSameFamilyConstraint(Constraint):
     """Values in `base_constraint`, the support of all components of a mixture (the last dimension of its results)."""
 
-    def __init__(self, base_constraint):
+    def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return self.base_constraint.event_dim
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         if value.dim() < self.event_dim:
             raise ValueError(f"{self!r}: expected at least {self.event_dim} dimensions, got shape {tuple(value.shape)}")
         return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
@@ -313,11 +323,11 @@ class _Joined(Constraint):
     """A sequence of constraints, each for its part of dimension `dim`."""
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return any(c.is_discrete for c in self.cseq)
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> Any:
         return max(c.event_dim for c in self.cseq)
 
     def _parts(self, value, size, split):
@@ -335,7 +345,7 @@ def _check_sequence(cseq, what):
 class _Cat(_Joined):
     """The parts are slices of the given lengths, 1 unless said otherwise."""
 
-    def __init__(self, cseq, dim=0, lengths=None):
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         _check_sequence(cseq, "cat")
         self.cseq = list(cseq)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
@@ -343,24 +353,24 @@ class _Cat(_Joined):
             raise ValueError(f"constraints.cat: expected {len(self.cseq)} lengths, got {len(self.lengths)}")
         self.dim = dim
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return facula.cat(self._parts(value, sum(self.lengths), lambda v: v.split(self.lengths, self.dim)), self.dim)
 
 
 class _Stack(_Joined):
     """The parts are single indices."""
 
-    def __init__(self, cseq, dim=0):
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         _check_sequence(cseq, "stack")
         self.cseq = list(cseq)
         self.dim = dim
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         inner = max(c.event_dim for c in self.cseq)
         return inner + 1 if self.dim + inner < 0 else inner  # stacked inside the event, it gains a dimension
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return facula.stack(self._parts(value, len(self.cseq), lambda v: v.unbind(self.dim)), self.dim)
 
 
@@ -370,17 +380,17 @@ class _Stack(_Joined):
 class _Dependent(Constraint):
     """Known only when the distribution is there; what is known of it already may be told."""
 
-    def __init__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __init__(self, *, is_discrete: bool | Any = NotImplemented, event_dim: int | Any = NotImplemented) -> None:
         self._is_discrete = is_discrete
         self._event_dim = event_dim
         super().__init__()
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return self._known("is_discrete")
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> Any:
         return self._known("event_dim")
 
     def _known(self, name):
@@ -389,31 +399,32 @@ class _Dependent(Constraint):
             raise NotImplementedError(f"{name} of a dependent constraint is not known before the distribution is")
         return value
 
-    def __call__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __call__(self, *, is_discrete: bool | Any = NotImplemented, event_dim: int | Any = NotImplemented) -> Any:
         """The same with more known of it."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
         )
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Any:
         raise ValueError(f"{self!r}: a dependent constraint has nothing to check by, got a value of shape {tuple(value.shape)}")
 
 
 class _DependentProperty(property, _Dependent):
     """A property whose value is a constraint; the class itself shows that it depends on the parameters."""
 
-    def __init__(self, fn=None, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __init__(self, fn: Callable[..., Any] | None = None, *, is_discrete: bool | Any = NotImplemented,
+                 event_dim: int | Any = NotImplemented) -> None:  # fmt: skip
         property.__init__(self, fn)
         self._is_discrete = is_discrete
         self._event_dim = event_dim
 
-    def __call__(self, fn):
+    def __call__(self, fn: Callable[..., Any]) -> Constraint:
         """As a decorator that was given arguments."""
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-def is_dependent(constraint):
+def is_dependent(constraint: Constraint) -> bool:
     """Whether it is known only when the distribution is there."""
     return isinstance(constraint, _Dependent)
 

@@ -1,5 +1,9 @@
 """Kumaraswamy's distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
@@ -7,6 +11,9 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, PowerTransform
 from .uniform import Uniform
 from .utils import broadcast_all, euler_constant
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 __all__ = ["Kumaraswamy"]
 
@@ -18,7 +25,8 @@ class Kumaraswamy(TransformedDistribution):
     support = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, concentration1, concentration0, validate_args=None):
+    def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(
             facula.zeros_like(self.concentration0), facula.ones_like(self.concentration0), validate_args=validate_args
@@ -37,21 +45,21 @@ class Kumaraswamy(TransformedDistribution):
         return facula.exp(b.log() + first.lgamma() + b.lgamma() - (first + b).lgamma())
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self._moment(1)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         """NaN where the density has no single peak."""
         a, b = self.concentration1, self.concentration0
         peaked = (a >= 1) & (b >= 1) & (a * b > 1)
         return facula.where(peaked, ((a - 1) / (a * b - 1)) ** a.reciprocal(), facula.nan)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self._moment(2) - self._moment(1).pow(2)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         harmonic = (b + 1).digamma() + euler_constant
         return 1 - b.reciprocal() + (1 - a.reciprocal()) * harmonic - a.log() - b.log()

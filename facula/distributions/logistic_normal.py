@@ -1,9 +1,16 @@
 """The logistic-normal distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
 from .transforms import StickBreakingTransform
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 __all__ = ["LogisticNormal"]
 
@@ -15,18 +22,18 @@ class LogisticNormal(TransformedDistribution):
     support = constraints.simplex
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         if not base.batch_shape:
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
     @property
-    def loc(self):
+    def loc(self) -> Tensor:
         """Mean of the Normal distribution."""
         return self.base_dist.base_dist.loc
 
     @property
-    def scale(self):
+    def scale(self) -> Tensor:
         """Standard deviation of the Normal distribution."""
         return self.base_dist.base_dist.scale

@@ -1,10 +1,19 @@
 """Helpers of the families: broadcasting of parameters, probabilities and logits, properties computed on demand."""
 
+from __future__ import annotations
+
 from numbers import Number
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn.functional import softmax
 from facula.overrides import is_tensor_like
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
 
 euler_constant = 0.57721566490153286060  # Euler and Mascheroni's
 
@@ -19,7 +28,7 @@ __all__ = [
 ]
 
 
-def broadcast_all(*values):
+def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     """The values as tensors of one shape; numbers take dtype and device of the first tensor.
 
     Raises:
@@ -46,18 +55,18 @@ def _sum_rightmost(value, dim):
     return value.sum(tuple(range(-dim, 0))) if dim else value
 
 
-def clamp_probs(probs):
+def clamp_probs(probs: Tensor | float) -> Tensor:
     """Probabilities kept away from 0 and 1 by the dtype's eps, so that their logarithms are finite."""
     eps = facula.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
-def logits_to_probs(logits, is_binary=False):
+def logits_to_probs(logits: Tensor | float, is_binary: bool = False) -> Tensor:
     """Sigmoid of log-odds (binary), or softmax over the last dimension."""
     return facula.sigmoid(logits) if is_binary else softmax(logits, dim=-1)
 
 
-def probs_to_logits(probs, is_binary=False):
+def probs_to_logits(probs: Tensor | float, is_binary: bool = False) -> Tensor:
     """Log-odds of clamped probabilities (binary), or their logarithms."""
     clamped = clamp_probs(probs)
     return facula.log(clamped) - facula.log1p(-clamped) if is_binary else facula.log(clamped)
@@ -66,12 +75,12 @@ def probs_to_logits(probs, is_binary=False):
 class lazy_property:
     """A method as an attribute that is computed when first asked for, with gradients, and then kept."""
 
-    def __init__(self, wrapped):
+    def __init__(self, wrapped: Callable[..., Any]) -> None:
         self.wrapped = wrapped
         self.__name__ = wrapped.__name__
         self.__doc__ = wrapped.__doc__
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return _lazy_property_and_property(self.wrapped)
         with facula.enable_grad():
@@ -87,7 +96,7 @@ class _lazy_property_and_property(lazy_property, property):
         property.__init__(self, wrapped)
 
 
-def tril_matrix_to_vec(mat, diag=0):
+def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
     """The elements of (..., n, n) on and below diagonal `diag`, row by row."""
     n = mat.shape[-1]
     if not -n <= diag < n:
@@ -96,7 +105,7 @@ def tril_matrix_to_vec(mat, diag=0):
     return mat[..., rows, columns]
 
 
-def vec_to_tril_matrix(vec, diag=0):
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """The inverse of tril_matrix_to_vec; the other elements are zero."""
     # len = n (n + 1 + 2 diag) / 2, less a triangle above the matrix' edge for diag < 0 or beside it for diag > 0
     length, step = vec.shape[-1], 1 + 2 * diag

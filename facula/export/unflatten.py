@@ -8,12 +8,19 @@ results, as a tuple.
 from __future__ import annotations
 
 import operator
+from typing import TYPE_CHECKING
 
 import facula
 from facula.export._costs import _values_in
 from facula.export._graph import Builder
 from facula.export._unlifted import _argument_names, _Guard, keep
 from facula.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.export.exported_program import ExportedProgram
 
 
 class InterpreterModule(facula.fx.GraphModule):
@@ -23,7 +30,8 @@ class InterpreterModule(facula.fx.GraphModule):
 class FlatArgsAdapter:
     """Makes arguments of one structure into those of another; for `unflatten`."""
 
-    def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+    def adapt(self, target_spec: Any, input_spec: Any, input_args: Any, metadata: dict[str, Any] | None = None,
+              obj: Any = None) -> Any:  # fmt: skip
         """The leaves as the program takes them."""
         raise NotImplementedError("FlatArgsAdapter.adapt is for classes that derive from it")
 
@@ -36,7 +44,7 @@ class UnflattenedModule(facula.nn.Module):
         flat_args_adapter: makes the leaves of arguments of another structure, or None.
     """
 
-    def __init__(self, exported, flat_args_adapter=None):
+    def __init__(self, exported: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> None:
         super().__init__()
         if not isinstance(exported, facula.export.ExportedProgram):
             raise TypeError(f"unflatten: an ExportedProgram, got {type(exported).__name__}")
@@ -59,7 +67,7 @@ class UnflattenedModule(facula.nn.Module):
             main.__dict__[table] = self.__dict__[table]
         self.__dict__["_guard"] = _Guard(exported)
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         if self._adapter is not None:
             args, kwargs = self._adapted(args, kwargs)
         self._guard(self, args, kwargs)
@@ -73,7 +81,7 @@ class UnflattenedModule(facula.nn.Module):
         return pytree.tree_unflatten(self._adapter.adapt(wanted, spec, leaves), wanted)
 
 
-def unflatten(module, flat_args_adapter=None):
+def unflatten(module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> UnflattenedModule:
     """The modules of an exported program.
 
     Args:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 EVERY = ("...",)
 _WORDS = re.compile(r"\(|\)|\.\.\.|[A-Za-z_]\w*|\d+|\S")
@@ -49,7 +55,7 @@ def _lengths(axis, size, known, pattern):
     return [known[name] for name in axis]
 
 
-def rearrange(tensor, pattern, **axes_lengths):
+def rearrange(tensor: Tensor, pattern: Any, **axes_lengths: Any) -> Tensor:
     """The tensor with its axes in another order, some put together or taken apart.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -20,6 +21,12 @@ from facula._quantized.schemes import (
     qscheme,
 )
 from facula._quantized.tensor import QuantizedTensor, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "dequantize", "int_repr", "per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric",
@@ -50,7 +57,8 @@ def _scale(name, scale):
     return scale
 
 
-def quantize_per_tensor(input, scale, zero_point, dtype):
+def quantize_per_tensor(input: Sequence[Tensor] | Tensor, scale: Tensor | float, zero_point: Tensor | int,
+                        dtype: facula.dtype) -> Tensor | Any:  # fmt: skip
     """The tensor with its values rounded to levels: clamp(round(input / scale) + zero_point).
 
     Args:
@@ -74,7 +82,7 @@ def quantize_per_tensor(input, scale, zero_point, dtype):
     return wrap(scheme.levels(values), scheme)
 
 
-def quantize_per_channel(input, scales, zero_points, axis, dtype):
+def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: facula.dtype) -> Tensor:
     """As `quantize_per_tensor`, with a scale and a zero point for every index along a dimension.
 
     Args:
@@ -115,7 +123,7 @@ def quantize_per_channel(input, scales, zero_points, axis, dtype):
     return wrap(scheme.levels(values), scheme)
 
 
-def choose_levels(name, low, high, dtype, reduce_range=False):
+def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduce_range: bool = False) -> tuple[float, int]:
     """The scale and the zero point that spread the levels of a dtype from `low` to `high` and hit zero."""
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: expected finite values, got some from {low} to {high}")
@@ -135,7 +143,7 @@ def choose_levels(name, low, high, dtype, reduce_range=False):
     return scale, int(min(max(round(zero), least), most))
 
 
-def quantize_per_tensor_dynamic(input, dtype, reduce_range):
+def quantize_per_tensor_dynamic(input: Tensor, dtype: facula.dtype, reduce_range: bool) -> Tensor:
     """`quantize_per_tensor` with levels from the least to the greatest value of `input`.
 
     Args:
@@ -189,7 +197,7 @@ def _dtype_of(name, levels):
     raise RuntimeError(f"{name}: expected levels of uint8, int8 or int32, got {levels.dtype}")
 
 
-def dequantize(tensor):
+def dequantize(tensor: Sequence[Tensor] | Tensor) -> Tensor | Any:
     """The values of a quantised tensor in float32; of a list or tuple of tensors, a tuple of them.
 
     Args:

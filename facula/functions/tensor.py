@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
 
 Tensor = _C.Tensor
 
 
-def is_tensor(obj, /):
+def is_tensor(obj: Any, /) -> bool:
     """Whether `obj` is a Tensor; instances of its subclasses, such as nn.Parameter, are.
 
     Args:
@@ -19,7 +24,7 @@ def is_tensor(obj, /):
     return isinstance(obj, Tensor)
 
 
-def is_storage(obj, /):
+def is_storage(obj: Any, /) -> bool:
     """Whether `obj` is an UntypedStorage or a TypedStorage.
 
     Args:
@@ -79,7 +84,7 @@ is_distributed = _ask(
 )
 
 
-def is_nonzero(input):
+def is_nonzero(input: Tensor) -> bool:
     """Whether the one element of `input` differs from zero.
 
     Args:
@@ -95,7 +100,7 @@ def is_nonzero(input):
     return bool(input)
 
 
-def is_same_size(input, other):
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether the shapes of two tensors are equal.
 
     Args:
@@ -107,7 +112,7 @@ def is_same_size(input, other):
     return input.is_same_size(other)
 
 
-def typename(obj, /):
+def typename(obj: Any, /) -> str:
     """The dotted name of a type: "torch.FloatTensor" for a tensor, else that of the class or function.
 
     Args:
@@ -124,7 +129,7 @@ def typename(obj, /):
     return name if module in ("", "builtins", "__builtin__") else f"{module}.{name}"
 
 
-def detach(input):
+def detach(input: Tensor) -> Tensor:
     """A tensor on the memory of `input` without its history: no gradient flows back through it.
 
     Args:
@@ -138,7 +143,7 @@ def detach(input):
     return input.detach()
 
 
-def detach_(input):
+def detach_(input: Tensor) -> Tensor:
     """Cuts off the history of `input` itself, which becomes a leaf that does not require gradients; returns it.
 
     Args:
@@ -153,7 +158,7 @@ def detach_(input):
     return input.detach_()
 
 
-def get_device(input):
+def get_device(input: Tensor) -> int:
     """The number of the GPU that the tensor is on; -1 for the CPU.
 
     Args:

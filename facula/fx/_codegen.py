@@ -11,13 +11,18 @@ import re
 import types
 import typing
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 import facula.fx._pytree as fx_pytree
 from facula._ops import OpOverload, OpOverloadPacket
 from facula.fx.node import Node, _get_qualified_name, _type_repr, dtype_abbrs
 from facula.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
 
 magic_methods = {
     "eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", "le": "{} <= {}", "ge": "{} >= {}", "pos": "+{}",
@@ -394,11 +399,11 @@ def _trace_summary(trace):
 class CodeGen:
     """How a graph becomes a function: subclasses change how arguments come in and results go out."""
 
-    def __init__(self, *_):
+    def __init__(self, *_: Any) -> None:
         self._body_transformer = None
         self._func_name = "forward"
 
-    def gen_fn_def(self, free_vars, maybe_return_annotation):
+    def gen_fn_def(self, free_vars: Sequence[str], maybe_return_annotation: str) -> str:
         """The line of `def`.
 
         Args:
@@ -409,7 +414,7 @@ class CodeGen:
             free_vars.insert(0, "self")
         return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
 
-    def generate_output(self, output_args):
+    def generate_output(self, output_args: Any) -> str:
         """The statement that ends the function."""
         return f"return {output_args!r}"
 
@@ -418,15 +423,15 @@ class CodeGen:
             return f"return {value(node.args[0])}"
         return self.generate_output(_Shown.of(node.args[0], value))
 
-    def process_inputs(self, *args):
+    def process_inputs(self, *args: Any) -> tuple[Any, ...]:
         """Arguments as the placeholders get them."""
         return args
 
-    def process_outputs(self, outputs):
+    def process_outputs(self, outputs: Any) -> dict[str, Tensor | list[Any]] | tuple[Tensor, Tensor]:
         """Results as the caller gets them."""
         return outputs
 
-    def additional_globals(self):
+    def additional_globals(self) -> list[Any]:
         """A list of (name, value) that the text needs too."""
         return []
 

@@ -10,6 +10,7 @@ import inspect
 import math
 import threading
 import types
+from typing import TYPE_CHECKING
 
 import facula
 from facula._ops import OpOverload, OpOverloadPacket
@@ -20,6 +21,17 @@ from facula.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from facula.fx.node import base_types, map_aggregate
 from facula.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from facula.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.fx.graph_module import GraphModule
+    from facula.nn.modules.module import Module
 
 __all__ = ["Tracer", "symbolic_trace", "wrap", "is_fx_tracing", "PH", "ProxyableClassMeta", "PHBase"]
 
@@ -43,11 +55,11 @@ is_fx_symbolic_tracing = is_fx_tracing_warning = is_fx_tracing
 class ProxyableClassMeta(type):
     """A metaclass: making an object of the class from proxies is a node."""
 
-    def __init__(cls, name, bases, attrs):
+    def __init__(cls, name: str, bases: Any, attrs: Any) -> None:
         _proxyable_classes.setdefault(cls)
         super().__init__(name, bases, attrs)
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if is_fx_tracing():
             found = _proxies_in((args, kwargs))
             if found:
@@ -70,7 +82,7 @@ def _proxies_in(arguments):
 class PHBase:
     """In concrete arguments: this one is an input of the graph."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "PH"
 
 
@@ -275,7 +287,7 @@ def _autowrap_check(patcher, frame_dict, function_ids, wrappers=None):
 
 
 @compatibility(is_backward_compatible=True)
-def wrap(fn_or_name):
+def wrap(fn_or_name: Callable[..., Any] | str) -> Callable[..., Any] | str:
     """Calls of a function become nodes instead of being traced into. At the top level of a module, as a decorator or a call.
 
     Args:
@@ -304,7 +316,8 @@ class Tracer(TracerBase):
         param_shapes_constant: whether shapes of parameters are numbers in the graph.
     """
 
-    def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):
+    def __init__(self, autowrap_modules: Sequence[ModuleType] | tuple[Any, ...] = (math,),
+                 autowrap_functions: tuple[Any, ...] = (), param_shapes_constant: bool = False) -> None:  # fmt: skip
         super().__init__()
         self._autowrap_function_ids = {
             id(value)
@@ -324,7 +337,7 @@ class Tracer(TracerBase):
 
     _proxy_count = 0
 
-    def get_fresh_qualname(self, prefix):
+    def get_fresh_qualname(self, prefix: str) -> str:
         """An attribute name of the root that is not taken: the prefix and a number.
 
         Args:
@@ -335,7 +348,7 @@ class Tracer(TracerBase):
             number += 1
         return f"{prefix}{number}"
 
-    def create_arg(self, a):
+    def create_arg(self, a: Any) -> Any:
         """`a` as a graph holds it; tensors and parameters become attributes of the root.
 
         Args:
@@ -376,7 +389,7 @@ class Tracer(TracerBase):
             setattr(self.root, name, tensor)
         return self.create_node("get_attr", name, (), {})
 
-    def is_leaf_module(self, m, module_qualified_name):
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether a module is one node: by default those of `torch.nn`, but Sequential.
 
         Args:
@@ -387,7 +400,7 @@ class Tracer(TracerBase):
         ours = home.startswith(("facula.nn", "facula.ao.nn", "torch.nn", "torch.ao.nn"))
         return ours and not isinstance(m, facula.nn.Sequential)
 
-    def path_of_module(self, mod):
+    def path_of_module(self, mod: Module) -> str:
         """The path of a module in the root.
 
         Args:
@@ -403,7 +416,7 @@ class Tracer(TracerBase):
                 return name
         raise NameError("module is not installed as a submodule")
 
-    def call_module(self, m, forward, args, kwargs):
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Called for each call of a module: gives its result, tracing on or making a node.
 
         Args:
@@ -424,7 +437,7 @@ class Tracer(TracerBase):
             finally:
                 self.module_stack.pop(key, None)
 
-    def getattr(self, attr, attr_val, parameter_proxy_cache):
+    def getattr(self, attr: str, attr_val: Module | Tensor, parameter_proxy_cache: dict[Any, Any]) -> Tensor | Any:
         """Called for each attribute that a module does not have as such: parameters, buffers, submodules.
 
         Args:
@@ -508,7 +521,7 @@ class Tracer(TracerBase):
                 "user to make sure that your inputs match the inputs you specialized the function with."
             )
 
-    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+    def create_args_for_root(self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None) -> Any:
         """Proxies for the arguments of the program.
 
         Args:
@@ -562,7 +575,7 @@ class Tracer(TracerBase):
 
         return flatten_fn, ([args[0]] if is_module else []) + leaves
 
-    def trace(self, root, concrete_args=None):
+    def trace(self, root: Callable[..., Any] | Module, concrete_args: Any = None) -> Graph:
         """The graph of a module or function.
 
         Args:
@@ -655,7 +668,7 @@ class Tracer(TracerBase):
         for module in self._autowrap_search:
             _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = Tracer.__new__(type(self))
         for key, value in vars(self).items():
             if key == "_autowrap_search":
@@ -684,7 +697,7 @@ def _patch_function(fn, nargs):
 
 
 @compatibility(is_backward_compatible=True)
-def symbolic_trace(root, concrete_args=None):
+def symbolic_trace(root: Callable[..., Any] | Module, concrete_args: Any = None) -> GraphModule:
     """A GraphModule of a module or function, by running it on proxies.
 
     Args:

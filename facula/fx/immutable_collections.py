@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.utils import _pytree
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["immutable_list", "immutable_dict"]
 
@@ -23,10 +28,10 @@ class immutable_list(list):  # noqa: N801
 
     __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(tuple(self))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return immutable_list, (tuple(self),)
 
 
@@ -35,10 +40,10 @@ class immutable_dict(dict):  # noqa: N801
 
     __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = setdefault = update = _refuse
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(frozenset(self.items()))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return immutable_dict, (tuple(self.items()),)
 
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import facula
 from facula._ops import OpOverload
 from facula.fx import _public
 from facula.fx._compatibility import compatibility
 from facula.fx.immutable_collections import immutable_dict, immutable_list
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self
+
+    from facula.fx.graph import Graph
+    from facula.fx.operator_schemas import ArgsKwargsPair
+    from facula.nn.modules.module import Module
 
 __all__ = ["Node", "map_arg", "map_aggregate", "has_side_effect"]
 
@@ -42,7 +51,7 @@ _RANDOM_FUNCTIONS = frozenset(getattr(facula, name) for name in _RANDOM)
 
 
 @compatibility(is_backward_compatible=False)
-def has_side_effect(fn):
+def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a function: calls of it stay in a graph though nobody uses their result. Usable as a decorator."""
     _side_effectful_functions.add(fn)
     return fn
@@ -100,7 +109,8 @@ class Node:
         "_order", "_repr_fn", "meta", "__dict__", "__weakref__",
     )  # fmt: skip
 
-    def __init__(self, graph, name, op, target, args, kwargs, return_type=None):
+    def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
+                 return_type: str | type | None = None) -> None:  # fmt: skip
         if op not in _legal_ops:
             raise AssertionError(f"op '{op}' is not in _legal_ops")
         _check_target(graph, name, op, target)
@@ -126,51 +136,52 @@ class Node:
     _update_args_kwargs = _set_arguments
 
     @property
-    def args(self):
+    def args(self) -> tuple[()]:
         """Positional arguments. Assign a new tuple to change them."""
         return self._args
 
     @args.setter
-    def args(self, value):
+    def args(self, value: Any) -> None:
         self._set_arguments(map_aggregate(tuple(value), _same), self._kwargs)
 
     @property
-    def kwargs(self):
+    def kwargs(self) -> dict[str, Any]:
         """Keyword arguments. Assign a new dict to change them."""
         return self._kwargs
 
     @kwargs.setter
-    def kwargs(self, value):
+    def kwargs(self, value: Any) -> None:
         self._set_arguments(self._args, map_aggregate(dict(value), _same))
 
-    def update_arg(self, idx, arg):
+    def update_arg(self, idx: int, arg: int) -> None:
         """Puts `arg` in the place of positional argument `idx`."""
         args = list(self._args)
         args[idx] = arg
         self.args = tuple(args)
 
-    def insert_arg(self, idx, arg):
+    def insert_arg(self, idx: int, arg: Node) -> None:
         """Puts `arg` before positional argument `idx`."""
         if not 0 <= idx <= len(self._args):
             raise AssertionError("insert_args index must be between 0 and len(self.args)")
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
-    def update_kwarg(self, key, arg):
+    def update_kwarg(self, key: Any, arg: int) -> None:
         """Sets the keyword argument `key`."""
         self.kwargs = {**self._kwargs, key: arg}
 
     @property
-    def all_input_nodes(self):
+    def all_input_nodes(self) -> list[Node]:
         """The nodes among the arguments, each once, in order."""
         return list(self._input_nodes)
 
-    def replace_input_with(self, old_input, new_input):
+    def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         """Puts `new_input` in every place of the arguments where `old_input` is."""
         change = {old_input: new_input}
         swap = lambda node: change.get(node, node)
         self._set_arguments(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
-    def replace_all_uses_with(self, replace_with, delete_user_cb=lambda user: True, *, propagate_meta=False):
+    def replace_all_uses_with(self, replace_with: Node, delete_user_cb: Callable[..., Any] = lambda user: True, *,
+                              propagate_meta: bool = False) -> bool | list[Node]:  # fmt: skip
         """Lets those who use this node use `replace_with` instead.
 
         Args:
@@ -199,16 +210,16 @@ class Node:
     # ---- place
 
     @property
-    def prev(self):
+    def prev(self) -> Any:
         """The node before this one."""
         return self._prev
 
     @property
-    def next(self):
+    def next(self) -> Self:
         """The node after this one."""
         return self._next
 
-    def prepend(self, x):
+    def prepend(self, x: Any) -> None:
         """Moves `x` to before this node."""
         if x.graph is not self.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
@@ -219,7 +230,7 @@ class Node:
         before._next, x._prev, x._next, self._prev = x, before, self, x
         self.graph._note_order(x)
 
-    def append(self, x):
+    def append(self, x: Any) -> None:
         """Moves `x` to after this node."""
         if self is not x:
             self._next.prepend(x)
@@ -230,31 +241,31 @@ class Node:
 
     _remove_from_list = _unlink
 
-    def __lt__(self, other):
+    def __lt__(self, other: Any) -> bool:
         self.graph._renumber()
         return self._order < other._order
 
-    def __gt__(self, other):
+    def __gt__(self, other: Any) -> bool:
         return other < self
 
-    def __le__(self, other):
+    def __le__(self, other: Any) -> bool:
         return self is other or self < other
 
-    def __ge__(self, other):
+    def __ge__(self, other: Any) -> bool:
         return self is other or other < self
 
     # ---- what it is
 
     @property
-    def stack_trace(self):
+    def stack_trace(self) -> str | None:
         """The lines of Python that made the node, where the tracer recorded them."""
         return self.meta.get("stack_trace", None)
 
     @stack_trace.setter
-    def stack_trace(self, trace):
+    def stack_trace(self, trace: str | None) -> None:
         self.meta["stack_trace"] = trace
 
-    def is_impure(self, impure_random=True):
+    def is_impure(self, impure_random: bool = True) -> bool:
         """Whether the node does something beside computing its result, so that it must stay though nobody uses it.
 
         Args:
@@ -271,7 +282,8 @@ class Node:
             return getattr(owner.get_submodule(self.target), "_is_impure", False)
         return False
 
-    def normalized_arguments(self, root, arg_types=None, kwarg_types=None, normalize_to_only_use_kwargs=False):
+    def normalized_arguments(self, root: Module, arg_types: Any = None, kwarg_types: Any = None,
+                             normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair:  # fmt: skip
         """(args, kwargs) in the order of the function's own arguments, or None where that is not known."""
         from facula.fx import operator_schemas
 
@@ -285,7 +297,7 @@ class Node:
 
     # ---- text
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self._repr_fn(self) if self._repr_fn else self.name
 
     def _pretty_print_target(self, target):
@@ -300,9 +312,8 @@ class Node:
             return f"operator.{name}"
         return _get_qualified_name(target)
 
-    def format_node(
-        self, placeholder_names=None, maybe_return_typename=None, *, include_tensor_metadata=False, max_list_len=float("inf")
-    ):
+    def format_node(self, placeholder_names: Sequence[Any] | None = None, maybe_return_typename: Sequence[str] | None = None, *,
+                    include_tensor_metadata: bool = False, max_list_len: float = float("inf")) -> str | None:  # fmt: skip
         """The line that stands for this node in the text of its graph.
 
         Args:
@@ -338,7 +349,7 @@ class Node:
         default = f"(default={self.args[0]})" if self.args else ""
         return f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}[target={self.target}]{default}"
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         found = memo.get(id(self))
         if found is None:
             raise RuntimeError(f"fx: nodes are copied with their graph (copy.deepcopy(graph), node_copy), got node {self.name}")
@@ -400,7 +411,7 @@ def _collect(value, found):
 
 
 @compatibility(is_backward_compatible=True)
-def map_arg(a, fn):
+def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
     """`a` with `fn(node)` in the place of every node in it.
 
     Args:
@@ -413,7 +424,7 @@ def map_arg(a, fn):
 
 
 @compatibility(is_backward_compatible=True)
-def map_aggregate(a, fn):
+def map_aggregate(a: Any, fn: Callable[..., Any]) -> Any:
     """`a` with `fn(leaf)` in the place of everything in it that is no list, tuple, dict or slice."""
     kind = type(a)
     if kind is tuple:

@@ -7,6 +7,13 @@ import copy
 import enum
 import threading
 import traceback as _traceback
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.fx.graph import Graph
+    from facula.fx.node import Node
 
 __all__ = [
     "annotate", "annotate_fn", "preserve_node_meta", "has_preserved_node_meta", "set_stack_trace", "set_grad_fn_seq_nr",
@@ -39,7 +46,7 @@ class NodeSource:
         action: what it did, or a list of that.
     """
 
-    def __init__(self, node, pass_name="", action=None):
+    def __init__(self, node: Node, pass_name: str = "", action: NodeSourceAction | None = None) -> None:
         self.pass_name = pass_name
         actions = action if isinstance(action, list) else [action]
         self.action = [a for a in actions if a is not None]
@@ -52,14 +59,14 @@ class NodeSource:
     def _get_action_string(self):
         return "+".join(action.name.lower() for action in self.action)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name,
             "action": self._get_action_string(), "from_node": [source.to_dict() for source in self.from_node],
         }  # fmt: skip
 
-    def print_readable(self, indent=0):
+    def print_readable(self, indent: int = 0) -> str:
         """As indented text.
 
         Args:
@@ -68,13 +75,13 @@ class NodeSource:
         line = f"{' ' * indent}(name={self.name}, pass_name={self.pass_name}, action={self._get_action_string()})\n"
         return line + "".join(source.print_readable(indent + 4) for source in self.from_node)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.print_readable()
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSource) and self.to_dict() == other.to_dict()
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.name, self.target, self.graph_id, self.pass_name))
 
 
@@ -89,7 +96,7 @@ def preserve_node_meta(enable=True):
         _state.preserve, _state.meta = before, before_meta
 
 
-def has_preserved_node_meta():
+def has_preserved_node_meta() -> bool:
     """Whether new nodes get meta of others."""
     return _state.preserve
 
@@ -106,7 +113,7 @@ def annotate(annotation_dict):
         _state.meta, _state.preserve = before, preserved
 
 
-def annotate_fn(annotation_dict):
+def annotate_fn(annotation_dict: Any) -> Any:
     """A decorator: nodes made by the function get these entries in `meta["custom"]`."""
     import functools
 
@@ -121,19 +128,19 @@ def annotate_fn(annotation_dict):
     return decorate
 
 
-def set_stack_trace(stack):
+def set_stack_trace(stack: Any) -> None:
     """Sets the stack trace of nodes to come, where meta is kept."""
     if _state.preserve and stack:
         _state.meta["stack_trace"] = "".join(stack)
 
 
-def set_grad_fn_seq_nr(seq_nr):
+def set_grad_fn_seq_nr(seq_nr: Any) -> None:
     """Notes the number of the node of autograd that runs."""
     if _state.preserve:
         _state.meta["grad_fn_seq_nr"] = [*_state.meta.get("grad_fn_seq_nr", []), seq_nr]
 
 
-def reset_grad_fn_seq_nr():
+def reset_grad_fn_seq_nr() -> None:
     """Takes the last such number back."""
     if _state.preserve:
         numbers = _state.meta.get("grad_fn_seq_nr", [])[:-1]
@@ -142,7 +149,7 @@ def reset_grad_fn_seq_nr():
             del _state.meta["grad_fn_seq_nr"]
 
 
-def format_stack():
+def format_stack() -> list[Any] | list[str]:
     """The stack trace of nodes to come, as a list of text."""
     if _state.preserve:
         return [_state.meta.get("stack_trace", "")]
@@ -164,7 +171,7 @@ def set_current_meta(node, pass_name=""):
         _state.meta = before
 
 
-def get_current_meta():
+def get_current_meta() -> dict[str, Any]:
     """The meta that new nodes get."""
     return _state.meta
 
@@ -179,11 +186,11 @@ def set_current_replay_node(node):
         _state.replayed = before
 
 
-def get_current_replay_node():
+def get_current_replay_node() -> Any:
     """The node that is run."""
     return _state.replayed
 
 
-def get_graph_provenance_json(graph):
+def get_graph_provenance_json(graph: Graph) -> dict[Any, list[Any]]:
     """{node: where it comes from} of a graph."""
     return {node.name: [source.to_dict() for source in node.meta.get("from_node", [])] for node in graph.nodes}

@@ -1,9 +1,11 @@
 """TorchScript's decorators and questions, its archives, and traces. What is scripted runs as Python does."""
 
+from __future__ import annotations
+
 import builtins
 import contextlib
 import types
-from typing import Final, TypeVar  # noqa: F401
+from typing import TYPE_CHECKING, Final, TypeVar  # noqa: F401
 
 import facula
 from facula.futures import Future
@@ -11,6 +13,15 @@ from facula.jit import annotations, scripted, traced  # noqa: F401
 from facula.jit.loaded import load
 from facula.jit.scripted import ScriptFunction, ScriptModule, save
 from facula.jit.traced import TracerWarning, TracingCheckError, is_tracing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "Attribute",
@@ -63,7 +74,7 @@ class Error(RuntimeError):
 RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
 
 
-def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
     """A module as a ScriptModule, a function as a ScriptFunction; both run eagerly. Anything else is itself."""
     if builtins.isinstance(obj, facula.nn.Module):
         return scripted.module(obj)
@@ -72,10 +83,10 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     return obj
 
 
-def trace(
-    func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
-    _force_outplace=False, _module_class=None, _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True,
-):  # fmt: skip
+def trace(func: Callable[..., Any], example_inputs: Sequence[Tensor] | Tensor | None = None, optimize: Any = None,
+          check_trace: bool = True, check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True,
+          _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
+          example_kwarg_inputs: Any = None, _store_inputs: bool = True) -> Any:  # fmt: skip
     """A module or a function as one that runs what was recorded for the example; `jit/traced.py` says how.
 
     Args:
@@ -97,10 +108,10 @@ def trace(
     return made
 
 
-def trace_module(
-    mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
-    _force_outplace=False, _module_class=None, _compilation_unit=None, example_inputs_is_kwarg=False, _store_inputs=True,
-):  # fmt: skip
+def trace_module(mod: Module, inputs: Any, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
+                 check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False, _module_class: Any = None,
+                 _compilation_unit: Any = None, example_inputs_is_kwarg: bool = False,
+                 _store_inputs: bool = True) -> ScriptModule:  # fmt: skip
     """As `trace`, for several methods of a module.
 
     Args:
@@ -129,46 +140,46 @@ def _record_example(trace, args, kwargs, check_trace, check_inputs, tolerance):
             traced.check(trace, traced.as_arguments(example), {}, tolerance)
 
 
-def freeze(mod, preserved_attrs=None, optimize_numerics=True):
+def freeze(mod: Module, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Module:
     """`mod` itself."""
     return mod
 
 
-def optimize_for_inference(mod, other_methods=None):
+def optimize_for_inference(mod: Module, other_methods: Any = None) -> Module:
     """`mod` itself."""
     return mod
 
 
-def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None):
+def run_frozen_optimizations(mod: Module, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:
     """Nothing to do."""
 
 
-def export(fn):
+def export(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` itself."""
     return fn
 
 
-def unused(fn):
+def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` itself."""
     return fn
 
 
-def ignore(drop=False, **kwargs):
+def ignore(drop: Callable[..., Any] | bool = False, **kwargs: Any) -> Callable[..., Any]:
     """The decorated function itself; with or without arguments."""
     return drop if callable(drop) else lambda fn: fn
 
 
-def interface(obj):
+def interface(obj: Any) -> Any:
     """`obj` itself."""
     return obj
 
 
-def script_method(fn):
+def script_method(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` itself."""
     return fn
 
 
-def script_if_tracing(fn):
+def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` itself."""
     return fn
 
@@ -186,27 +197,27 @@ def _overload_method(func):
     return func
 
 
-def is_scripting():
+def is_scripting() -> bool:
     """False."""
     return False
 
 
-def annotate(the_type, the_value):
+def annotate(the_type: Any, the_value: Any) -> Any:
     """`the_value`."""
     return the_value
 
 
-def Attribute(value, type):
+def Attribute(value: Any, type: Any) -> Any:
     """`value`."""
     return value
 
 
-def isinstance(obj, target_type):
+def isinstance(obj: Any, target_type: type) -> bool:
     """As the builtin, also for list[T], dict[K, V], tuple[...] and unions, whose contents are checked."""
     return annotations.matches(obj, target_type)
 
 
-def fork(func, *args, **kwargs):
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
     """Runs `func` at once; `wait` gives its result.
 
     Args:
@@ -223,7 +234,7 @@ def fork(func, *args, **kwargs):
     return future
 
 
-def wait(future):
+def wait(future: Future[Any]) -> int:
     """The result of `fork`.
 
     Args:
@@ -250,33 +261,33 @@ def fuser(name):
 class strict_fusion:
     """A context without effect."""
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         pass
 
 
-def set_fusion_strategy(strategy):
+def set_fusion_strategy(strategy: Any) -> list[Any]:
     """Nothing is fused; gives the previous strategy, none."""
     return []
 
 
-def enable_onednn_fusion(enabled):
+def enable_onednn_fusion(enabled: bool) -> None:
     """Nothing is fused."""
 
 
-def onednn_fusion_enabled():
+def onednn_fusion_enabled() -> Any:
     """False."""
     return False
 
 
-def last_executed_optimized_graph():
+def last_executed_optimized_graph() -> Any:
     """Not supported: there are no graphs."""
     raise NotImplementedError("jit.last_executed_optimized_graph: Facula makes no graphs")
 
 
-def set_module(obj, mod):
+def set_module(obj: Any, mod: Module) -> None:
     """Makes `obj` say that it comes from module `mod`."""
     obj.__module__ = mod
 
@@ -284,11 +295,11 @@ def set_module(obj, mod):
 class ONNXTracedModule(facula.nn.Module):
     """Wraps a module for ONNX tracing, which is not supported."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError("jit.ONNXTracedModule is not supported by Facula")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.jit", name)

@@ -1,5 +1,7 @@
 """Types that TorchScript annotations name, and the check of a value against one."""
 
+from __future__ import annotations
+
 import builtins
 import types
 import typing
@@ -9,7 +11,7 @@ BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = 
 BroadcastingList6 = list
 
 
-def matches(value, wanted):
+def matches(value: Any, wanted: type) -> bool:
     """Whether `value` is of type `wanted`, which may be a generic such as list[int] or Optional[str]."""
     if builtins.isinstance(wanted, tuple):
         return any(matches(value, one) for one in wanted)

@@ -10,10 +10,17 @@ from __future__ import annotations
 
 import builtins
 import math
+from typing import TYPE_CHECKING
 
 import facula as _f
 
 from . import _sparse
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import facula
+    from facula import Tensor
 
 __all__ = [
     "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
@@ -80,7 +87,8 @@ def _require_inexact(op, dtype):
         raise ValueError(f"{op}: a floating-point or complex dtype, got {dtype}")
 
 
-def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def sum(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+        mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The sum over `dim` of the elements not masked out."""
     dtype = dtype or _sum_dtype(input.dtype)
     if _sparse.is_sparse(input):
@@ -88,7 +96,8 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.sum(_filled("sum", input.to(dtype), mask, 0), _dims(input, dim), keepdim)
 
 
-def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def prod(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Any:  # fmt: skip
     """The product over `dim` of the elements not masked out."""
     dtype = dtype or _sum_dtype(input.dtype)
     if _sparse.is_sparse(input):
@@ -99,19 +108,20 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return result
 
 
-def cumsum(input, dim, *, dtype=None, mask=None):
+def cumsum(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The running sum along `dim` of the elements not masked out."""
     dtype = dtype or input.dtype
     return _f.cumsum(_filled("cumsum", input.to(dtype), mask, 0), dim, dtype=dtype)
 
 
-def cumprod(input, dim, *, dtype=None, mask=None):
+def cumprod(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The running product along `dim` of the elements not masked out."""
     dtype = dtype or input.dtype
     return _f.cumprod(_filled("cumprod", input.to(dtype), mask, 1), dim, dtype=dtype)
 
 
-def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def amax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The largest of the elements over `dim` that are not masked out."""
     dtype = dtype or input.dtype
     if _sparse.is_sparse(input):
@@ -119,7 +129,8 @@ def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.amax(_filled("amax", input.to(dtype), mask, _lowest(dtype)), _dims(input, dim), keepdim)
 
 
-def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def amin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Any:  # fmt: skip
     """The smallest of the elements over `dim` that are not masked out."""
     dtype = dtype or input.dtype
     if _sparse.is_sparse(input):
@@ -127,19 +138,22 @@ def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.amin(_filled("amin", input.to(dtype), mask, _highest(dtype)), _dims(input, dim), keepdim)
 
 
-def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+           mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The position of the largest element that is not masked out, as `dtype` (that of the input when None)."""
     dtype = dtype or input.dtype
     return _f.argmax(_filled("argmax", input.to(dtype), mask, _lowest(dtype)), dim, bool(keepdim)).to(dtype)
 
 
-def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+           mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The position of the smallest element that is not masked out, as `dtype` (that of the input when None)."""
     dtype = dtype or input.dtype
     return _f.argmin(_filled("argmin", input.to(dtype), mask, _highest(dtype)), dim, bool(keepdim)).to(dtype)
 
 
-def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def mean(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The mean over `dim` of the elements not masked out."""
     dtype = dtype or input.dtype
     _require_inexact("mean", dtype)
@@ -152,7 +166,8 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return total / _count(input, mask, dims, keepdim)
 
 
-def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
+def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+           mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The median along `dim` of the elements not masked out, the lower of two; NaN for none."""
     dtype = dtype or input.dtype
     if dtype not in _FLOATS:
@@ -165,14 +180,16 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     return _f.nanmedian(_filled("median", x, mask, math.nan), dim, keepdim).values
 
 
-def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def logsumexp(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+              mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The logarithm of the sum over `dim` of the exponentials of the elements not masked out."""
     dtype = dtype or input.dtype
     x = _filled("logsumexp", input.to(dtype), mask, _lowest(dtype))
     return _f.logsumexp(x, _dims(input, dim), keepdim).to(dtype)
 
 
-def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
+def logaddexp(input: Tensor, other: Tensor, *, dtype: facula.dtype | None = None, input_mask: Any = None,
+              other_mask: Any = None) -> Tensor:  # fmt: skip
     """log(exp(input) + exp(other)) in which masked-out elements add nothing."""
     dtype = dtype or input.dtype
     if dtype not in _FLOATS and dtype not in _COMPLEX:
@@ -181,7 +198,8 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
     return _f.logaddexp(a, _filled("logaddexp", other.to(dtype), other_mask, -math.inf))
 
 
-def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
+def norm(input: Tensor, ord: float = 2.0, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The vector norm of order `ord` over `dim` of the elements not masked out."""
     dtype = dtype or input.dtype
     x = _filled("norm", input.to(dtype), mask, math.inf if ord < 0 else 0)
@@ -208,35 +226,38 @@ def _spread(op, input, dim, unbiased, correction, keepdim, dtype, mask, root):
     return (_f.sqrt(result) if root else result).to(dtype)
 
 
-def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+def var(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+        dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Any:  # fmt: skip
     """The variance over `dim` of the elements not masked out, divided by their count less `correction` (1)."""
     return _spread("var", input, dim, unbiased, correction, bool(keepdim), dtype, mask, False)
 
 
-def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+def std(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+        dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Any:  # fmt: skip
     """The standard deviation over `dim` of the elements not masked out, see `var`."""
     return _spread("std", input, dim, unbiased, correction, bool(keepdim), dtype, mask, True)
 
 
-def softmax(input, dim, *, dtype=None, mask=None):
+def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """exp(x) over its sum along `dim`; masked-out elements get 0."""
     dtype = dtype or input.dtype
     return _f.softmax(_filled("softmax", input.to(dtype), mask, _lowest(dtype)), dim)
 
 
-def log_softmax(input, dim, *, dtype=None, mask=None):
+def log_softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of `softmax`; masked-out elements get -inf."""
     dtype = dtype or input.dtype
     return _f.log_softmax(_filled("log_softmax", input.to(dtype), mask, _lowest(dtype)), dim)
 
 
-def softmin(input, dim, *, dtype=None, mask=None):
+def softmin(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """exp(-x) over its sum along `dim`; masked-out elements get 0."""
     dtype = dtype or input.dtype
     return _f.softmax(-_filled("softmin", input.to(dtype), mask, _highest(dtype)), dim)
 
 
-def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
+def normalize(input: Tensor, ord: Any, dim: int, *, eps: float = 1e-12, dtype: facula.dtype | None = None,
+              mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The input divided by its norm of order `ord` along `dim`, at least `eps`; masked-out elements get 0."""
     dtype = dtype or input.dtype
     x = input.to(dtype)
@@ -247,20 +268,20 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
 class MaskedTensor:
     """For isinstance: there are no tensors that carry a mask. Raises NotImplementedError when called."""
 
-    def __init__(self, data, mask, requires_grad=False):
+    def __init__(self, data: Any, mask: Tensor, requires_grad: bool = False) -> None:
         raise NotImplementedError("masked.MaskedTensor: not supported; use the functions with mask=")
 
 
-def is_masked_tensor(obj):
+def is_masked_tensor(obj: Any) -> bool:
     """False."""
     return isinstance(obj, MaskedTensor)
 
 
-def masked_tensor(data, mask, requires_grad=False):
+def masked_tensor(data: Any, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:
     """Raises NotImplementedError."""
     return MaskedTensor(data, mask, requires_grad)
 
 
-def as_masked_tensor(data, mask):
+def as_masked_tensor(data: Any, mask: Tensor) -> MaskedTensor:
     """Raises NotImplementedError."""
     return MaskedTensor(data, mask)

@@ -8,16 +8,26 @@ Needed from the core (besides `_C._tensor_from_storage`):
                                       duplicate of `fd`.
 """
 
+from __future__ import annotations
+
 from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, _utils
 from facula.cuda import streams
 from facula.storage import LEGACY_STORAGES, TypedStorage
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def reduce_storage(storage):
+    from facula import Event, Tensor
+    from facula.types import Device
+
+
+def reduce_storage(storage: Any) -> tuple[Callable[..., Any] | tuple[Any, int | str], ...]:
     """The pickled form of an untyped CPU storage: its descriptor and size."""
     nbytes = storage.nbytes()
     if storage.device.type == "meta":
@@ -42,22 +52,22 @@ def _reduce_cuda_storage(storage):
     return _rebuild_cuda_storage, (facts, files, reduction.DupFd(counter_file), counter)
 
 
-def reduce_event(event):
+def reduce_event(event: Event) -> Any:
     """The pickled form of a CUDA event made with interprocess=True."""
     return rebuild_event, (event.device, event.ipc_handle())
 
 
-def rebuild_event(device, handle):
+def rebuild_event(device: Device, handle: Any) -> Any:
     """The event of another process."""
     return facula.cuda.Event.from_ipc_handle(device, handle)
 
 
-def reduce_typed_storage(storage):
+def reduce_typed_storage(storage: Any) -> Any:
     """The pickled form of a TypedStorage."""
     return _rebuild_typed_storage, (storage._untyped_storage, storage.dtype)
 
 
-def reduce_tensor(tensor):
+def reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any] | tuple[Any, ...], ...]:
     """The pickled form of a tensor that shares its memory with the receiver.
 
     Raises:
@@ -126,7 +136,7 @@ def _rebuild_tensor(kind, storage, dtype, offset, size, stride, requires_grad, a
     return _utils.set_attributes(tensor, attributes) if attributes else tensor
 
 
-def init_reductions():
+def init_reductions() -> None:
     """Registers the reductions with the standard module's pickler."""
     ForkingPickler.register(facula.UntypedStorage, reduce_storage)
     for kind in (TypedStorage, *LEGACY_STORAGES.values()):

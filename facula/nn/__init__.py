@@ -1,6 +1,9 @@
 """Neural networks: modules, their parameters, functions, initialisers and utilities."""
 
+from __future__ import annotations
+
 import importlib
+from typing import TYPE_CHECKING
 
 from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403
@@ -9,14 +12,17 @@ from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedPara
 
 from . import grad  # isort: skip
 
+if TYPE_CHECKING:
+    from typing import Any
 
-def __getattr__(name):
+
+def __getattr__(name: str) -> Any:
     if name in ("intrinsic", "qat", "quantized"):  # old names of what stands in ao.nn
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def factory_kwargs(kwargs):
+def factory_kwargs(kwargs: Any) -> dict[Any, Any]:
     """The arguments ``device``, ``dtype`` and ``memory_format`` out of keyword arguments, for functions that make
     tensors.
 

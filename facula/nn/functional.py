@@ -30,6 +30,10 @@ resizing, also in `nn_functional`   (Tensor input, int[]? output_size, float[]? 
 ==================================  =====================================================================
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .functions.activation import (
     celu,
     celu_,
@@ -161,10 +165,13 @@ from .functions.resample import (
 from .functions.shape import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
 from .functions.split_join import pad
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = [name for name in dir() if not name.startswith("_")]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.nn.functional", name)

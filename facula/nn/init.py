@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from facula import Generator, Tensor
 
 __all__ = [
     "calculate_gain",
@@ -52,7 +56,7 @@ _LINEAR_KINDS = (
 )
 
 
-def calculate_gain(nonlinearity: str, param=None) -> float:
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor by which weights are scaled before a nonlinearity.
 
     Args:
@@ -79,7 +83,7 @@ def calculate_gain(nonlinearity: str, param=None) -> float:
     raise ValueError(f"calculate_gain: unknown nonlinearity, got {nonlinearity!r}")
 
 
-def uniform_(tensor, a: float = 0.0, b: float = 1.0, generator=None):
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill from U(a, b)."""
     with facula.no_grad():
         return tensor.uniform_(a, b, generator=generator)
@@ -89,15 +93,15 @@ def _no_grad_uniform_(tensor, a, b, generator=None):
     return uniform_(tensor, a, b, generator)
 
 
-def normal_(tensor, mean: float = 0.0, std: float = 1.0, generator=None):
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill from N(mean, std**2)."""
     with facula.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(
-    tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None
-):
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None
+) -> Tensor:
     """Fill from N(mean, std**2) limited to [a, b], by rejection.
 
     Draws come from the normal distribution when [a, b] holds more than 0.3 of it, and otherwise from U(a, b),
@@ -148,24 +152,24 @@ def _truncate_by_acceptance(tensor, mean, std, a, b, generator) -> None:
         pending &= rejected(fresh)
 
 
-def constant_(tensor, val: float):
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with ``val``."""
     with facula.no_grad():
         return tensor.fill_(val)
 
 
-def ones_(tensor):
+def ones_(tensor: Tensor) -> Tensor:
     """Fill with 1."""
     return constant_(tensor, 1.0)
 
 
-def zeros_(tensor):
+def zeros_(tensor: Tensor) -> Tensor:
     """Fill with 0."""
     with facula.no_grad():
         return tensor.zero_()
 
 
-def eye_(tensor):
+def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity: ones on the diagonal, zeros elsewhere."""
     if tensor.dim() != 2:
         raise ValueError(f"eye_: the tensor must have 2 dimensions, got {tensor.dim()}")
@@ -174,7 +178,7 @@ def eye_(tensor):
     return tensor
 
 
-def dirac_(tensor, groups: int = 1):
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill a convolution weight of 3 to 5 dimensions so that it keeps as many channels (of each group) as it
     can.
     """
@@ -208,14 +212,14 @@ def _calculate_correct_fan(tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
-def xavier_uniform_(tensor, gain: float = 1.0, generator=None):
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill from U(-a, a) with ``a = gain * sqrt(6 / (fan_in + fan_out))``."""
     std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     bound = math.sqrt(3.0) * std
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor, gain: float = 1.0, generator=None):
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill from N(0, std**2) with ``std = gain * sqrt(2 / (fan_in + fan_out))``."""
     std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return normal_(tensor, 0.0, std, generator)
@@ -226,8 +230,8 @@ def _kaiming_std(tensor, a: float, mode: str, nonlinearity: str) -> float:
 
 
 def kaiming_uniform_(
-    tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
-):
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
+) -> Tensor:
     """Fill from U(-b, b) with ``b = gain * sqrt(3 / fan)``.
 
     Args:
@@ -245,8 +249,8 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
-):
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
+) -> Tensor:
     """Fill from N(0, std**2) with ``std = gain / sqrt(fan)``; arguments as in `kaiming_uniform_`."""
     if 0 in tensor.shape:
         warnings.warn(
@@ -256,7 +260,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor, gain: float = 1, generator=None):
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fill with ``gain`` times a random matrix of orthonormal rows or columns (all but dimension 0
     flattened).
     """
@@ -279,7 +283,7 @@ def orthogonal_(tensor, gain: float = 1, generator=None):
     return tensor
 
 
-def sparse_(tensor, sparsity: float, std: float = 0.01, generator=None):
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fill a matrix from N(0, std**2), then set the share ``sparsity`` of every column to zero."""
     if tensor.dim() != 2:
         raise ValueError(f"sparse_: the tensor must have 2 dimensions, got {tensor.dim()}")

@@ -4,13 +4,19 @@ A translation sees tensors as values of the graph, and what the program gives as
 where PyTorch's older exporter makes values of these, too. `parse_args` and `_get_const` take both.
 """
 
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ._constants import TensorProtoDataType
 from ._graph import Value
 from .errors import SymbolicValueError, UnsupportedOperatorError
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["parse_args"]
 
@@ -109,7 +115,7 @@ def _maybe_get_scalar(value):
     return value if isinstance(plain, (list, tuple)) else plain
 
 
-def parse_args(*arg_descriptors):
+def parse_args(*arg_descriptors: Any) -> Any:
     """A decorator for translations: their arguments after the graph come as Python has them, as the descriptors say.
 
     Args:

@@ -13,11 +13,14 @@ import warnings
 import weakref
 from bisect import bisect_right
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from facula import Tensor
 
 from .optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
     "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "SequentialLR",
@@ -63,7 +66,7 @@ class LRScheduler:
     _get_lr_called_within_step = False
     _is_initial = False
 
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         name = type(self).__name__
         _check_optimizer(name, optimizer)
         self.optimizer = optimizer
@@ -94,11 +97,11 @@ class LRScheduler:
         """Restores what `state_dict` gave."""
         self.__dict__.update(state_dict)
 
-    def get_last_lr(self) -> list:
+    def get_last_lr(self) -> list[Any]:
         """The rates of all groups that the last step set."""
         return self._last_lr
 
-    def get_lr(self) -> list:
+    def get_lr(self) -> list[Any]:
         """The rates of all groups for ``last_epoch``; `step` calls it."""
         raise NotImplementedError(f"{type(self).__name__}: get_lr is not implemented, got a call")
 
@@ -170,7 +173,8 @@ def _watch_steps(optimizer: Optimizer) -> None:
 class _LambdaScheduler(LRScheduler):
     """What `LambdaLR` and `MultiplicativeLR` share: a function per group, saved only when it is an object."""
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+                 last_epoch: int = -1) -> None:  # fmt: skip
         name = type(self).__name__
         self.lr_lambdas = _per_group(name, optimizer, lr_lambda)
         for function in self.lr_lambdas:
@@ -178,7 +182,7 @@ class _LambdaScheduler(LRScheduler):
                 raise TypeError(f"{name}: lr_lambda must be callable, got {type(function).__name__}")
         super().__init__(optimizer, last_epoch)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, int | list[float | None]]:
         """As for `LRScheduler`; of callable objects the attributes are saved, of functions nothing."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [
@@ -186,7 +190,7 @@ class _LambdaScheduler(LRScheduler):
         ]
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` gave; functions stay as they are."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
@@ -197,7 +201,7 @@ class _LambdaScheduler(LRScheduler):
 class LambdaLR(_LambdaScheduler):
     """The initial rate times ``lr_lambda(epoch)``; one function, or a list with one per group."""
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
@@ -206,7 +210,7 @@ class LambdaLR(_LambdaScheduler):
 class MultiplicativeLR(_LambdaScheduler):
     """The present rate times ``lr_lambda(epoch)``; one function, or a list with one per group."""
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self._is_initial:
@@ -218,11 +222,11 @@ class MultiplicativeLR(_LambdaScheduler):
 class StepLR(LRScheduler):
     """Times ``gamma`` every ``step_size`` epochs."""
 
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
@@ -235,11 +239,11 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times ``gamma`` at each of ``milestones`` (as often as an epoch is listed)."""
 
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self.last_epoch not in self.milestones:
@@ -254,13 +258,13 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """Times ``factor`` during the first ``total_iters`` epochs."""
 
-    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1.0:
             raise ValueError(f"ConstantLR: factor must be between 0 and 1, got {factor}")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self.last_epoch == 0:
@@ -275,7 +279,8 @@ class ConstantLR(LRScheduler):
 class LinearLR(LRScheduler):
     """Times a factor that goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs."""
 
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+                 last_epoch: int = -1) -> None:  # fmt: skip
         if not 0 < start_factor <= 1.0:
             raise ValueError(f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}")
         if not 0 <= end_factor <= 1.0:
@@ -283,7 +288,7 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self.last_epoch == 0:
@@ -302,11 +307,11 @@ class LinearLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """Times ``gamma`` every epoch."""
 
-    def __init__(self, optimizer, gamma, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[Tensor | float]:
         """See the class."""
         self._check_called_by_step()
         return self._unchanged() if self._is_initial else self._scaled(self.gamma)
@@ -318,11 +323,11 @@ class ExponentialLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """Falls to zero in ``total_iters`` epochs as ``(1 - epoch / total_iters) ** power``."""
 
-    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self._is_initial or self.last_epoch > self.total_iters:
@@ -338,11 +343,11 @@ class PolynomialLR(LRScheduler):
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again."""
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         epoch, period, least = self.last_epoch, self.T_max, self.eta_min
@@ -369,7 +374,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         T_0: epochs of the first fall. T_mult: factor of the length of each further one.
     """
 
-    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         name = "CosineAnnealingWarmRestarts"
         if not isinstance(T_0, int) or T_0 <= 0:
             raise ValueError(f"{name}: T_0 must be a positive integer, got {T_0}")
@@ -381,13 +386,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_mult, self.eta_min, self.T_cur = T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         factor = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
 
-    def step(self, epoch=None):
+    def step(self, epoch: int | None = None) -> None:
         """Sets the rates of the next epoch, or of ``epoch``, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
@@ -440,13 +445,13 @@ def _check_schedulers(name: str, optimizer, schedulers) -> None:
 class _Composite(LRScheduler):
     """Schedulers within a scheduler, and their state dicts within its own."""
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """All attributes but the optimizer; of the schedulers their state dicts."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
         state["_schedulers"] = [scheduler.state_dict() for scheduler in self._schedulers]
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` gave."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
@@ -456,7 +461,8 @@ class _Composite(LRScheduler):
 class SequentialLR(_Composite):
     """One scheduler after another; ``milestones`` are the epochs at which the next one takes over."""
 
-    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Iterable[int],
+                 last_epoch: int = -1) -> None:  # fmt: skip
         if len(schedulers) < 1:
             raise ValueError("SequentialLR: needs at least one scheduler, got none")
         _check_schedulers("SequentialLR", optimizer, schedulers)
@@ -475,7 +481,7 @@ class SequentialLR(_Composite):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
-    def recursive_undo(self, sched=None) -> None:
+    def recursive_undo(self, sched: LRScheduler | None = None) -> None:
         """Takes back the step that every inner scheduler made when it was constructed."""
         sched = self if sched is None else sched
         if hasattr(sched, "_schedulers"):
@@ -484,7 +490,7 @@ class SequentialLR(_Composite):
         elif hasattr(sched, "last_epoch"):
             sched.last_epoch -= 1
 
-    def step(self):
+    def step(self) -> None:
         """Sets the rates of the next epoch."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
@@ -499,7 +505,7 @@ class SequentialLR(_Composite):
 class ChainedScheduler(_Composite):
     """Steps all its schedulers, each of which changes the rates that the one before left."""
 
-    def __init__(self, schedulers, optimizer=None):
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
             raise ValueError("ChainedScheduler: needs at least one scheduler, got none")
         optimizer = optimizer or schedulers[0].optimizer
@@ -507,7 +513,7 @@ class ChainedScheduler(_Composite):
         self._schedulers, self.optimizer = schedulers, optimizer
         self._last_lr = _values(optimizer, "lr")
 
-    def step(self):
+    def step(self) -> None:
         """Sets the rates of the next epoch."""
         for scheduler in self._schedulers:
             scheduler.step()
@@ -524,10 +530,9 @@ class ReduceLROnPlateau(LRScheduler):
         min_lr: smallest rate, one or one per group. eps: smallest change of a rate that is made.
     """
 
-    def __init__(
-        self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0,
-        min_lr=0, eps=1e-8,
-    ):  # fmt: skip
+    def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+                 threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: float | Sequence[float] = 0,
+                 eps: float = 1e-8) -> None:  # fmt: skip
         name = "ReduceLROnPlateau"
         if factor >= 1.0:
             raise ValueError(f"{name}: factor must be below 1, got {factor}")
@@ -551,7 +556,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
 
-    def step(self, metrics, epoch=None):
+    def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
         """Takes note of the metric of an epoch."""
         current = float(metrics)
         if epoch is not None:
@@ -626,10 +631,11 @@ class CyclicLR(LRScheduler):
         cycle_momentum: move the momentum between its bounds in the opposite direction.
     """
 
-    def __init__(
-        self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
-        scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1,
-    ):  # fmt: skip
+    def __init__(self, optimizer: Optimizer, base_lr: float | Sequence[float], max_lr: float | Sequence[float],
+                 step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
+                 scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
+                 base_momentum: float | Sequence[float] = 0.8, max_momentum: float | Sequence[float] = 0.9,
+                 last_epoch: int = -1) -> None:  # fmt: skip
         _check_optimizer("CyclicLR", optimizer)
         self.optimizer = optimizer
         base_lrs = _per_group("CyclicLR", optimizer, base_lr)
@@ -664,7 +670,7 @@ class CyclicLR(LRScheduler):
             return self._scale_fn_custom(x)
         return _CYCLE_SCALES[self.mode][1](self.gamma, x)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class; moves the momentum too."""
         self._check_called_by_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -677,7 +683,7 @@ class CyclicLR(LRScheduler):
                 _set_momentum(group, most - (most - least) * height, self.use_beta1)
         return [base + (top - base) * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, float | list[float] | str]:
         """As for `LRScheduler`; of a scale_fn that is an object the attributes, of a function nothing."""
         state = super().state_dict()
         custom = state.pop("_scale_fn_custom")
@@ -685,7 +691,7 @@ class CyclicLR(LRScheduler):
         state["_scale_fn_custom"] = None if plain else custom.__dict__.copy()
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` gave; a scale_fn stays, with its attributes restored."""
         saved = state_dict.get("_scale_fn_custom")
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
@@ -721,11 +727,11 @@ class OneCycleLR(LRScheduler):
         three_phase: go down to the start as fast as up, then further down.
     """
 
-    def __init__(
-        self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
-        anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
-        final_div_factor=1e4, three_phase=False, last_epoch=-1,
-    ):  # fmt: skip
+    def __init__(self, optimizer: Optimizer, max_lr: float | Sequence[float], total_steps: int | None = None,
+                 epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+                 anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: float | Sequence[float] = 0.85,
+                 max_momentum: float | Sequence[float] = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
+                 three_phase: bool = False, last_epoch: int = -1) -> None:  # fmt: skip
         _check_optimizer("OneCycleLR", optimizer)
         self.optimizer = optimizer
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
@@ -750,7 +756,7 @@ class OneCycleLR(LRScheduler):
                     group["base_momentum"], group["max_momentum"] = low, high
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class; moves the momentum too."""
         self._check_called_by_step()
         step = self.last_epoch

@@ -7,7 +7,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import facula
 from facula import _C, Tensor
@@ -17,6 +17,11 @@ from facula.nn.parameter import Parameter
 from facula.utils.hooks import RemovableHandle, add_hook
 
 from . import _rules
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula.types import Device
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -37,14 +42,14 @@ _global_pre_hooks: dict[int, Callable] = OrderedDict()
 _global_post_hooks: dict[int, Callable] = OrderedDict()
 
 
-def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(optimizer, args, kwargs)`` before every step of every optimizer; it may return new (args,
     kwargs).
     """
     return _register(_global_pre_hooks, hook)
 
 
-def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Calls ``hook(optimizer, args, kwargs)`` after every step of every optimizer."""
     return _register(_global_post_hooks, hook)
 
@@ -100,21 +105,21 @@ def _with_hooks(step):
     return hooked
 
 
-def check_non_negative(name: str, **options) -> None:
+def check_non_negative(name: str, **options: Any) -> None:
     """Raises ValueError naming the optimizer for the first option below 0 (or NaN)."""
     for option, value in options.items():
         if not value >= 0.0:
             raise ValueError(f"{name}: {option} must be at least 0, got {value}")
 
 
-def check_rates(name: str, betas) -> None:
+def check_rates(name: str, betas: tuple[float, float]) -> None:
     """Raises ValueError for decay rates outside [0, 1)."""
     for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"{name}: betas[{i}] must be in [0, 1), got {beta}")
 
 
-def check_lr(name: str, lr, foreach=None, capturable: bool = True) -> None:
+def check_lr(name: str, lr: Tensor | float, foreach: bool | None = None, capturable: bool = True) -> None:
     """Raises ValueError for a negative learning rate, or a tensor that is not one number."""
     if isinstance(lr, Tensor):
         if lr.numel() != 1:
@@ -149,7 +154,7 @@ def _use_grad_for_differentiable(step):
     return recorded
 
 
-def step_counter(device=None) -> Tensor:
+def step_counter(device: Device = None) -> Tensor:
     """A new ``step`` state: 0-d, float32 (float64 when that is the default dtype)."""
     wide = facula.get_default_dtype() == facula.float64
     return facula.tensor(0.0, dtype=facula.float64 if wide else facula.float32, device=device or "cpu")
@@ -169,7 +174,7 @@ class Optimizer:
     _state_names: tuple[str, ...] = ()
     _counters: tuple[str, ...] = ()  # states that are 0-d tensors, numbers in checkpoints of PyTorch before 1.12
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         step = cls.__dict__.get("step")
         if callable(step) and not hasattr(step, "hooked"):
@@ -269,7 +274,7 @@ class Optimizer:
 
     # -- steps
 
-    def step(self, closure: Callable[[], float] | None = None):
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
         """Updates all parameters that have a gradient.
 
         Args:
@@ -362,27 +367,27 @@ class Optimizer:
 
     # -- hooks
 
-    def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs)."""
         return _register(self._optimizer_step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls ``hook(optimizer, args, kwargs)`` after each step."""
         return _register(self._optimizer_step_post_hooks, hook)
 
-    def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls ``hook(optimizer)`` before `state_dict`."""
         return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
-    def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one."""
         return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one."""
         return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls ``hook(optimizer)`` after `load_state_dict`."""
         return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
@@ -404,7 +409,7 @@ class RuleOptimizer(Optimizer):
 
     _counters = ("step",)
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = self._evaluate(closure)
         self._check_capture()
@@ -463,12 +468,12 @@ class RuleOptimizer(Optimizer):
         return None
 
 
-def counted(group: Mapping[str, Any], step: Tensor):
+def counted(group: Mapping[str, Any], step: Tensor) -> float:
     """A step counter's value: a number, or itself where the host must not ask for it."""
     return step if group.get("capturable") else step.item()
 
 
-def run_steps(steps) -> None:
+def run_steps(steps: Sequence[tuple[Tensor | str | tuple[Any, ...], ...] | None]) -> None:
     """Runs what `_run` has prepared: those of a device together."""
     _C._optim_steps([step for step in steps if step])
 
@@ -479,7 +484,7 @@ def _check_flags(name: str, options: Mapping[str, Any]) -> None:
             raise RuntimeError(f"{name}: fused and {other} exclude each other, got both")
 
 
-def check_step(name: str, group: Mapping[str, Any], params) -> None:
+def check_step(name: str, group: Mapping[str, Any], params: Any) -> None:
     """Raises AssertionError for options that a step of these parameters cannot have."""
     if group.get("capturable"):
         for param in params:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 
 from ._functional import step_lists
 from .optimizer import RuleOptimizer, check_lr, check_non_negative
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["SGD", "sgd"]
 
@@ -22,10 +31,9 @@ class SGD(RuleOptimizer):
         differentiable: record the step, for parameters that are results of ops.
     """
 
-    def __init__(
-        self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *,
-        maximize=False, foreach=None, differentiable=False, fused=None,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
+                 weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip
         check_lr("SGD", lr)
         check_non_negative("SGD", momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
@@ -41,7 +49,7 @@ class SGD(RuleOptimizer):
             },
         )  # fmt: skip
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = None if closure is None else self._evaluate(closure)
         for group in self.param_groups:
@@ -83,10 +91,10 @@ class SGD(RuleOptimizer):
         return self._run("sgd", group, param, grad, (buffer,), (group["lr"], momentum, undamped, float(group["nesterov"])))
 
 
-def sgd(
-    params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None,
-    found_inf=None, *, weight_decay, momentum, lr, dampening, nesterov, maximize,
-):  # fmt: skip
+def sgd(params: Any, d_p_list: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor | None], has_sparse_grad: bool = False,
+        foreach: bool | None = None, fused: bool | None = None, grad_scale: Tensor | None = None,
+        found_inf: Tensor | None = None, *, weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
+        maximize: bool) -> None:  # fmt: skip
     """One step of `SGD` on lists: updates parameters and buffers in place; a buffer of None is put into its list."""
     group = {
         "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .optimizer import Optimizer, check_lr, check_non_negative, check_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["SparseAdam"]
 
@@ -20,7 +29,8 @@ class SparseAdam(Optimizer):
         maximize: ascend.
     """
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, maximize: bool = False) -> None:  # fmt: skip
         check_lr("SparseAdam", lr)
         if not 0.0 < lr:
             raise ValueError(f"SparseAdam: lr must be above 0, got {lr}")
@@ -31,7 +41,7 @@ class SparseAdam(Optimizer):
             if param.layout is not facula.strided:
                 raise ValueError(f"SparseAdam: Sparse params at indices [{index}]: SparseAdam requires dense parameter tensors")
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates the touched rows of all parameters that have a gradient; returns the closure's loss, or None."""
         loss = self._evaluate(closure)
         with facula.no_grad():

@@ -5,12 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from copy import deepcopy
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn import Module
 from facula.nn.modules.batchnorm import _BatchNorm
 
 from .lr_scheduler import LRScheduler, _anneal_linear, _per_group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from facula.optim.optimizer import Optimizer
+    from facula.types import Device
 
 __all__ = [
     "AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn",
@@ -23,7 +31,7 @@ def _check_decay(name: str, decay: float) -> None:
         raise ValueError(f"{name}: decay must be between 0 and 1, got {decay}")
 
 
-def get_ema_multi_avg_fn(decay=0.999):
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
     """A function that moves a list of averages towards the present values by ``1 - decay``."""
     _check_decay("get_ema_multi_avg_fn", decay)
     average = get_ema_avg_fn(decay)
@@ -36,7 +44,7 @@ def get_ema_multi_avg_fn(decay=0.999):
     return ema_update
 
 
-def get_swa_multi_avg_fn():
+def get_swa_multi_avg_fn() -> Any:
     """A function that adds present values to a list of equally weighted averages."""
     average = get_swa_avg_fn()
 
@@ -48,7 +56,7 @@ def get_swa_multi_avg_fn():
     return swa_update
 
 
-def get_ema_avg_fn(decay=0.999):
+def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     """A function giving ``decay * average + (1 - decay) * current``."""
     _check_decay("get_ema_avg_fn", decay)
 
@@ -59,7 +67,7 @@ def get_ema_avg_fn(decay=0.999):
     return ema_update
 
 
-def get_swa_avg_fn():
+def get_swa_avg_fn() -> Callable[..., Any]:
     """A function giving the mean of ``num_averaged`` values in the average and the present one."""
 
     def swa_update(averaged_param, current_param, num_averaged):
@@ -79,7 +87,8 @@ class AveragedModel(Module):
         use_buffers: average the buffers too, instead of copying them.
     """
 
-    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+    def __init__(self, model: Module, device: Device = None, avg_fn: Callable[..., Any] | None = None,
+                 multi_avg_fn: Callable[..., Any] | None = None, use_buffers: bool = False) -> None:  # fmt: skip
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("AveragedModel: avg_fn and multi_avg_fn exclude each other, got both")
@@ -89,11 +98,11 @@ class AveragedModel(Module):
         self.register_buffer("n_averaged", facula.tensor(0, dtype=facula.int64, device=device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The averaged model's own forward."""
         return self.module(*args, **kwargs)
 
-    def update_parameters(self, model) -> None:
+    def update_parameters(self, model: Module) -> None:
         """Takes the present values of ``model`` into the averages."""
         pairs = list(zip(self._averaged_tensors(self), self._averaged_tensors(model), strict=False))
         averaged = [a.detach() for a, _ in pairs]
@@ -122,7 +131,7 @@ class AveragedModel(Module):
             a.copy_(average(a, c, count.to(a.device)))
 
 
-def update_bn(loader, model, device=None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
     """Computes the running statistics of all batch normalisations anew, in one pass over ``loader``.
 
     Args:
@@ -156,7 +165,8 @@ def _anneal_half_cosine(start, end, share):
 class SWALR(LRScheduler):
     """Goes to ``swa_lr`` in ``anneal_epochs`` epochs along a cosine or a line ('cos', 'linear'), and stays there."""
 
-    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, swa_lr: float | Sequence[float], anneal_epochs: int = 10,
+                 anneal_strategy: str = "cos", last_epoch: int = -1) -> None:  # fmt: skip
         for rate, group in zip(_per_group("SWALR", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
@@ -171,7 +181,7 @@ class SWALR(LRScheduler):
         share = max(0, min(1, step / max(1, self.anneal_epochs)))
         return _anneal_linear(0, 1, share) if self._anneal_strategy == "linear" else _anneal_half_cosine(0, 1, share)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         step = self._step_count - 1

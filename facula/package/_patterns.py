@@ -1,10 +1,16 @@
 """What to do with the modules that an exporter comes upon."""
 
+from __future__ import annotations
+
 import enum
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .glob_group import GlobGroup
+
+if TYPE_CHECKING:
+    from facula.package._digraph import DiGraph
 
 
 class Action(enum.Enum):
@@ -28,7 +34,7 @@ class PackagingErrorReason(enum.Enum):
     DENIED = "Module was denied by a pattern."
     MOCKED_BUT_STILL_USED = "Module was mocked out, but is still being used in the package."
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.value
 
 
@@ -39,7 +45,7 @@ class EmptyMatchError(Exception):
 class PackagingError(Exception):
     """Modules that cannot be packed: which ones, and why. `dependency_graph` tells who needs them."""
 
-    def __init__(self, dependency_graph, debug=False):
+    def __init__(self, dependency_graph: DiGraph, debug: bool = False) -> None:
         broken = {}
         for name, attributes in dependency_graph.nodes.items():
             if attributes.get("error"):

@@ -1,5 +1,7 @@
 """What is in a package, as a tree of folders and files."""
 
+from __future__ import annotations
+
 from .glob_group import GlobGroup
 
 __all__ = ["Directory"]
@@ -13,12 +15,12 @@ class Directory:
         is_dir: whether it is a folder.
     """
 
-    def __init__(self, name, is_dir):
+    def __init__(self, name: str, is_dir: bool) -> None:
         self.name = name
         self.is_dir = is_dir
         self.children = {}
 
-    def has_file(self, filename):
+    def has_file(self, filename: str) -> bool:
         """Whether there is a file (or a folder) at the path `filename`, parts between slashes."""
         here = self
         for part in filename.split("/"):
@@ -36,7 +38,7 @@ class Directory:
                 raise RuntimeError(f"Directory: {folder!r} of {path!r} is a file as well as a folder")
         here.children.setdefault(last, Directory(last, False))
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines, pending = [], [(self, "─── ", "    ")]  # what is left to draw: (entry, before it, before its children)
         while pending:
             entry, front, below = pending.pop()

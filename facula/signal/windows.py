@@ -8,8 +8,17 @@ Errors: ValueError for a negative `M`, another dtype or layout, or a parameter o
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    import facula
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",
@@ -46,7 +55,8 @@ def _finish(window, requires_grad):
     return window.requires_grad_() if requires_grad else window
 
 
-def general_cosine(M, *, a, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: facula.dtype | None = None,
+                   layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """The weighted sum of cosines sum((-1)**k * a[k] * cos(2 * pi * k * n / (M - 1)))."""
     options = _options("general_cosine", M, dtype, layout, device, requires_grad)
     if M == 0:
@@ -65,39 +75,45 @@ def general_cosine(M, *, a, sym=True, dtype=None, layout=_C.strided, device=None
     return _finish(window, requires_grad)
 
 
-def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: facula.dtype | None = None,
+                    layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """alpha - (1 - alpha) * cos(2 * pi * n / (M - 1))."""
     return general_cosine(
         M, a=[alpha, 1 - alpha], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
 
 
-def hamming(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def hamming(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+            device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """The Hamming window, general_hamming with alpha 0.54."""
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def hann(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def hann(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+         device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """The Hann (raised cosine) window, general_hamming with alpha 0.5."""
     return general_hamming(
         M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
 
 
-def blackman(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def blackman(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+             device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """The Blackman window of three terms, 0.42, 0.5 and 0.08."""
     return general_cosine(
         M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
 
 
-def nuttall(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def nuttall(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+            device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """Nuttall's minimum four-term Blackman-Harris window."""
     weights = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def bartlett(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def bartlett(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+             device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The Bartlett (triangular) window with zeros at both ends."""
     edge = _edge("bartlett", M, dtype, layout, device, requires_grad)
     if edge is not None:
@@ -106,7 +122,8 @@ def bartlett(M, *, sym=True, dtype=None, layout=_C.strided, device=None, require
     return _finish(1 - _C.abs(_points(M, sym, -1.0, 1.0, options)), requires_grad)
 
 
-def cosine(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+           device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Half a period of the sine, sampled at the middles of M equal parts."""
     edge = _edge("cosine", M, dtype, layout, device, requires_grad)
     if edge is not None:
@@ -117,9 +134,8 @@ def cosine(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_
     return _finish(_C.sin(angle), requires_grad)
 
 
-def exponential(
-    M, *, center=None, tau=1.0, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False
-):
+def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
+                layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """exp(-|n - center| / tau).
 
     center is (M - 1) / 2, or M / 2 when periodic, and can only be given when not symmetric.
@@ -138,7 +154,8 @@ def exponential(
     return _finish(_C.exp(-_C.abs(position)), requires_grad)
 
 
-def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
+             layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The bell curve exp(-(n - centre)**2 / (2 * std**2))."""
     if std <= 0:
         raise ValueError(f"gaussian: std must be positive, got {std}")
@@ -151,7 +168,8 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=_C.strided, device=None
     return _finish(_C.exp(-(position * position)), requires_grad)
 
 
-def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: facula.dtype | None = None,
+           layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """I0(beta * sqrt(1 - x**2)) / I0(beta) for x from -1 to 1, with the modified Bessel function I0."""
     if beta < 0:
         raise ValueError(f"kaiser: beta must not be negative, got {beta}")

@@ -4,12 +4,17 @@ Dicts, lists, tuples, namedtuples, OrderedDicts, defaultdicts and deques are con
 `register_pytree_node` adds more classes. Everything else is a leaf.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import json
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PyTree = Any
 Context = Any
@@ -381,7 +386,7 @@ class TreeSpec:
 
     __slots__ = ("type", "context", "_children", "num_nodes", "num_leaves", "num_children", "__weakref__")
 
-    def __init__(self, type, context, children_specs):
+    def __init__(self, type: type | None, context: Sequence[str] | None, children_specs: Sequence[LeafSpec | TreeSpec]) -> None:
         self.type = type
         self.context = context
         self._children = list(children_specs)
@@ -390,19 +395,19 @@ class TreeSpec:
         self.num_children = len(self._children)
 
     @property
-    def children_specs(self):
+    def children_specs(self) -> list[LeafSpec | TreeSpec]:
         return self._children
 
-    def children(self):
+    def children(self) -> list[Any]:
         return list(self._children)
 
-    def child(self, index):
+    def child(self, index: int) -> Any:
         return self._children[index]
 
-    def is_leaf(self):
+    def is_leaf(self) -> bool:
         return self.type is None
 
-    def unflatten(self, leaves):
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
         """The tree of this structure with these leaves."""
         leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
         if len(leaves) != self.num_leaves:
@@ -417,7 +422,7 @@ class TreeSpec:
         children = [child._build(leaves) for child in self._children]
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self.context)
 
-    def flatten_up_to(self, tree):
+    def flatten_up_to(self, tree: Sequence[Sequence[int] | int]) -> list[int | list[int]]:
         """The subtrees of `tree` where this structure has leaves."""
         subtrees = []
         self._flatten_up_to(tree, subtrees)
@@ -443,15 +448,15 @@ class TreeSpec:
         for spec, child in zip(self._children, children):
             spec._flatten_up_to(child, subtrees)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, TreeSpec):
             return NotImplemented
         return self.type is other.type and self.context == other.context and self._children == other._children
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.type, repr(self.context), tuple(self._children)))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self.type is None:
             return "*"
         name = "NoneType" if self.type is type(None) else self.type.__name__

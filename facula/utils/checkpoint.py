@@ -5,12 +5,19 @@ from __future__ import annotations
 import contextlib
 import enum
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import _C
 from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity",
@@ -40,7 +47,7 @@ class DefaultDeviceType:
     _type = "cuda"
 
     @staticmethod
-    def set_device_type(device: str = "cuda"):
+    def set_device_type(device: str = "cuda") -> None:
         """Chooses the device type."""
         DefaultDeviceType._type = device
 
@@ -72,30 +79,30 @@ def set_checkpoint_debug_enabled(enabled):
         _debug = before
 
 
-def noop_context_fn():
+def noop_context_fn() -> tuple[Any, Any]:
     """Two contexts that change nothing, for forward and recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-def detach_variable(inputs):
+def detach_variable(inputs: Any) -> tuple[Tensor, ...]:
     """Tensors as leaves of a graph of their own, other values as they are."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"detach_variable: only a tuple of tensors is supported, got {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
 
-def check_backward_validity(inputs):
+def check_backward_validity(inputs: Any) -> None:
     """Warns when no input requires a gradient."""
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
         warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
-def get_device_states(*args):
+def get_device_states(*args: Any) -> tuple[list[Any], list[Any]]:
     """Random states of the accelerators that hold the arguments: none on the CPU."""
     return [], []
 
 
-def set_device_states(devices, states, *, device_type=None):
+def set_device_states(devices: Sequence[Any], states: Any, *, device_type: str | None = None) -> None:
     """Restores random states of accelerators, of which there are none here."""
     if devices:
         raise NotImplementedError("set_device_states: random states of accelerators are not kept")
@@ -129,7 +136,7 @@ class CheckpointFunction(Function):
     """The re-entrant kind: forward without recording, a second forward and a backward of its own in backward."""
 
     @staticmethod
-    def forward(ctx, run_function, preserve_rng_state, *args):
+    def forward(ctx: Any, run_function: Callable[..., Any] | Module, preserve_rng_state: bool, *args: Any) -> Tensor:
         """Runs the function without recording; keeps its inputs and the random state."""
         check_backward_validity(args)
         ctx.run_function = run_function
@@ -141,7 +148,7 @@ class CheckpointFunction(Function):
             return run_function(*args)
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: Any, *grads: Tensor) -> Tensor | Any:
         """Runs the function again, recorded, and differentiates it."""
         from ..autograd import backward
 
@@ -321,16 +328,16 @@ def _without_reentry(function, frame_options, context_fn, determinism_check, arg
 
 
 def checkpoint(
-    function,
-    *args,
-    use_reentrant=None,
-    context_fn=noop_context_fn,
-    determinism_check="default",
-    debug=False,
-    early_stop=True,
-    preserve_rng_state=True,
-    **kwargs,
-):
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[..., Any] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Tensor:
     """Calls `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
 
     Args:
@@ -367,7 +374,8 @@ def checkpoint(
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
 
 
-def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int, input: Tensor,
+                          use_reentrant: bool | None = None, **kwargs: Any) -> Tensor:  # fmt: skip
     """Calls a sequence of functions (or a Sequential) in `segments` checkpointed parts; the last part is recorded
     as usual."""
     preserve = kwargs.pop("preserve_rng_state", True)
@@ -410,7 +418,7 @@ class CheckpointPolicy(enum.Enum):
 class SelectiveCheckpointContext:
     """What a policy function is told: `is_recompute`, and `op_output` when the op ran."""
 
-    def __init__(self, *, is_recompute, op_output=None):
+    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute = is_recompute
         self.op_output = op_output
 
@@ -541,7 +549,8 @@ def _selective_modes(state):
     return Keep(), Reuse()
 
 
-def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] | Sequence[Callable[..., Any]],
+                                         allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:  # fmt: skip
     """For `context_fn` of checkpoint(use_reentrant=False): the results of some ops are kept instead of computed again.
 
     Args:

@@ -7,24 +7,31 @@ import os
 import platform
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.torch_version import TorchVersion
 
 _PACKAGES = "facula torch numpy scipy mpich scipy-openblas32 onednn-cpu-gomp safetensors torchvision transformers".split()
 
 
-def run(command):
+def run(command: str) -> tuple[int, str, str]:
     """(exit status, output, errors) of a command, given as a list or as text for the shell."""
     done = subprocess.run(command, shell=isinstance(command, str), capture_output=True, text=True)
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
-def get_platform():
+def get_platform() -> str:
     """"linux", "darwin" or "win32"."""
     return sys.platform
 
 
-def get_nvidia_driver_version(run_lambda=run):
+def get_nvidia_driver_version(run_lambda: Callable[..., Any] = run) -> str | None:
     """The version of NVIDIA's driver, or None."""
     try:
         status, text, _ = run_lambda(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
@@ -33,7 +40,7 @@ def get_nvidia_driver_version(run_lambda=run):
     return text.splitlines()[0] if status == 0 and text else None
 
 
-def get_pip_packages():
+def get_pip_packages() -> list[str]:
     """["name==version"] of the packages that matter here and are installed."""
     found = []
     for name in _PACKAGES:
@@ -44,7 +51,7 @@ def get_pip_packages():
     return found
 
 
-def get_env_info():
+def get_env_info() -> dict[str, TorchVersion | str]:
     """{what: text} of this machine and this process."""
     return {
         "PyTorch version, and Facula's": facula.__version__,
@@ -61,12 +68,12 @@ def get_env_info():
     }
 
 
-def get_pretty_env_info():
+def get_pretty_env_info() -> str:
     """The text of a report."""
     return "\n".join(f"{name}: {value}" for name, value in get_env_info().items())
 
 
-def main():
+def main() -> None:
     """Writes the report."""
     sys.stdout.write(get_pretty_env_info() + "\n")
 

@@ -18,10 +18,15 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from typing import TYPE_CHECKING
 
 import facula
 
 from . import _cpp_build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = [
     "get_default_build_root",
@@ -52,7 +57,7 @@ _EARLIER = tuple(f"-std={dialect}++{year}" for dialect in ("c", "gnu") for year 
 _MODULE_SUFFIX = ".so"
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "BuildExtension":  # its base class is setuptools', which only setup.py needs
         from ._build_extension import BuildExtension
 
@@ -65,7 +70,7 @@ def __getattr__(name):
 # ---- compilers
 
 
-def get_cxx_compiler():
+def get_cxx_compiler() -> str:
     """The command of the C++ compiler: the environment's CXX, else c++."""
     return os.environ.get("CXX") or "c++"
 
@@ -80,19 +85,19 @@ def _version_text(compiler):
     return done.stdout if done.returncode == 0 else None
 
 
-def check_compiler_ok_for_platform(compiler):
+def check_compiler_ok_for_platform(compiler: Any) -> bool:
     """Whether the command can be run and is GCC or Clang."""
     text = _version_text(compiler)
     return text is not None and re.search(r"clang|gcc|g\+\+|Free Software Foundation", text) is not None
 
 
-def check_compiler_is_gcc(compiler):
+def check_compiler_is_gcc(compiler: Any) -> bool:
     """Whether the command is GCC."""
     text = _version_text(compiler)
     return text is not None and "Free Software Foundation" in text and "clang" not in text
 
 
-def get_compiler_abi_compatibility_and_version(compiler):
+def get_compiler_abi_compatibility_and_version(compiler: Any) -> Any:
     """Whether the compiler can compile extensions (GCC 11 or Clang 14 on; C++20 is needed), and its version.
 
     >>> torch.utils.cpp_extension.get_compiler_abi_compatibility_and_version("there-is-none")
@@ -105,12 +110,12 @@ def get_compiler_abi_compatibility_and_version(compiler):
     return bool(found) and check_compiler_ok_for_platform(compiler) and int(found[1]) >= least, version
 
 
-def is_ninja_available():
+def is_ninja_available() -> bool:
     """Whether the command ninja can be run. It is not needed here."""
     return shutil.which("ninja") is not None
 
 
-def verify_ninja_availability():
+def verify_ninja_availability() -> None:
     """RuntimeError unless ninja is there."""
     if not is_ninja_available():
         raise RuntimeError("verify_ninja_availability: ninja is needed (pip install ninja), got none on the PATH")
@@ -129,7 +134,7 @@ def _package():
     return home
 
 
-def include_paths(device_type="cpu", torch_include_dirs=True):
+def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> list[str]:
     """Folders of headers for the compiler.
 
     Args:
@@ -142,7 +147,7 @@ def include_paths(device_type="cpu", torch_include_dirs=True):
     return [os.path.join(include, "compat"), include] if torch_include_dirs else []
 
 
-def library_paths(device_type="cpu", torch_include_dirs=True, cross_target_platform=None):
+def library_paths(device_type: str = "cpu", torch_include_dirs: bool = True, cross_target_platform: Any = None) -> list[str]:
     """The folder of libfacula, as a list; empty with `torch_include_dirs=False`."""
     if device_type not in ("cpu", "cuda"):
         raise NotImplementedError(f"library_paths: device_type is 'cpu' or 'cuda' here, got {device_type!r}")
@@ -158,7 +163,7 @@ def _pybind_paths():
     return [importlib.import_module("pybind11").get_include()]
 
 
-def get_default_build_root():
+def get_default_build_root() -> str:
     """The folder below which `load` makes those of extensions: TORCH_EXTENSIONS_DIR, else one in the user's cache."""
     if given := os.environ.get("TORCH_EXTENSIONS_DIR"):
         return given
@@ -169,7 +174,7 @@ def get_default_build_root():
 # ---- setup.py
 
 
-def CppExtension(name, sources, *args, **kwargs):
+def CppExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: Any) -> Any:
     """A `setuptools.Extension` with Facula's headers and library; arguments are that class's.
 
     `extra_compile_args` may be a dict with the key "cxx".
@@ -184,14 +189,14 @@ def CppExtension(name, sources, *args, **kwargs):
     return setuptools.Extension(name, sources, *args, **kwargs)
 
 
-def CUDAExtension(name, sources, *args, **kwargs):
+def CUDAExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: Any) -> Any:
     """As CppExtension. Sources for nvcc (.cu) are a RuntimeError: only C++ can be compiled here."""
     refuse_cuda("CUDAExtension", sources)
     kwargs.pop("dlink", None)
     return CppExtension(name, sources, *args, **kwargs)
 
 
-def refuse_cuda(function, sources):
+def refuse_cuda(function: Callable[..., Any], sources: str | Sequence[str]) -> None:
     """RuntimeError where one of the sources is for a compiler of devices."""
     for source in sources:
         if os.fspath(source).endswith((".cu", ".cuh", ".hip", ".sycl")):
@@ -202,21 +207,21 @@ def refuse_cuda(function, sources):
 
 
 def load(
-    name,
-    sources,
-    extra_cflags=None,
-    extra_cuda_cflags=None,
-    extra_sycl_cflags=None,
-    extra_ldflags=None,
-    extra_include_paths=None,
-    build_directory=None,
-    verbose=False,
-    with_cuda=None,
-    with_sycl=None,
-    is_python_module=True,
-    is_standalone=False,
-    keep_intermediates=True,
-):
+    name: str,
+    sources: str | Sequence[str],
+    extra_cflags: Any = None,
+    extra_cuda_cflags: Any = None,
+    extra_sycl_cflags: Any = None,
+    extra_ldflags: Any = None,
+    extra_include_paths: Any = None,
+    build_directory: Any = None,
+    verbose: bool = False,
+    with_cuda: Any = None,
+    with_sycl: Any = None,
+    is_python_module: bool = True,
+    is_standalone: bool = False,
+    keep_intermediates: bool = True,
+) -> Any:
     """Compiles sources and loads them.
 
     What was compiled is kept, in a folder of the user's cache named after sources and flags; only what changed is compiled
@@ -252,26 +257,26 @@ def load(
 
 
 def load_inline(
-    name,
-    cpp_sources,
-    cuda_sources=None,
-    sycl_sources=None,
-    functions=None,
-    extra_cflags=None,
-    extra_cuda_cflags=None,
-    extra_sycl_cflags=None,
-    extra_ldflags=None,
-    extra_include_paths=None,
-    build_directory=None,
-    verbose=False,
-    with_cuda=None,
-    with_sycl=None,
-    is_python_module=True,
-    with_pytorch_error_handling=True,
-    keep_intermediates=True,
-    use_pch=False,
-    no_implicit_headers=False,
-):
+    name: str,
+    cpp_sources: Any,
+    cuda_sources: Any = None,
+    sycl_sources: Any = None,
+    functions: Any = None,
+    extra_cflags: Any = None,
+    extra_cuda_cflags: Any = None,
+    extra_sycl_cflags: Any = None,
+    extra_ldflags: Any = None,
+    extra_include_paths: Any = None,
+    build_directory: Any = None,
+    verbose: bool = False,
+    with_cuda: Any = None,
+    with_sycl: Any = None,
+    is_python_module: bool = True,
+    with_pytorch_error_handling: bool = True,
+    keep_intermediates: bool = True,
+    use_pch: bool = False,
+    no_implicit_headers: bool = False,
+) -> Any:
     """As `load`, with sources that are texts.
 
     Args:
@@ -331,7 +336,7 @@ def _check(function, name, sources, with_cuda, with_sycl):
             raise FileNotFoundError(f"{function}: a source is a file, got {source!r}")
 
 
-def listed(function, what, flags):
+def listed(function: Callable[..., Any], what: Any, flags: Any) -> list[Any]:
     """Flags as a list of texts."""
     if flags is None:
         return []
@@ -340,12 +345,12 @@ def listed(function, what, flags):
     return [os.fspath(flag) for flag in flags]
 
 
-def defines(name):
+def defines(name: str) -> list[str]:
     """What sources see of how they are compiled."""
     return ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={name}"]
 
 
-def with_standard(flags):
+def with_standard(flags: Any) -> list[Any]:
     """Flags with C++20, which the headers need, in the place of earlier standards."""
     kept = [flag for flag in flags if flag not in _EARLIER]
     return kept if any(flag.startswith("-std=") for flag in kept) else [_STANDARD, *kept]

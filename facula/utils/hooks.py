@@ -6,9 +6,15 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks", "BackwardHook"]
 
@@ -17,7 +23,7 @@ _changing = threading.RLock()
 _takes_turns = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
-def hook_items(hooks: dict) -> list:
+def hook_items(hooks: dict[Any, Any]) -> list[Any]:
     """(id, hook) of a dict of hooks, oldest first, which other threads may change meanwhile."""
     if _takes_turns():
         return list(hooks.items())
@@ -25,7 +31,7 @@ def hook_items(hooks: dict) -> list:
         return list(hooks.items())
 
 
-def add_hook(hooks: dict, handle: RemovableHandle, hook: Any, prepend: bool = False) -> None:
+def add_hook(hooks: dict[Any, Any], handle: RemovableHandle, hook: Any, prepend: bool = False) -> None:
     """Puts a hook under the number of its handle."""
     with _changing:
         hooks[handle.id] = hook
@@ -63,10 +69,10 @@ class RemovableHandle:
                 with _changing:
                     hooks.pop(self.id, None)
 
-    def __getstate__(self) -> tuple:
+    def __getstate__(self) -> tuple[Any, ...]:
         return self.hooks_dict_ref(), self.id, tuple(ref() for ref in self.extra_dict_ref)
 
-    def __setstate__(self, state: tuple) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         # A dict that was gone when the handle was saved is replaced by an empty one, so that remove() still
         # works.
         hooks = OrderedDict() if state[0] is None else state[0]
@@ -84,13 +90,13 @@ class RemovableHandle:
         self.remove()
 
 
-def unserializable_hook(f):
+def unserializable_hook(f: Callable[..., Any]) -> Any:
     """Mark a hook function so that saving a tensor that carries it warns."""
     f.__torch_unserializable__ = True
     return f
 
 
-def warn_if_has_hooks(tensor) -> None:
+def warn_if_has_hooks(tensor: Tensor) -> None:
     """Warns for every backward hook of the tensor that saving would lose."""
     import warnings
 
@@ -121,7 +127,8 @@ class BackwardHook:
     input.
     """
 
-    def __init__(self, module, user_hooks, user_pre_hooks) -> None:
+    def __init__(self, module: Module, user_hooks: Sequence[Callable[..., Any]],
+                 user_pre_hooks: Sequence[Callable[..., Any]]) -> None:  # fmt: skip
         self.module = module
         self.user_hooks = list(user_hooks)
         self.user_pre_hooks = list(user_pre_hooks)
@@ -131,7 +138,7 @@ class BackwardHook:
         self.n_inputs = -1
         self.n_outputs = -1
 
-    def setup_input_hook(self, args: tuple) -> tuple:
+    def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Watches the gradients of the arguments; gives the arguments to call the module with."""
         args, self.input_positions, node = self._through_identity(args)
         self.n_inputs = len(args)
@@ -139,7 +146,7 @@ class BackwardHook:
             node.register_hook(self._input_grads_ready)
         return args
 
-    def setup_output_hook(self, outputs):
+    def setup_output_hook(self, outputs: Any) -> Tensor:
         """Watches the gradients of the results; gives the results to return."""
         is_tuple = isinstance(outputs, tuple)
         packed = outputs if is_tuple else (outputs,)

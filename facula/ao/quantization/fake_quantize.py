@@ -6,6 +6,7 @@ Gradients go through the rounding as if there were none, except where a value li
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn import Module
@@ -24,6 +25,11 @@ from .utils import is_per_channel as _is_per_channel
 from .utils import is_per_tensor as _is_per_tensor
 from .utils import is_symmetric as _is_symmetric_quant
 from .utils import to_underlying_dtype
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FusedMovingAvgObsFakeQuantize",
@@ -50,12 +56,12 @@ class FakeQuantizeBase(ABC, Module):
         self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.uint8))
 
     @abstractmethod
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Any:
         """Watches and rounds the tensor."""
         raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
 
     @abstractmethod
-    def calculate_qparams(self, **kwargs):
+    def calculate_qparams(self, **kwargs: Any) -> Any:
         """(scale, zero point) for what was seen."""
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
@@ -76,7 +82,7 @@ class FakeQuantizeBase(ABC, Module):
         self.enable_observer(False)
 
     @classmethod
-    def with_args(cls, **kwargs):
+    def with_args(cls, **kwargs: Any) -> Any:
         """The class with arguments given, as a qconfig takes it."""
         return _with_args(cls, **kwargs)
 
@@ -118,9 +124,8 @@ class FakeQuantize(FakeQuantizeBase):
     scale: facula.Tensor
     zero_point: facula.Tensor
 
-    def __init__(
-        self, observer=MovingAverageMinMaxObserver, quant_min=None, quant_max=None, is_dynamic=False, **observer_kwargs
-    ) -> None:
+    def __init__(self, observer: Any = MovingAverageMinMaxObserver, quant_min: int | None = None, quant_max: int | None = None,
+                 is_dynamic: bool = False, **observer_kwargs: Any) -> None:  # fmt: skip
         super().__init__()
         if quant_min is not None and quant_max is not None:
             _checked_range(observer, quant_min, quant_max, observer_kwargs)
@@ -143,7 +148,7 @@ class FakeQuantize(FakeQuantizeBase):
             )
         self.is_per_channel = _is_per_channel(self.qscheme)
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point) of the observer."""
         return self.activation_post_process.calculate_qparams()
 
@@ -154,7 +159,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.scale.copy_(scale)
         self.zero_point.copy_(zero_point)
 
-    def forward(self, X):
+    def forward(self, X: Tensor) -> Tensor:
         """Watches and rounds the tensor, where the switches say so."""
         if self.observer_enabled[0] == 1:
             self.activation_post_process(X.detach())
@@ -194,7 +199,7 @@ class FixedQParamsFakeQuantize(FakeQuantize):
     Errors: AssertionError for another observer.
     """
 
-    def __init__(self, observer) -> None:
+    def __init__(self, observer: Any) -> None:
         super().__init__(observer=observer)
         watching = self.activation_post_process
         if type(watching) is not FixedQParamsObserver:
@@ -206,7 +211,7 @@ class FixedQParamsFakeQuantize(FakeQuantize):
         self.scale = watching.scale
         self.zero_point = watching.zero_point
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point), which are known."""
         return self.scale, self.zero_point
 
@@ -229,7 +234,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
     """
 
     def __init__(
-        self, observer=MovingAverageMinMaxObserver, quant_min: int = 0, quant_max: int = 255, **observer_kwargs
+        self, observer: type = MovingAverageMinMaxObserver, quant_min: int = 0, quant_max: int = 255, **observer_kwargs: Any
     ) -> None:
         super().__init__(observer, quant_min, quant_max, **observer_kwargs)
         watching = self.activation_post_process
@@ -242,7 +247,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.int64))
         self.is_symmetric_quant = _is_symmetric_quant(watching.qscheme)
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point) of the averages."""
         return self.activation_post_process.calculate_qparams()
 
@@ -251,7 +256,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         names = "fake_quant_enabled observer_enabled scale zero_point dtype quant_min quant_max qscheme".split()
         return f"{self._described(*names)}, reduce_range={self.activation_post_process.reduce_range}"
 
-    def forward(self, X):
+    def forward(self, X: Tensor) -> Tensor:
         """Watches and rounds the tensor, where the switches say so."""
         watching = self.activation_post_process
         return facula.fused_moving_avg_obs_fake_quant(
@@ -318,25 +323,25 @@ fused_per_channel_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuan
 # ---- for `model.apply`
 
 
-def disable_fake_quant(mod) -> None:
+def disable_fake_quant(mod: Module) -> None:
     """Stops the rounding of a module: `model.apply(disable_fake_quant)`."""
     if isinstance(mod, FakeQuantizeBase):
         mod.disable_fake_quant()
 
 
-def enable_fake_quant(mod) -> None:
+def enable_fake_quant(mod: Module) -> None:
     """Starts the rounding of a module: `model.apply(enable_fake_quant)`."""
     if isinstance(mod, FakeQuantizeBase):
         mod.enable_fake_quant()
 
 
-def disable_observer(mod) -> None:
+def disable_observer(mod: Module) -> None:
     """Stops the watching of a module: `model.apply(disable_observer)`."""
     if isinstance(mod, FakeQuantizeBase):
         mod.disable_observer()
 
 
-def enable_observer(mod) -> None:
+def enable_observer(mod: Module) -> None:
     """Starts the watching of a module: `model.apply(enable_observer)`."""
     if isinstance(mod, FakeQuantizeBase):
         mod.enable_observer()

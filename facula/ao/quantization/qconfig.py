@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
@@ -47,6 +47,11 @@ from .observer import (
     weight_observer_range_neg_127_to_127,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula import Tensor
+
 __all__ = [
     "QConfig", "QConfigAny", "QConfigDynamic", "default_activation_only_qconfig", "default_debug_qconfig",
     "default_dynamic_qat_qconfig", "default_dynamic_qconfig", "default_embedding_qat_qconfig",
@@ -87,7 +92,7 @@ class QConfig(namedtuple("QConfig", ["activation", "weight"])):
 
     __slots__ = ()
 
-    def __new__(cls, activation, weight):
+    def __new__(cls, activation: Any, weight: Any) -> Self:
         _refuse_modules("QConfig", activation, weight)
         return super().__new__(cls, activation, weight)
 
@@ -103,7 +108,7 @@ class QConfigDynamic(namedtuple("QConfigDynamic", ["activation", "weight"])):
 
     __slots__ = ()
 
-    def __new__(cls, activation=nn.Identity, weight=nn.Identity):
+    def __new__(cls, activation: Any = nn.Identity, weight: Tensor = nn.Identity) -> Self:
         _refuse_modules("QConfigDynamic", weight)
         return super().__new__(cls, activation, weight)
 
@@ -166,7 +171,7 @@ def _backend(name, backend, version, versions):
     return _BACKENDS[backend]
 
 
-def get_default_qconfig(backend="x86", version=0) -> QConfig:
+def get_default_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
     """The `QConfig` for quantisation after training.
 
     Args:
@@ -186,7 +191,7 @@ def get_default_qconfig(backend="x86", version=0) -> QConfig:
     return QConfig(HistogramObserver.with_args(**reduced), weight)
 
 
-def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
+def get_default_qat_qconfig(backend: str = "x86", version: int = 1) -> QConfig:
     """The `QConfig` for training with rounding.
 
     Args:
@@ -206,7 +211,7 @@ def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
     return QConfig(activation, weights[per_channel])
 
 
-def get_default_qconfig_dict(backend="x86", version=0) -> dict:
+def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[Any, Any]:
     """`get_default_qconfig_mapping` as a dictionary, PyTorch's old form.
 
     Args:
@@ -217,7 +222,7 @@ def get_default_qconfig_dict(backend="x86", version=0) -> dict:
     return get_default_qconfig_mapping(backend, version).to_dict()
 
 
-def get_default_qat_qconfig_dict(backend="x86", version=1) -> dict:
+def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict[Any, Any]:
     """`get_default_qat_qconfig_mapping` as a dictionary, PyTorch's old form.
 
     Args:
@@ -279,7 +284,7 @@ def _obs_or_fq_ctr_equals(first, second):
     return first == second
 
 
-def qconfig_equals(q1, q2) -> bool:
+def qconfig_equals(q1: QConfig, q2: QConfig | None) -> bool:
     """Whether two qconfigs make the same observers.
 
     Args:

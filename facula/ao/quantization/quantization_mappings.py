@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 import facula.ao.nn.intrinsic as nni
 import facula.ao.nn.intrinsic.qat as nniqat
@@ -18,6 +19,9 @@ from facula.nn.utils.parametrize import type_before_parametrizations
 from .fake_quantize import default_fixed_qparams_range_0to1_fake_quant, default_fixed_qparams_range_neg1to1_fake_quant
 from .stubs import DeQuantStub, QuantStub
 from .utils import get_combined_dict
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS", "DEFAULT_MODULE_TO_ACT_POST_PROCESS", "DEFAULT_QAT_MODULE_MAPPINGS",
@@ -82,37 +86,38 @@ _QAT_EMBEDDINGS = (nnqat.Embedding, nnqat.EmbeddingBag)
 _QUANTIZED_EMBEDDINGS = (nnq.Embedding, nnq.EmbeddingBag)
 
 
-def no_observer_set() -> set:
+def no_observer_set() -> set[Any]:
     """Classes that watch their own outputs, of which there are none here."""
     return set()
 
 
-def get_default_static_quant_module_mappings() -> dict:
+def get_default_static_quant_module_mappings() -> dict[Any, Any]:
     """What `convert` makes of each class."""
     return copy.copy(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
 
 
-def get_default_qat_module_mappings() -> dict:
+def get_default_qat_module_mappings() -> dict[Any, Any]:
     """What `prepare_qat` makes of each class."""
     return copy.copy(DEFAULT_QAT_MODULE_MAPPINGS)
 
 
-def get_default_dynamic_quant_module_mappings() -> dict:
+def get_default_dynamic_quant_module_mappings() -> dict[Any, Any]:
     """What `quantize_dynamic` makes of each class."""
     return DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
 
 
-def get_embedding_qat_module_mappings() -> dict:
+def get_embedding_qat_module_mappings() -> dict[Any, Any]:
     """`get_default_qat_module_mappings()` and embeddings."""
     return {**DEFAULT_QAT_MODULE_MAPPINGS, **dict(zip(_EMBEDDINGS, _QAT_EMBEDDINGS))}
 
 
-def get_embedding_static_quant_module_mappings() -> dict:
+def get_embedding_static_quant_module_mappings() -> dict[Any, Any]:
     """`get_default_static_quant_module_mappings()` and embeddings that were trained with rounding."""
     return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **dict(zip(_QAT_EMBEDDINGS, _QUANTIZED_EMBEDDINGS))}
 
 
-def get_static_quant_module_class(float_module_class, additional_static_quant_mapping=None, is_reference=False):
+def get_static_quant_module_class(float_module_class: type, additional_static_quant_mapping: Any = None,
+                                  is_reference: bool = False) -> type:  # fmt: skip
     """The quantised class of a class.
 
     Args:
@@ -130,7 +135,8 @@ def get_static_quant_module_class(float_module_class, additional_static_quant_ma
     return _class_of(float_module_class, mapping, "get_static_quant_module_class")
 
 
-def get_dynamic_quant_module_class(float_module_class, additional_dynamic_quant_mapping=None):
+def get_dynamic_quant_module_class(float_module_class: type,
+                                   additional_dynamic_quant_mapping: dict[type, type] | None = None) -> type:  # fmt: skip
     """The class with dynamic scales of a class.
 
     Args:
@@ -149,7 +155,7 @@ def _class_of(kind, mapping, name):
     return copy.deepcopy(mapping[kind])
 
 
-def get_default_qconfig_propagation_list() -> set:
+def get_default_qconfig_propagation_list() -> set[Any]:
     """The classes whose outputs `prepare` has watched."""
     return {
         *DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
@@ -159,7 +165,7 @@ def get_default_qconfig_propagation_list() -> set:
     }
 
 
-def get_default_compare_output_module_list() -> set:
+def get_default_compare_output_module_list() -> set[Any]:
     """The classes, of floating point and quantised, whose outputs can be compared."""
     found = set()
     for mapping in (DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS):

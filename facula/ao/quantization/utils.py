@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula.nn.utils.parametrize import is_parametrized
 
 from .quant_type import QuantType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "DEPRECATION_WARNING", "MatchAllNode", "NodePattern", "Pattern", "activation_dtype", "activation_is_dynamically_quantized",
@@ -54,27 +60,27 @@ class MatchAllNode:
     """A node of a pattern that stands for any node."""
 
 
-def is_per_tensor(qscheme) -> bool:
+def is_per_tensor(qscheme: Any) -> bool:
     """Whether a scheme has one scale."""
     return qscheme in _TENSOR_SCHEMES
 
 
-def is_per_channel(qscheme) -> bool:
+def is_per_channel(qscheme: Any) -> bool:
     """Whether a scheme has a scale for each channel."""
     return qscheme in _CHANNEL_SCHEMES
 
 
-def is_symmetric(qscheme) -> bool:
+def is_symmetric(qscheme: Any) -> bool:
     """Whether a scheme has zero in the middle of its levels."""
     return qscheme in (facula.per_tensor_symmetric, facula.per_channel_symmetric)
 
 
-def is_float_qparams(qscheme) -> bool:
+def is_float_qparams(qscheme: Any) -> bool:
     """Whether a scheme's zero points are no integers."""
     return qscheme in (facula.per_channel_affine_float_qparams,)
 
 
-def to_underlying_dtype(qdtype):
+def to_underlying_dtype(qdtype: facula.dtype) -> facula.dtype:
     """The dtype of a quantised dtype's levels; AssertionError for others."""
     if qdtype in _UNDERLYING:
         return _UNDERLYING[qdtype]
@@ -83,7 +89,7 @@ def to_underlying_dtype(qdtype):
     return qdtype
 
 
-def get_combined_dict(default_dict, additional_dict):
+def get_combined_dict(default_dict: dict[Any, Any], additional_dict: dict[Any, Any]) -> dict[Any, Any]:
     """The first dictionary, with entries of the second added or put in their places."""
     return {**default_dict, **additional_dict}
 
@@ -99,7 +105,8 @@ def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
         raise AssertionError(f"observer: qmin must be strictly less than qmax, got {quant_min} and {quant_max}")
 
 
-def calculate_qmin_qmax(quant_min, quant_max, has_customized_qrange: bool, dtype, reduce_range: bool) -> tuple[int, int]:
+def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_customized_qrange: bool, dtype: facula.dtype,
+                        reduce_range: bool) -> tuple[int, int]:  # fmt: skip
     """The least and the greatest level.
 
     Args:
@@ -121,7 +128,7 @@ def calculate_qmin_qmax(quant_min, quant_max, has_customized_qrange: bool, dtype
     return (low // 2, high // 2) if reduce_range else (low, high)
 
 
-def check_min_max_valid(min_val, max_val) -> bool:
+def check_min_max_valid(min_val: Tensor, max_val: Tensor) -> bool:
     """Whether an observer has seen values; warns where it has not. Errors: AssertionError where min is above max."""
     unseen = min_val.dim() == 0 and min_val.item() == float("inf") and max_val.item() == float("-inf")
     if min_val.numel() == 0 or max_val.numel() == 0 or unseen:
@@ -132,8 +139,9 @@ def check_min_max_valid(min_val, max_val) -> bool:
     return True
 
 
-def determine_qparams(min_val, max_val, quant_min, quant_max, dtype, eps, has_customized_qrange,
-                      qscheme=facula.per_tensor_affine):  # fmt: skip
+def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_max: int, dtype: facula.dtype, eps: Tensor,
+                      has_customized_qrange: bool,
+                      qscheme: Any = facula.per_tensor_affine) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(scale, zero point) of values from min_val to max_val, one or one for each channel.
 
     Args:
@@ -173,7 +181,7 @@ def determine_qparams(min_val, max_val, quant_min, quant_max, dtype, eps, has_cu
     return scale.reshape(-1), zero_point.reshape(-1)
 
 
-def get_qparam_dict(observer_or_fake_quant) -> dict:
+def get_qparam_dict(observer_or_fake_quant: Module) -> dict[Any, Any]:
     """What an observer says of a quantised tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max."""
     qscheme = getattr(observer_or_fake_quant, "qscheme", None)
     found = {"qscheme": qscheme, "dtype": observer_or_fake_quant.dtype}
@@ -197,7 +205,7 @@ def get_qparam_dict(observer_or_fake_quant) -> dict:
 # ---- qconfigs
 
 
-def activation_dtype(qconfig):
+def activation_dtype(qconfig: Any) -> facula.dtype:
     """The dtype of activations; AssertionError without a qconfig."""
     return _activation(qconfig, "activation_dtype").dtype
 
@@ -208,57 +216,57 @@ def _activation(qconfig, name):
     return qconfig.activation()
 
 
-def weight_dtype(qconfig):
+def weight_dtype(qconfig: Any) -> facula.dtype:
     """The dtype of weights; AssertionError without a qconfig."""
     if qconfig is None:
         raise AssertionError("weight_dtype: expected a qconfig, got None")
     return qconfig.weight().dtype
 
 
-def activation_is_statically_quantized(qconfig) -> bool:
+def activation_is_statically_quantized(qconfig: Any) -> bool:
     """Whether activations have scales found before."""
     return activation_dtype(qconfig) in (*_STATIC, facula.float16) and not activation_is_dynamically_quantized(qconfig)
 
 
-def activation_is_dynamically_quantized(qconfig) -> bool:
+def activation_is_dynamically_quantized(qconfig: Any) -> bool:
     """Whether activations get their scales with each input."""
     return bool(get_qconfig_dtypes(qconfig)[2])
 
 
-def activation_is_int8_quantized(qconfig) -> bool:
+def activation_is_int8_quantized(qconfig: Any) -> bool:
     """Whether activations have levels of eight bits."""
     return activation_dtype(qconfig) in _INT8
 
 
-def activation_is_int32_quantized(qconfig) -> bool:
+def activation_is_int32_quantized(qconfig: Any) -> bool:
     """Whether activations have levels of 32 bits."""
     return activation_dtype(qconfig) in (facula.qint32, facula.int32)
 
 
-def weight_is_quantized(qconfig) -> bool:
+def weight_is_quantized(qconfig: Any) -> bool:
     """Whether weights are quantised at all."""
     return weight_dtype(qconfig) in (*_INT8, facula.quint4x2, facula.int16, facula.int32, facula.float16, *_FLOAT8)
 
 
-def weight_is_statically_quantized(qconfig) -> bool:
+def weight_is_statically_quantized(qconfig: Any) -> bool:
     """Whether weights have levels of eight bits."""
     return weight_dtype(qconfig) in _INT8
 
 
-def op_is_int8_dynamically_quantized(qconfig) -> bool:
+def op_is_int8_dynamically_quantized(qconfig: Any) -> bool:
     """Whether activations are rounded to eight bits with each input and weights have eight bits."""
     dtypes = (facula.quint8, facula.uint8)
     found = activation_dtype(qconfig), activation_is_dynamically_quantized(qconfig), weight_dtype(qconfig)
     return found[0] in dtypes and found[1] and found[2] in (facula.qint8, facula.int8)
 
 
-def get_qconfig_dtypes(qconfig):
+def get_qconfig_dtypes(qconfig: Any) -> tuple[facula.dtype, facula.dtype, bool]:
     """(dtype of activations, dtype of weights, whether activations get their scales with each input)."""
     activation = _activation(qconfig, "get_qconfig_dtypes")
     return activation.dtype, qconfig.weight().dtype, getattr(activation, "is_dynamic", False)
 
 
-def get_quant_type(qconfig):
+def get_quant_type(qconfig: Any) -> QuantType:
     """The `QuantType` of a qconfig. Errors: Exception for a combination that has none."""
     activation = _activation(qconfig, "get_quant_type")
     weight = qconfig.weight().dtype
@@ -273,7 +281,7 @@ def get_quant_type(qconfig):
     raise Exception(f"get_quant_type: Unrecognized dtype combination, got {activation.dtype} and {weight}")
 
 
-def get_swapped_custom_module_class(custom_module, custom_module_class_mapping, qconfig):
+def get_swapped_custom_module_class(custom_module: Any, custom_module_class_mapping: Any, qconfig: Any) -> Any:
     """What the mapping of the qconfig's kind has for the module's class; AssertionError where it has nothing."""
     mapping = custom_module_class_mapping.get(get_quant_type(qconfig), {})
     if type(custom_module) not in mapping:
@@ -287,19 +295,19 @@ def get_swapped_custom_module_class(custom_module, custom_module_class_mapping, 
 # ---- modules
 
 
-def getattr_from_fqn(obj, fqn: str):
+def getattr_from_fqn(obj: Any, fqn: str) -> type:
     """The attribute of attributes that a name with dots says."""
     for name in fqn.split("."):
         obj = getattr(obj, name)
     return obj
 
 
-def has_no_children_ignoring_parametrizations(module) -> bool:
+def has_no_children_ignoring_parametrizations(module: Module) -> bool:
     """Whether a module has no submodules but those of `nn.utils.parametrize`."""
     return not module._modules or (is_parametrized(module) and set(module._modules) == {"parametrizations"})
 
 
-def get_fqn_to_example_inputs(model, example_inputs) -> dict:
+def get_fqn_to_example_inputs(model: Module, example_inputs: Sequence[Tensor]) -> dict[Any, Any]:
     """The positional inputs of every submodule, by name, when the model is called with `example_inputs`.
 
     Example::

@@ -7,7 +7,7 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula._serialization import allowed
@@ -15,6 +15,9 @@ from facula._serialization.pickle_reader import PickleReader
 from facula._serialization.pickle_writer import PickleWriter
 
 from .metadata import Metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["FileSystemReader", "FileSystemWriter"]
 
@@ -44,7 +47,7 @@ class FileSystemWriter:
     """
 
     def __init__(
-        self, path, single_file_per_rank: bool = True, sync_files: bool = True, thread_count: int = 1,
+        self, path: Any, single_file_per_rank: bool = True, sync_files: bool = True, thread_count: int = 1,
         per_thread_copy_ahead: int = 10_000_000, cache_staged_state_dict: bool = False, overwrite: bool = True,
     ) -> None:  # fmt: skip
         self.path, self.sync_files, self.overwrite = Path(path), sync_files, overwrite
@@ -57,7 +60,7 @@ class FileSystemWriter:
         if not self.overwrite and (self.path / ".metadata").exists():
             raise RuntimeError(f"FileSystemWriter: the folder has a checkpoint and overwrite is False, got {self.path}")
 
-    def write(self, name: str, entries) -> None:
+    def write(self, name: str, entries: Sequence[bytes]) -> None:
         """Writes bytes, one behind the other, under a name that appears when all are there."""
         partial = self.path / f"{name}.tmp"
         with open(partial, "wb") as file:
@@ -85,7 +88,7 @@ class FileSystemReader:
         path: the folder.
     """
 
-    def __init__(self, path) -> None:
+    def __init__(self, path: Any) -> None:
         self.path = Path(path)
         self._lock = threading.Lock()
         self._cache: tuple | None = None
@@ -101,7 +104,7 @@ class FileSystemReader:
             raise CheckpointException(f"load: .metadata must hold a Metadata, got {type(found).__name__}")
         return found
 
-    def read(self, info: _StorageInfo):
+    def read(self, info: _StorageInfo) -> Any:
         """The tensor or object at a place; nothing that a checkpoint holds is executed."""
         name = os.path.normpath(str(info.relative_path))
         if os.path.isabs(name) or name.startswith("..") or info.offset < 0 or info.length < 0:
@@ -125,7 +128,7 @@ class FileSystemReader:
         return value
 
 
-def serialized(value) -> bytes:
+def serialized(value: Any) -> bytes:
     """A tensor or object as the bytes of `facula.save`."""
     out = io.BytesIO()
     facula.save(value, out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula import distributed as dist
@@ -11,6 +11,9 @@ from facula import distributed as dist
 from ..fsdp.fully_sharded_data_parallel import _part_of
 from ..tensor import DTensor, Replicate
 from ..tensor._redistribute import redistribute
+
+if TYPE_CHECKING:
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "StateDictOptions",
@@ -99,7 +102,7 @@ def _shown(value, options):
     return value.cpu() if options.cpu_offload and not isinstance(value, DTensor) else value
 
 
-def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
+def get_model_state_dict(model: Module, *, submodules: Any = None, options: Any = None) -> dict[Any, Any]:
     """The model's state by names of the plain model."""
     options = options or StateDictOptions()
     if submodules:
@@ -112,7 +115,7 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     return {} if options.full_state_dict and options.cpu_offload and not _is_first() else result
 
 
-def set_model_state_dict(model, model_state_dict, *, options=None):
+def set_model_state_dict(model: Module, model_state_dict: dict[str, Any], *, options: Any = None) -> Any:
     """Loads what `get_model_state_dict` gave; whole tensors are cut as the model's are."""
     options = options or StateDictOptions()
     if options.broadcast_from_rank0:
@@ -174,7 +177,7 @@ def _init_optim_state(optimizer) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
-def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None) -> dict:
+def get_optimizer_state_dict(model: Module, optimizers: Any, *, submodules: Any = None, options: Any = None) -> dict[Any, Any]:
     """The optimizers' state by names of the plain model: {"state": {name: ...}, "param_groups": [...]}."""
     options = options or StateDictOptions()
     if submodules:
@@ -227,7 +230,7 @@ def _unflat(flat, names, groups) -> dict:
     return result
 
 
-def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
+def set_optimizer_state_dict(model: Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: Any = None) -> None:
     """Loads what `get_optimizer_state_dict` gave."""
     options = options or StateDictOptions()
     if options.broadcast_from_rank0:
@@ -254,7 +257,8 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
         optimizer.load_state_dict(local)
 
 
-def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple[dict, dict]:
+def get_state_dict(model: Module, optimizers: Any, *, submodules: Any = None,
+                   options: Any = None) -> tuple[dict[Any, Any], dict[Any, Any]]:  # fmt: skip
     """(the model's state, the optimizers')"""
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
@@ -262,7 +266,8 @@ def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple
     )
 
 
-def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):
+def set_state_dict(model: Module, optimizers: Any, *, model_state_dict: dict[str, Any], optim_state_dict: dict[str, Any],
+                   options: Any = None) -> Any:  # fmt: skip
     """Loads what `get_state_dict` gave."""
     result = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)

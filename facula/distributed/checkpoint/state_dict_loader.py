@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
@@ -13,12 +14,16 @@ from .filesystem import CheckpointException, FileSystemReader
 from .metadata import MetadataIndex, TensorStorageMetadata
 from .state_dict_saver import _world, with_states
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
+
 __all__ = ["load", "load_state_dict"]
 
 
-def load(
-    state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, process_group=None, no_dist: bool = False
-) -> None:
+def load(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_reader: Any = None,
+         planner: DefaultLoadPlanner | None = None, process_group: ProcessGroup | None = None, no_dist: bool = False) -> None:
     """Fills a state dict from a checkpoint: tensors in place, everything else by replacing it.
 
     Args:
@@ -112,7 +117,8 @@ def _overlap(a, b):
     return tuple(here), tuple(there)
 
 
-def load_state_dict(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_dist=False, planner=None) -> None:
+def load_state_dict(state_dict: dict[str, Any], storage_reader: Any, process_group: ProcessGroup | None = None,
+                    coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> None:  # fmt: skip
     """An older name of `load`."""
     del coordinator_rank
     load(state_dict, storage_reader=storage_reader, process_group=process_group, no_dist=no_dist, planner=planner)

@@ -8,6 +8,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
@@ -17,6 +18,11 @@ from ._state import chunk_of, described, flattened, is_written_here, part_of, to
 from .default_planner import DefaultSavePlanner, checked
 from .filesystem import CheckpointException, FileSystemWriter, _StorageInfo, serialized
 from .metadata import BytesStorageMetadata, Metadata, MetadataIndex, StorageMeta
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "save_state_dict"]
 
@@ -57,7 +63,7 @@ def _writer(caller, checkpoint_id, storage_writer, planner):
     return storage_writer
 
 
-def with_states(state_dict) -> dict:
+def with_states(state_dict: dict[str, Any]) -> dict[Any, Any]:
     """The state of objects that have a `state_dict()` in their place."""
     def state(value):
         return value.state_dict() if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") else value
@@ -107,10 +113,9 @@ def _metadata(plan: _Plan, everybody) -> Metadata:
     return Metadata(entries, plan.paths, storage, StorageMeta(save_id=uuid.uuid4().hex), "1.0.0")
 
 
-def save(
-    state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, no_dist: bool = False,
-    use_collectives: bool = True,
-) -> Metadata | None:  # fmt: skip
+def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None,
+         planner: DefaultSavePlanner | None = None, process_group: ProcessGroup | None = None, no_dist: bool = False,
+         use_collectives: bool = True) -> Metadata | None:  # fmt: skip
     """Saves nested dicts of tensors, DTensors and anything else that `facula.save` takes. All processes call it.
 
     Args:
@@ -151,9 +156,8 @@ def save(
     return metadata
 
 
-def async_save(
-    state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, no_dist: bool = False, **rest
-) -> Future:
+def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None, planner: Any = None,
+               process_group: ProcessGroup | None = None, no_dist: bool = False, **rest: Any) -> Future[Any]:  # fmt: skip
     """As `save`, but files are written while the program goes on; values are those of the time of the call.
 
     Returns:
@@ -193,7 +197,8 @@ def async_save(
     return future
 
 
-def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False, planner=None):
+def save_state_dict(state_dict: dict[str, Any], storage_writer: Any, process_group: ProcessGroup | None = None,
+                    coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> Metadata | None:  # fmt: skip
     """An older name of `save`."""
     del coordinator_rank
     return save(state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist, planner=planner)

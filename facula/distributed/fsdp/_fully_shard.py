@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -15,6 +16,14 @@ from ..tensor import DTensor
 from ._param_group import MixedPrecisionPolicy, ParamGroup, pack, unpack
 from ._passes import Passes
 from ._spread_mesh import Whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from facula import Event, Stream
+    from facula.distributed._group import ProcessGroup
+    from facula.distributed.device_mesh import DeviceMesh
 
 __all__ = [
     "CPUOffloadPolicy",
@@ -42,7 +51,7 @@ class CPUOffloadPolicy(OffloadPolicy):
 class UnshardHandle:
     """What `FSDPModule.unshard(async_op=True)` gives."""
 
-    def __init__(self, group=None) -> None:
+    def __init__(self, group: ProcessGroup | None = None) -> None:
         self._group = group
 
     def wait(self) -> None:
@@ -52,10 +61,10 @@ class UnshardHandle:
             self._group.by_hand, self._group = True, None
 
 
-def fully_shard(
-    module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None, mp_policy=MixedPrecisionPolicy(),  # noqa: B008
-    offload_policy=OffloadPolicy(), ignored_params=None, dp_mesh_dims=None,  # noqa: B008
-):  # fmt: skip
+def fully_shard(module: Module, *, mesh: DeviceMesh | None = None, reshard_after_forward: bool | int | None = None,
+                shard_placement_fn: Callable[..., Any] | None = None, mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),  # noqa: B008
+                offload_policy: OffloadPolicy = OffloadPolicy(), ignored_params: set[Any] | None = None,  # noqa: B008
+                dp_mesh_dims: Any = None) -> Any:
     """Spreads the parameters of a module over processes, but those of modules inside it that have been spread already.
 
     Call it for the parts of a model first (blocks of a transformer), for the model last. Every process must have the same
@@ -231,11 +240,11 @@ def _cast(value, dtype):
 class FSDPModule(Module):
     """A module that `fully_shard` has spread."""
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         original = cls.__mro__[2]  # modules made by the class, such as copies of a block, are plain ones
         return original(*args, **kwargs)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         raise NotImplementedError(
             f"fully_shard: copy a module before it is spread, or load its state_dict, got {type(self).__name__}"
         )
@@ -251,7 +260,7 @@ class FSDPModule(Module):
             group.let_go()
         return super()._apply(fn, recurse)
 
-    def unshard(self, async_op: bool = False):
+    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
         """Gathers the parameters of this module, until `reshard` or the end of its forward.
 
         Args:
@@ -328,14 +337,14 @@ class FSDPModule(Module):
                 )
             group.scatter_group = made[group.group] if enable else group.group
 
-    def set_custom_reduce_scatter(self, comm) -> None:
+    def set_custom_reduce_scatter(self, comm: Any) -> None:
         """`comm(output_tensor, input_tensor, group, op, async_op)` in the place of reduce_scatter."""
         if self._fsdp_group is not None:
             self._fsdp_group.reduce_scatter = lambda output, input, group, op, async_op: comm(
                 output_tensor=output, input_tensor=input, group=group, op=op, async_op=async_op
             )
 
-    def set_all_reduce_hook(self, hook, *, stream=None) -> None:
+    def set_all_reduce_hook(self, hook: Callable[..., Any], *, stream: Stream | None = None) -> None:
         """`hook(flat)` gets the gradients of this process's parts, in one tensor, when they are summed."""
         if stream is not None:
             raise NotImplementedError(f"set_all_reduce_hook: the CPU has no streams, got {stream}")
@@ -361,12 +370,12 @@ class FSDPModule(Module):
         for group in self._fsdp_groups(recurse):
             group.reshard_after_backward = bool(reshard_after_backward)
 
-    def set_modules_to_forward_prefetch(self, modules) -> None:
+    def set_modules_to_forward_prefetch(self, modules: Iterable[Module]) -> None:
         """Modules whose parameters begin to be gathered while this one computes. Default: that which was next last time."""
         if self._fsdp_group is not None:
             self._fsdp_group.forward_next = _groups_of("set_modules_to_forward_prefetch", modules)
 
-    def set_modules_to_backward_prefetch(self, modules) -> None:
+    def set_modules_to_backward_prefetch(self, modules: Iterable[Module]) -> None:
         """The same in backward passes."""
         if self._fsdp_group is not None:
             self._fsdp_group.backward_next = _groups_of("set_modules_to_backward_prefetch", modules)
@@ -376,14 +385,14 @@ class FSDPModule(Module):
         if self._fsdp_group is not None:
             self._fsdp_group.gathers_in_backward = bool(unshard_in_backward)
 
-    def set_custom_all_gather(self, comm) -> None:
+    def set_custom_all_gather(self, comm: Any) -> None:
         """`comm(output_tensor, input_tensor, group, async_op)` in the place of all_gather."""
         if self._fsdp_group is not None:
             self._fsdp_group.all_gather = lambda output, input, group, async_op: comm(
                 output_tensor=output, input_tensor=input, group=group, async_op=async_op
             )
 
-    def set_post_optim_event(self, event) -> None:
+    def set_post_optim_event(self, event: Event) -> None:
         """An event that the next pass waits for before it gathers."""
         self._fsdp_passes.event = event
 
@@ -392,7 +401,7 @@ class FSDPModule(Module):
         if enable:
             raise NotImplementedError("set_allocate_memory_from_process_group_for_comm: MPI has no memory of its own, got True")
 
-    def set_symm_mem_for_comm(self, backend="NCCL") -> None:
+    def set_symm_mem_for_comm(self, backend: str = "NCCL") -> None:
         """Not supported."""
         raise NotImplementedError(f"set_symm_mem_for_comm: there is no symmetric memory on the CPU, got {backend}")
 
@@ -404,7 +413,7 @@ def _groups_of(caller: str, modules) -> list:
     return [m._fsdp_group for m in modules if m._fsdp_group is not None]
 
 
-def register_fsdp_forward_method(module, method_name: str) -> None:
+def register_fsdp_forward_method(module: Module, method_name: str) -> None:
     """Lets a method beside forward run with gathered parameters. AttributeError if there is none of that name."""
     if not isinstance(module, FSDPModule):
         return
@@ -423,6 +432,6 @@ def register_fsdp_forward_method(module, method_name: str) -> None:
     setattr(module, method_name, wrapped.__get__(module, type(module)))
 
 
-def share_comm_ctx(modules) -> None:
+def share_comm_ctx(modules: Iterable[Module]) -> None:
     """Accepted: on the CPU there are no streams to share."""
     _groups_of("share_comm_ctx", modules)

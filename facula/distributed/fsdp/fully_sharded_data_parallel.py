@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
@@ -32,6 +33,15 @@ from .api import (
     StateDictType,
 )
 from .wrap import CustomPolicy, ModuleWrapPolicy, auto_wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.distributed._group import ProcessGroup
+    from facula.optim.optimizer import Optimizer
 
 __all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
 
@@ -68,14 +78,13 @@ class FullyShardedDataParallel(Module):
             their names.
     """
 
-    def __init__(
-        self, module, process_group=None, sharding_strategy: ShardingStrategy | None = None,
-        cpu_offload: CPUOffload | None = None, auto_wrap_policy=None, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,
-        mixed_precision: MixedPrecision | None = None,
-        ignored_modules=None, param_init_fn=None, device_id=None, sync_module_states: bool = False,
-        forward_prefetch: bool = False, limit_all_gathers: bool = True, use_orig_params: bool = False, ignored_states=None,
-        device_mesh=None,
-    ) -> None:  # fmt: skip
+    def __init__(self, module: Module, process_group: ProcessGroup | None = None,
+                 sharding_strategy: ShardingStrategy | None = None, cpu_offload: CPUOffload | None = None,
+                 auto_wrap_policy: Any = None, backward_prefetch: Any = BackwardPrefetch.BACKWARD_PRE,
+                 mixed_precision: MixedPrecision | None = None, ignored_modules: Any = None, param_init_fn: Any = None,
+                 device_id: Any = None, sync_module_states: bool = False, forward_prefetch: bool = False,
+                 limit_all_gathers: bool = True, use_orig_params: bool = False, ignored_states: Any = None,
+                 device_mesh: DeviceMesh | None = None) -> None:  # fmt: skip
         super().__init__()
         if not isinstance(module, Module):
             raise TypeError(f"FullyShardedDataParallel: the module has to be an nn.Module, got {type(module).__name__}")
@@ -115,30 +124,30 @@ class FullyShardedDataParallel(Module):
         self._register_load_state_dict_pre_hook(_before_load_state_dict)
 
     @property
-    def module(self):
+    def module(self) -> Any:
         """The module inside."""
         return self._fsdp_wrapped_module
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("_fsdp_wrapped_module"), name)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         return self._fsdp_wrapped_module[key]
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._fsdp_wrapped_module(*args, **kwargs)
 
     # ---- names
 
-    def named_parameters(self, *args, **kwargs):
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """As a Module's, with the names of the module inside."""
         for name, p in super().named_parameters(*args, **kwargs):
             yield name.replace(_PREFIX, ""), p
 
-    def named_buffers(self, *args, **kwargs):
+    def named_buffers(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """As a Module's, with the names of the module inside."""
         for name, b in super().named_buffers(*args, **kwargs):
             yield name.replace(_PREFIX, ""), b
@@ -164,24 +173,24 @@ class FullyShardedDataParallel(Module):
             for group in groups:
                 group.sync = True
 
-    def clip_grad_norm_(self, max_norm, norm_type=2.0):
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
         """Scales gradients down to `max_norm`; their norm over all processes."""
         norm = facula.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
-    def apply(self, fn):
+    def apply(self, fn: Callable[..., Any]) -> Self:
         """As a Module's, with whole parameters, whose changes last."""
         with self.summon_full_params(self):
             return super().apply(fn)
 
-    def register_comm_hook(self, state, hook) -> None:
+    def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
         """Not supported."""
         raise NotImplementedError(f"register_comm_hook: FullyShardedDataParallel has no hooks, got {hook} and {state}")
 
     # ---- the model as a whole
 
     @staticmethod
-    def fsdp_modules(module, root_only: bool = False):
+    def fsdp_modules(module: Module, root_only: bool = False) -> list[FullyShardedDataParallel]:
         """The wrappers in a module, or those that no other is around."""
         found = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
         if not root_only:
@@ -223,7 +232,8 @@ class FullyShardedDataParallel(Module):
                 group.shard()
 
     @staticmethod
-    def set_state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
+    def set_state_dict_type(module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
+                            optim_state_dict_config: Any = None) -> StateDictSettings:  # fmt: skip
         """Chooses what `state_dict` holds; the settings from before."""
         kinds = _CONFIGS[state_dict_type]
         for value, kind in zip((state_dict_config, optim_state_dict_config), kinds):
@@ -236,7 +246,7 @@ class FullyShardedDataParallel(Module):
         return before
 
     @staticmethod
-    def get_state_dict_type(module) -> StateDictSettings:
+    def get_state_dict_type(module: Module) -> StateDictSettings:
         """What `state_dict` holds."""
         found = FullyShardedDataParallel.fsdp_modules(module)
         return found[0]._settings if found else StateDictSettings(
@@ -256,7 +266,8 @@ class FullyShardedDataParallel(Module):
                 wrapper._settings = settings
 
     @staticmethod
-    def optim_state_dict(model, optim, optim_state_dict=None, group=None):
+    def optim_state_dict(model: Module, optim: Optimizer, optim_state_dict: dict[str, Any] | None = None,
+                         group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
         """An optimizer's state by names of parameters: whole tensors, or parts as the model's `state_dict` has them."""
         del group
         settings = FullyShardedDataParallel.get_state_dict_type(model)
@@ -275,7 +286,9 @@ class FullyShardedDataParallel(Module):
         return {} if rank0_only and dist.get_rank() != 0 else result
 
     @staticmethod
-    def optim_state_dict_to_load(model, optim, optim_state_dict, is_named_optimizer=False, load_directly=False, group=None):
+    def optim_state_dict_to_load(model: Module, optim: Optimizer, optim_state_dict: dict[str, Any],
+                                 is_named_optimizer: bool = False, load_directly: bool = False,
+                                 group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
         """What `optim.load_state_dict` takes, of what `optim_state_dict` gave; every process needs the whole."""
         del group
         named = {name.replace(_PREFIX, ""): p for name, p in model.named_parameters()}
@@ -291,7 +304,8 @@ class FullyShardedDataParallel(Module):
         return result
 
     @staticmethod
-    def rekey_optim_state_dict(optim_state_dict, optim_state_key_type, model, optim_input=None, optim=None):
+    def rekey_optim_state_dict(optim_state_dict: dict[str, Any], optim_state_key_type: Any, model: Module,
+                               optim_input: Any = None, optim: Optimizer | None = None) -> dict[str, Any]:  # fmt: skip
         """An optimizer's state with parameters called by names in place of numbers, or the other way round.
 
         Args:
@@ -323,7 +337,8 @@ class FullyShardedDataParallel(Module):
         return {"state": {new[key]: values for key, values in optim_state_dict["state"].items()}, "param_groups": groups}
 
     @staticmethod
-    def full_optim_state_dict(model, optim, optim_input=None, rank0_only: bool = True, group=None):
+    def full_optim_state_dict(model: Module, optim: Optimizer, optim_input: Any = None, rank0_only: bool = True,
+                              group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
         """An optimizer's state by names, whole; empty in other processes than the first with `rank0_only`."""
         del optim_input
         config = FullOptimStateDictConfig(rank0_only=rank0_only)
@@ -331,13 +346,16 @@ class FullyShardedDataParallel(Module):
             return FullyShardedDataParallel.optim_state_dict(model, optim, group=group)
 
     @staticmethod
-    def shard_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None):
+    def shard_full_optim_state_dict(full_optim_state_dict: Any, model: Module, optim_input: Any = None,
+                                    optim: Optimizer | None = None) -> dict[Any, Any]:  # fmt: skip
         """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave."""
         del optim_input
         return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, full_optim_state_dict)
 
     @staticmethod
-    def scatter_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None, group=None):
+    def scatter_full_optim_state_dict(full_optim_state_dict: Any, model: Module, optim_input: Any = None,
+                                      optim: Optimizer | None = None,
+                                      group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
         """As `shard_full_optim_state_dict`, of what the first process has."""
         del optim_input
         told = [full_optim_state_dict]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from facula.distributed import autograd, rpc
 from facula.futures import wait_all
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["DistributedOptimizer"]
 
@@ -47,7 +51,7 @@ class DistributedOptimizer:
         args, kwargs: what else the class takes.
     """
 
-    def __init__(self, optimizer_class, params_rref, *args, **kwargs):
+    def __init__(self, optimizer_class: Any, params_rref: Any, *args: Any, **kwargs: Any) -> None:
         owners = {}
         for rref in params_rref:
             owners.setdefault(rref.owner(), []).append(rref)
@@ -57,7 +61,7 @@ class DistributedOptimizer:
         self.remote_optimizers = wait_all(made)
         self.is_functional_optim = False
 
-    def step(self, context_id):
+    def step(self, context_id: int) -> None:
         """Steps all parameters, on all their owners at once; those without a gradient in the context stay."""
         autograd._is_valid_context(context_id)
         wait_all([optimizer.rpc_async().step(context_id) for optimizer in self.remote_optimizers])

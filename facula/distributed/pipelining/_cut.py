@@ -10,12 +10,23 @@ import enum
 import inspect
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import facula
 from facula import fx
 from facula.fx.node import map_arg
 
 from .stage import PipelineStage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
+    from facula.fx.graph_module import GraphModule
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["Pipe", "PipeInfo", "SplitPoint", "annotate_split_spec", "build_stage", "pipe_split", "pipeline"]
 
@@ -34,7 +45,7 @@ class _Tracing(threading.local):
 _tracing = _Tracing()
 
 
-def pipe_split():
+def pipe_split() -> None:
     """In the code of a model: it is cut here. Does nothing but while `pipeline` traces the model."""
     if _tracing.tracer is not None:
         _tracing.tracer.create_proxy("call_function", pipe_split, (), {})
@@ -208,7 +219,7 @@ class Pipe(facula.nn.Module):
         parts: the parts, as GraphModules.
     """
 
-    def __init__(self, traced, parts):
+    def __init__(self, traced: Module, parts: Sequence[Module]) -> None:
         super().__init__()
         self.num_stages = len(parts)
         self.has_loss_and_backward = False
@@ -224,11 +235,11 @@ class Pipe(facula.nn.Module):
         self.split_gm = fx.GraphModule(root, graph)
         self._whole = [traced]  # not a submodule
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """What the model gives, computed here part by part."""
         return self.split_gm(*args, **kwargs)
 
-    def get_stage_module(self, stage_idx):
+    def get_stage_module(self, stage_idx: int) -> GraphModule:
         """A part.
 
         Args:
@@ -238,11 +249,11 @@ class Pipe(facula.nn.Module):
             raise ValueError(f"get_stage_module: there are {self.num_stages} stages, got {stage_idx}")
         return getattr(self.split_gm, f"submod_{stage_idx}")
 
-    def info(self):
+    def info(self) -> PipeInfo:
         """A PipeInfo."""
         return PipeInfo(self.split_gm.graph, self.num_stages)
 
-    def build_stage(self, stage_index, device, group=None):
+    def build_stage(self, stage_index: Any, device: Device, group: ProcessGroup | None = None) -> PipelineStage:
         """The PipelineStage of a part.
 
         Args:
@@ -253,7 +264,8 @@ class Pipe(facula.nn.Module):
         return build_stage(self.get_stage_module(stage_index), stage_index, self.info(), device, group)
 
 
-def build_stage(stage_module, stage_index, pipe_info, device, group=None):
+def build_stage(stage_module: Any, stage_index: Any, pipe_info: Any, device: Device,
+                group: ProcessGroup | None = None) -> PipelineStage:  # fmt: skip
     """The PipelineStage of a part.
 
     Args:
@@ -266,7 +278,9 @@ def build_stage(stage_module, stage_index, pipe_info, device, group=None):
     return PipelineStage(stage_module.to(device), stage_index, pipe_info.num_stages, device, group=group)
 
 
-def pipeline(module, mb_args, mb_kwargs=None, split_spec=None, split_policy=None):
+def pipeline(module: Module, mb_args: Sequence[Tensor | bool], mb_kwargs: dict[str, bool] | None = None,
+             split_spec: dict[str, SplitPoint] | None = None,
+             split_policy: Callable[..., Any] | None = None) -> Pipe:  # fmt: skip
     """A model cut into parts.
 
     Args:

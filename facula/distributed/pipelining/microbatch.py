@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import operator
+from typing import TYPE_CHECKING
 
 import facula
 from facula.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["TensorChunkSpec", "merge_chunks", "split_args_kwargs_into_chunks", "sum_reducer"]
 
@@ -24,12 +31,12 @@ class TensorChunkSpec:
         return f"TensorChunkSpec({self.split_dim})"
 
     @staticmethod
-    def from_tuple(chunk_dims):
+    def from_tuple(chunk_dims: Any) -> Any:
         """One for each number of a tuple, which may be nested."""
         return pytree.tree_map(TensorChunkSpec, chunk_dims)
 
     @staticmethod
-    def from_dict(chunk_dims):
+    def from_dict(chunk_dims: dict[str, int]) -> dict[str, TensorChunkSpec]:
         """One for each number of a dictionary, which may be nested."""
         return pytree.tree_map(TensorChunkSpec, chunk_dims)
 
@@ -46,10 +53,10 @@ class _CustomReducer:
         reduce_fn: `reduce_fn(so far, value of a piece)`.
     """
 
-    def __init__(self, init_value, reduce_fn) -> None:
+    def __init__(self, init_value: float, reduce_fn: Callable[..., Any]) -> None:
         self.init_value, self.reduce_fn = init_value, reduce_fn
 
-    def merged(self, values):
+    def merged(self, values: Sequence[Tensor]) -> Tensor:
         """The values of the pieces as one."""
         so_far = self.init_value
         for value in values:
@@ -150,7 +157,8 @@ def _pieces(value, count: int, spec):
     return [pytree.tree_unflatten([leaf[i] for leaf in cut], structure) for i in range(count)]
 
 
-def split_args_kwargs_into_chunks(args, kwargs, chunks: int, args_chunk_spec=None, kwargs_chunk_spec=None):
+def split_args_kwargs_into_chunks(args: Any, kwargs: Any, chunks: int, args_chunk_spec: Any = None,
+                                  kwargs_chunk_spec: Any = None) -> tuple[list[tuple[Any, ...]], list[dict[Any, Any]]]:
     """([args of each piece], [kwargs of each piece]), cut along dimension 0 or where the specs say."""
     specs = args_chunk_spec or (None,) * len(args)
     if len(specs) != len(args):
@@ -172,7 +180,7 @@ def _merged(values, spec):
     return facula.cat(values, spec.split_dim if isinstance(spec, TensorChunkSpec) else 0)
 
 
-def merge_chunks(chunks, chunk_spec=None):
+def merge_chunks(chunks: Sequence[Sequence[Tensor]], chunk_spec: Any = None) -> tuple[Tensor, Tensor]:
     """The pieces put together, along dimension 0 or as the specs say."""
     flat = [pytree.tree_flatten(c) for c in chunks]
     structure = flat[0][1]

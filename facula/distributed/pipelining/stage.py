@@ -5,10 +5,21 @@ In front of tensors goes a message with their number, dtypes and shapes, so that
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
 
 from ._split_backward import WeightGradients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["PipelineStage"]
 
@@ -33,10 +44,9 @@ class PipelineStage:
             backward passes.
     """
 
-    def __init__(
-        self, submodule, stage_index: int, num_stages: int, device, input_args=None, output_args=None, output_grads=None,
-        input_grads=None, group=None, dw_builder=None, get_mesh=None,
-    ) -> None:  # fmt: skip
+    def __init__(self, submodule: Module, stage_index: int, num_stages: int, device: Device, input_args: Any = None,
+                 output_args: Any = None, output_grads: Any = None, input_grads: Any = None, group: ProcessGroup | None = None,
+                 dw_builder: Any = None, get_mesh: Any = None) -> None:  # fmt: skip
         self.group = group if group is not None else dist.group.WORLD
         size = dist.get_world_size(self.group)
         if dw_builder is not None and not callable(dw_builder):
@@ -128,7 +138,7 @@ class PipelineStage:
 
     # ---- one piece of a batch
 
-    def forward(self, args, kwargs):
+    def forward(self, args: Any, kwargs: Any) -> tuple[list[Any], tuple[Any, ...] | list[Any] | Any]:
         """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind."""
         inputs = list(args) if self.is_first else self._receive(1)
         output = self.submod(*inputs, **kwargs)
@@ -148,7 +158,7 @@ class PipelineStage:
         pairs = [(t, g) for t, g in zip(several, self._receive(-1)) if g is not None and t.requires_grad]
         return [t for t, _ in pairs], [g for _, g in pairs]
 
-    def backward(self, inputs, output, loss) -> None:
+    def backward(self, inputs: Any, output: Any, loss: Tensor) -> None:
         """Gradients of one piece; they come from the stage behind, and go to the one before."""
         self._whole_pass(inputs, output, loss)
         if self.dw_builder is not None:
@@ -161,7 +171,7 @@ class PipelineStage:
         if not self.is_first:
             self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
 
-    def backward_inputs(self, inputs, output, loss):
+    def backward_inputs(self, inputs: Any, output: Any, loss: Tensor) -> object | Callable[[], None]:
         """As `backward`, without the gradients of weights: the function that is returned computes them."""
         if self.dw_builder is not None:
             self._whole_pass(inputs, output, loss)

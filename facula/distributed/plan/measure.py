@@ -6,6 +6,7 @@ import functools
 import os
 import statistics
 import time
+from typing import TYPE_CHECKING
 
 import facula
 import facula.distributed as dist
@@ -13,6 +14,11 @@ import facula.distributed as dist
 from ..launcher.api import LaunchConfig, elastic_launch
 from . import trace as tracing
 from .cluster import Cluster, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+    from typing import Any
 
 SIZES = tuple(1 << k for k in range(10, 25, 2))  # bytes
 _CALLS = {
@@ -23,7 +29,7 @@ _CALLS = {
 }
 
 
-def launch(ranks: int, function, *arguments) -> list:
+def launch(ranks: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
     """What `function(*arguments)` returns in each of `ranks` processes, that one can make a group of."""
     config = LaunchConfig(1, 1, ranks, rdzv_backend="c10d", rdzv_endpoint="localhost:0", max_restarts=0)
     returned = elastic_launch(config, function)(*arguments)
@@ -113,7 +119,7 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def measure(ranks=(2, 4), sizes=SIZES, repeats: int = 31) -> Cluster:
+def measure(ranks: Sequence[int] = (2, 4), sizes: Any = SIZES, repeats: int = 31) -> Cluster:
     """The cluster of this machine: runs collectives between local ranks, of several numbers and sizes."""
     if not ranks or min(ranks) < 2 or min(sizes) < 4 or repeats < 1:
         raise ValueError(f"plan: expected at least 2 ranks, 4 bytes and one repeat, got {ranks}, {sizes} and {repeats}")
@@ -172,12 +178,13 @@ def _trace(path: str, batch: int, steps: int, unit_classes) -> tracing.Trace:
     return tracing.trace_step(tracing.load_program(path), batch, steps, unit_classes)
 
 
-def traced(path, batch: int, steps: int = 7, unit_classes=()) -> tracing.Trace:
+def traced(path: str | PathLike[str], batch: int, steps: int = 7, unit_classes: Any = ()) -> tracing.Trace:
     """The trace of one process with one thread, as `train` gives its ranks."""
     return launch(1, _trace, str(path), batch, steps, tuple(unit_classes))[0]
 
 
-def train(path, batch: int, ranks: int, strategy: str, steps: int = 7, unit_classes=()) -> tuple[float, int]:
+def train(path: str | PathLike[str], batch: int, ranks: int, strategy: str, steps: int = 7,
+          unit_classes: Any = ()) -> tuple[float, int]:  # fmt: skip
     """(seconds of a step, peak of allocated bytes in a rank) of `ranks` local ranks with one thread each."""
     results = launch(ranks, _train, str(path), batch, strategy, steps, tuple(unit_classes))
     return max(seconds for seconds, _ in results), max(peak for _, peak in results)

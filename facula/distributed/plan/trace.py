@@ -8,11 +8,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
 from facula.autograd.graph import saved_tensors_hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula.nn.modules.module import Module
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ def _mean_square(output):
     return output.float().square().mean() if output.dim() else output
 
 
-def load_program(path) -> Program:
+def load_program(path: Any) -> Program:
     """The functions of a file; `import torch` gives Facula there. ValueError when model() or example() is not in it."""
     from facula import compat
 
@@ -111,14 +116,14 @@ def load_program(path) -> Program:
     )
 
 
-def call(model, inputs) -> Any:
+def call(model: Module, inputs: Any) -> Any:
     """The model's output for what `example` made."""
     if isinstance(inputs, dict):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
 
 
-def units_of(model, classes=()) -> dict[str, nn.Module]:
+def units_of(model: Module, classes: Sequence[str] | tuple[Any, ...] = ()) -> dict[str, nn.Module]:
     """Modules that get a `fully_shard` of their own, by name: those of the named classes, else the elements of the outermost
     ModuleLists and Sequentials that have parameters."""
     found: dict[str, nn.Module] = {}
@@ -211,7 +216,7 @@ def _medians(steps: list[dict], key: str):
     return statistics.median(values)
 
 
-def trace_step(program: Program, batch: int, steps: int = 7, unit_classes=()) -> Trace:
+def trace_step(program: Program, batch: int, steps: int = 7, unit_classes: tuple[Any, ...] = ()) -> Trace:
     """Runs `steps` steps of `batch` samples here, after two that warm up."""
     if batch < 1 or steps < 1:
         raise ValueError(f"plan: expected at least one sample and one step, got {batch} and {steps}")

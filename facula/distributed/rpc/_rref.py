@@ -18,12 +18,17 @@ import functools
 import itertools
 import threading
 import weakref
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from facula.futures import Future
 
 from . import _kinds as kinds
 from . import _profiling, _wire
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 T = TypeVar("T")
 _agent = None  # the worker that this process is; api.py sets it
@@ -192,7 +197,7 @@ class RRef(Generic[T]):
         type_hint: read by TorchScript, which is not here; None.
     """
 
-    def __init__(self, value, type_hint=None):
+    def __init__(self, value: Any, type_hint: Any = None) -> None:
         if type_hint is not None:
             raise RuntimeError(f"RRef: a type_hint is for TorchScript modules, got {type_hint!r}")
         agent = agent_for("RRef")
@@ -219,42 +224,42 @@ class RRef(Generic[T]):
         made._become(agent, owner, None, number, fork)
         return made
 
-    def __del__(self):
+    def __del__(self) -> None:
         if getattr(self, "_fork", None) is not None:
             self._agent.tell(self._owner, kinds.DELETE, {"rref": self._number, "fork": self._fork})
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return self._agent.references.pickled(self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self._owned is not None:
             return f"OwnerRRef({self._number[0]}:{self._number[1]})"
         return f"UserRRef({self._number[0]}:{self._number[1]}, fork {self._fork[0]}:{self._fork[1]}, owner {self.owner()})"
 
-    def owner(self):
+    def owner(self) -> Any:
         """The WorkerInfo of the owner."""
         return self._agent.worker(self._owner)
 
-    def owner_name(self):
+    def owner_name(self) -> Any:
         """The name of the owner."""
         return self.owner().name
 
-    def is_owner(self):
+    def is_owner(self) -> bool:
         """Whether this worker is the owner."""
         return self._owned is not None
 
-    def confirmed_by_owner(self):
+    def confirmed_by_owner(self) -> bool:
         """Whether the owner knows of this RRef."""
         return self._created.done() and self._created._error is None
 
-    def local_value(self):
+    def local_value(self) -> Any:
         """The value, on its owner; waits for the call that makes it, and raises its exception."""
         if self._owned is None:
             here = self._agent.info
             raise RuntimeError(f"RRef.local_value: only the owner, {self.owner()}, has the value (use to_here), got {here}")
         return self._owned.future.wait()
 
-    def to_here(self, timeout=-1.0):
+    def to_here(self, timeout: float = -1.0) -> Tensor:
         """The value, copied from its owner; waits for the call that makes it, and raises its exception."""
         if self._owned is not None:
             return self._owned.future.wait()
@@ -291,15 +296,15 @@ class RRef(Generic[T]):
         about, what = {"rref": self._number}, f"{name} of an RRef"
         return agent.call(self._owner, kinds.INVOKE, (name, arguments, options), what, timeout, about)
 
-    def rpc_sync(self, timeout=-1.0):
+    def rpc_sync(self, timeout: float = -1.0) -> Any:
         """A stand-in for the value: its methods run on the owner and give their results."""
         return _Methods(self, lambda name, *given: self._invoke(name, *given, timeout).wait())
 
-    def rpc_async(self, timeout=-1.0):
+    def rpc_async(self, timeout: float = -1.0) -> Any:
         """A stand-in for the value: its methods run on the owner and give futures of their results."""
         return _Methods(self, lambda name, *given: self._invoke(name, *given, timeout))
 
-    def remote(self, timeout=-1.0):
+    def remote(self, timeout: float = -1.0) -> Any:
         """A stand-in for the value: its methods run on the owner, and give RRefs of what stays there."""
         from .api import remote
 
@@ -308,7 +313,7 @@ class RRef(Generic[T]):
 
         return _Methods(self, call)
 
-    def backward(self, dist_autograd_ctx_id=-1, retain_graph=False):
+    def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> None:
         """Runs backward from the value, a tensor, on its owner.
 
         Args:

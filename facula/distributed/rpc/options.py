@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constants
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["TensorPipeRpcBackendOptions"]
 
@@ -28,10 +34,10 @@ class TensorPipeRpcBackendOptions:
         devices: the GPUs that are used; all where none is named.
     """
 
-    def __init__(
-        self, *, num_worker_threads=constants.DEFAULT_NUM_WORKER_THREADS, rpc_timeout=constants.DEFAULT_RPC_TIMEOUT_SEC,
-        init_method=constants.DEFAULT_INIT_METHOD, device_maps=None, devices=None, _transports=None, _channels=None,
-    ):  # fmt: skip
+    def __init__(self, *, num_worker_threads: int = constants.DEFAULT_NUM_WORKER_THREADS,
+                 rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC, init_method: str = constants.DEFAULT_INIT_METHOD,
+                 device_maps: Any = None, devices: Sequence[Any] | None = None, _transports: Any = None,
+                 _channels: Any = None) -> None:  # fmt: skip
         if int(num_worker_threads) < 1:
             raise ValueError(f"TensorPipeRpcBackendOptions: num_worker_threads must be positive, got {num_worker_threads}")
         if rpc_timeout < 0:
@@ -44,7 +50,7 @@ class TensorPipeRpcBackendOptions:
             self.set_device_map(worker, places)
         self.set_devices(devices or [])
 
-    def set_device_map(self, to, device_map):
+    def set_device_map(self, to: Any, device_map: Any) -> None:
         """Adds to which GPUs of the worker `to` tensors on GPUs of this one go."""
         places = self.device_maps.setdefault(to, {})
         for here, there in device_map.items():
@@ -57,6 +63,6 @@ class TensorPipeRpcBackendOptions:
 
     _set_device_map = set_device_map
 
-    def set_devices(self, devices):
+    def set_devices(self, devices: Sequence[Any]) -> None:
         """The GPUs that are used."""
         self.devices = [_device(d) for d in devices]

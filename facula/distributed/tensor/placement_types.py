@@ -1,21 +1,26 @@
 """How a tensor lies on a dimension of a mesh of processes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Placement:
     """What all placements are."""
 
-    def is_shard(self, dim=None):
+    def is_shard(self, dim: int | None = None) -> bool:
         """Whether processes hold parts (along `dim`, if that is given)."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
-    def is_replicate(self):
+    def is_replicate(self) -> bool:
         """Whether every process holds the whole."""
         return isinstance(self, Replicate)
 
-    def is_partial(self, reduce_op=None):
+    def is_partial(self, reduce_op: Any = None) -> bool:
         """Whether the value is the reduction (by `reduce_op`, if that is given) of what processes hold."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
@@ -30,7 +35,7 @@ class Shard(Placement):
         return f"S({self.dim})"
 
     @staticmethod
-    def local_shard_size_and_offset(curr_local_size, num_chunks, rank):
+    def local_shard_size_and_offset(curr_local_size: Any, num_chunks: Any, rank: int) -> tuple[Any, Any]:
         """(size, offset) of a process's part of `curr_local_size` elements."""
         chunk = -(-curr_local_size // num_chunks)
         offset = min(chunk * rank, curr_local_size)

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import abc
+from typing import TYPE_CHECKING
 
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.tools_common import CALLABLE_NODE_OPS, get_node_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    import facula
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
 
 __all__ = ["OperatorSupportBase", "OperatorSupport", "create_op_support", "chain", "OpSupports", "any_chain"]
 
@@ -19,7 +28,7 @@ class OperatorSupportBase(abc.ABC):
     """Says of a node whether it is supported."""
 
     @abc.abstractmethod
-    def is_node_supported(self, submodules, node):
+    def is_node_supported(self, submodules: Any, node: Node) -> None:
         """Whether a node is supported.
 
         Args:
@@ -38,10 +47,10 @@ class OperatorSupport(OperatorSupportBase):
 
     _support_dict: SupportDict = {}
 
-    def __init__(self, support_dict=None):
+    def __init__(self, support_dict: dict[str, Sequence[dict[Any, Any] | tuple[Any, ...]] | None] = None) -> None:
         self._support_dict = support_dict or {}
 
-    def is_node_supported(self, submodules, node):
+    def is_node_supported(self, submodules: dict[str, Module], node: Node) -> bool:
         """Whether a node is supported.
 
         Args:
@@ -76,19 +85,19 @@ class _Function(OperatorSupportBase):
 
 
 @compatibility(is_backward_compatible=False)
-def create_op_support(is_node_supported):
+def create_op_support(is_node_supported: Callable[..., Any]) -> Any:
     """An OperatorSupportBase of a function (submodules, node) -> bool."""
     return _Function(is_node_supported)
 
 
 @compatibility(is_backward_compatible=False)
-def chain(*op_support):
+def chain(*op_support: Any) -> Any:
     """Supported is what all support."""
     return _Function(lambda submodules, node: all(s.is_node_supported(submodules, node) for s in op_support))
 
 
 @compatibility(is_backward_compatible=False)
-def any_chain(*op_support):
+def any_chain(*op_support: Any) -> Any:
     """Supported is what one supports."""
     return _Function(lambda submodules, node: any(s.is_node_supported(submodules, node) for s in op_support))
 
@@ -98,12 +107,12 @@ class OpSupports:
     """Some OperatorSupportBases."""
 
     @classmethod
-    def decline_if_input_dtype(cls, dtype):
+    def decline_if_input_dtype(cls, dtype: facula.dtype) -> Any:
         """Supports what takes no tensor of a dtype."""
         return _Function(lambda _, node: all(_dtype_of(arg) is not dtype for arg in node.all_input_nodes))
 
     @classmethod
-    def decline_if_node_in_names(cls, disallow_set):
+    def decline_if_node_in_names(cls, disallow_set: set[str]) -> Any:
         """Supports all but the nodes of some names."""
         return _Function(lambda _, node: node.name not in disallow_set)
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.fx._compatibility import compatibility
 from facula.fx.graph_module import GraphModule
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = ["default_matching", "extract_attrs_for_lowering", "lift_lowering_attrs_to_nodes"]
 
@@ -22,7 +29,7 @@ module_fetch_book = {
 
 
 @compatibility(is_backward_compatible=False)
-def default_matching(name, target_version):
+def default_matching(name: str, target_version: Any) -> str:
     """The name of an attribute in the current version of its class.
 
     Args:
@@ -34,7 +41,7 @@ def default_matching(name, target_version):
 
 
 @compatibility(is_backward_compatible=False)
-def extract_attrs_for_lowering(mod):
+def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
     """{name: value} of what a module is made of; RuntimeError for classes that are not known.
 
     Args:
@@ -47,7 +54,7 @@ def extract_attrs_for_lowering(mod):
 
 
 @compatibility(is_backward_compatible=False)
-def lift_lowering_attrs_to_nodes(fx_module):
+def lift_lowering_attrs_to_nodes(fx_module: Module) -> None:
     """Notes that in the nodes that call modules (`attrs_for_lowering`).
 
     Args:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula.fx._compatibility import compatibility
 from facula.fx.interpreter import Interpreter
 from facula.fx.node import map_aggregate
+
+if TYPE_CHECKING:
+    from facula import Tensor
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
 
 __all__ = ["TensorMetadata", "ShapeProp"]
 
@@ -51,7 +56,7 @@ class ShapeProp(Interpreter):
         fake_mode: a mode of fake tensors in which it runs, so that nothing is computed.
     """
 
-    def __init__(self, gm, fake_mode=None):
+    def __init__(self, gm: Module, fake_mode: Any = None) -> None:
         super().__init__(gm)
         self.fake_mode = fake_mode
         self.fake_module = None
@@ -61,7 +66,7 @@ class ShapeProp(Interpreter):
 
             self.fake_module = fake_copy(self.module, fake_mode)
 
-    def run_node(self, n):
+    def run_node(self, n: Node) -> Tensor | Any:
         """The value of a node, whose `meta` gets what is known of it.
 
         Args:
@@ -96,7 +101,7 @@ class ShapeProp(Interpreter):
         except Exception as error:
             raise RuntimeError(f"ShapeProp error for: node={n.format_node()} with meta={n.meta}") from error
 
-    def propagate(self, *args):
+    def propagate(self, *args: Any) -> tuple[Tensor, Tensor]:
         """Runs the graph and gives its result.
 
         Args:

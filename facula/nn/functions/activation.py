@@ -7,9 +7,13 @@ it.
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 _nn = _C.nn_functional
 
@@ -47,8 +51,8 @@ threshold_ = _C.threshold_
 
 
 def rrelu(
-    input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
-):
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
     """Leaky ReLU whose slopes are drawn from U(lower, upper) in training, and are their mean otherwise.
 
     Args:
@@ -57,7 +61,7 @@ def rrelu(
     return (rrelu_ if inplace else facula.rrelu)(input, lower, upper, training)
 
 
-def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` limited to [min_val, max_val].
 
     Args:
@@ -68,7 +72,7 @@ def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool =
     return _nn.hardtanh(input, min_val, max_val, inplace)
 
 
-def glu(input, dim: int = -1):
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """``a * sigmoid(b)``, where a and b are the two halves of the input along ``dim`` (of even size)."""
     if input.dim() == 0:
         raise RuntimeError("glu: the input must have at least one dimension, got a 0-dimensional tensor")
@@ -85,14 +89,14 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
     """``exp(x)`` divided by its sum along ``dim``; ``dtype`` converts the input first."""
     if dim is None:
         dim = _implicit_dim("softmax", input.dim(), _stacklevel)
     return facula.softmax(input, dim, dtype=dtype)
 
 
-def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
     """``softmax(-x)``.
 
     Args:
@@ -104,7 +108,7 @@ def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
     return facula.softmax(-input, dim, dtype=dtype)
 
 
-def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
     """Logarithm of softmax, computed stably.
 
     Args:
@@ -116,7 +120,7 @@ def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None)
     return facula.log_softmax(input, dim, dtype=dtype)
 
 
-def gumbel_softmax(logits, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1):
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """Sample from the Gumbel-softmax distribution along ``dim``.
 
     Args:

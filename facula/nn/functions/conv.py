@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
 
 from .._tuples import _pair
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
 
 _nn = _C.nn_functional
 
@@ -18,7 +25,8 @@ conv_transpose2d = _C.conv_transpose2d
 conv_transpose3d = _C.conv_transpose3d
 
 
-def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+           stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
     """Sliding blocks of (N, C, H, W) as columns: (N, C * kernel area, number of blocks).
 
     Args:
@@ -30,7 +38,8 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     return _nn.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
 
-def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
+         padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
     """Sum columns (N, C * kernel area, blocks) back into images (N, C, *output_size); the adjoint of
     `unfold`.
 

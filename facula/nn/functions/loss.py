@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -14,6 +15,12 @@ from facula._autocast import in_float32
 
 from .. import _reduction
 from .matmul import linear, pairwise_distance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 _nn = _C.nn_functional
 
@@ -47,7 +54,8 @@ def _weighted(name: str, loss_none, weight, reduction: str, input):
 # ------------------------------------------------------------------------------------------------------
 
 
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """Squared difference; with ``weight`` (same shape) 'mean' divides by the sum of the weights.
 
     Args:
@@ -62,7 +70,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return loss.sum() / weight.sum() if _reduction.get_enum(reduction) == 1 else _reduce(loss, reduction)
 
 
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """Absolute difference; with ``weight`` (same shape) 'mean' divides by the sum of the weights.
 
     Args:
@@ -77,7 +86,8 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return loss.sum() / weight.sum() if _reduction.get_enum(reduction) == 1 else _reduce(loss, reduction)
 
 
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                   reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
     """``0.5 * d**2 / beta`` where ``d = |input - target| < beta``, else ``d - 0.5 * beta``.
 
     Args:
@@ -91,7 +101,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return _nn.smooth_l1_loss(input, target, _reduction.get_enum(reduction), beta)
 
 
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+               weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """``0.5 * d**2`` where ``d = |input - target| < delta``, else ``delta * (d - 0.5 * delta)``.
 
     Args:
@@ -107,9 +118,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 @in_float32
-def poisson_nll_loss(
-    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
-):
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+                     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
+                     reduction: str = "mean") -> Tensor:  # fmt: skip
     """Negative log likelihood of Poisson counts, without the constant unless ``full`` (Stirling's formula).
 
     Args:
@@ -128,7 +139,8 @@ def poisson_nll_loss(
     return _reduce(loss, reduction)
 
 
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6,
+                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """Negative log likelihood of a Gaussian with mean ``input`` and variance ``var``.
 
     Args:
@@ -163,7 +175,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return loss.mean() if code == 1 else loss.sum() if code == 2 else loss
 
 
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+           log_target: bool = False) -> Tensor:  # fmt: skip
     """``target * (log(target) - input)`` for log-probabilities ``input``.
 
     Args:
@@ -187,7 +200,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 # --------------------------------------------------------------------------------------------------
 
 
-def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+             ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """Minus the entry of ``input`` (N, C, ...) at the class ``target`` (N, ...).
 
     Args:
@@ -200,15 +214,15 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 
 
 def cross_entropy(
-    input,
-    target,
-    weight=None,
-    size_average=None,
-    ignore_index=-100,
-    reduce=None,
-    reduction="mean",
-    label_smoothing=0.0,
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """Negative log likelihood of classes under softmax of ``input`` (N, C, ...).
 
     Args:
@@ -225,17 +239,17 @@ def cross_entropy(
 
 
 def linear_cross_entropy(
-    input,
-    linear_weight,
-    target,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
     *,
-    linear_bias=None,
-    weight=None,
-    reduction="mean",
-    ignore_index=None,
-    label_smoothing=0.0,
-    options=None,
-):
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
     """`cross_entropy` of ``linear(input, linear_weight, linear_bias)``.
 
     Args:
@@ -283,7 +297,8 @@ def linear_cross_entropy(
     )
 
 
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """``-(t * log(x) + (1 - t) * log(1 - x))`` for probabilities x; logarithms are at least -100.
 
     Args:
@@ -301,9 +316,9 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return _nn.binary_cross_entropy(input, target, weight, _reduction.get_enum(reduction))
 
 
-def binary_cross_entropy_with_logits(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
-):
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                                     pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """`binary_cross_entropy` of ``sigmoid(input)``, computed stably.
 
     Args:
@@ -322,9 +337,8 @@ def binary_cross_entropy_with_logits(
     )
 
 
-def ctc_loss(
-    log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
-):
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
+             blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:  # fmt: skip
     """Connectionist temporal classification: minus the log-probability of all alignments of the targets.
 
     Args:
@@ -347,7 +361,8 @@ def ctc_loss(
 
 
 @in_float32
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                     reduction: str = "mean") -> Tensor:  # fmt: skip
     """``log(1 + exp(-target * input))`` for targets of -1 and 1.
 
     Args:
@@ -357,7 +372,8 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     return _reduce(-_nn.logsigmoid(target * input), reduction)
 
 
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                                reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """Mean over the classes (last dimension) of binary cross entropies with logits.
 
     Args:
@@ -391,9 +407,9 @@ def _check_margin_shapes(name: str, input, target, per_class_target: bool) -> No
 
 
 @in_float32
-def multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
+                      size_average: bool | None = None, reduce: bool | None = None,
+                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """Mean over the other classes of ``max(0, margin - x[target] + x[i]) ** p``.
 
     Args:
@@ -423,7 +439,8 @@ def multi_margin_loss(
 
 
 @in_float32
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                           reduction: str = "mean") -> Tensor:  # fmt: skip
     """Sum over targets j and other classes i of ``max(0, 1 - (x[j] - x[i])) / C``.
 
     Args:
@@ -452,7 +469,8 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 
 
 @in_float32
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
 
     Args:
@@ -479,7 +497,8 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 
 @in_float32
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """The input where the target is 1, ``max(0, margin - input)`` where it is -1.
 
     Args:
@@ -493,7 +512,8 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 
 @in_float32
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+                        reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """``max(0, -target * (input1 - input2) + margin)``.
 
     Args:
@@ -510,17 +530,17 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 
 @in_float32
 def triplet_margin_loss(
-    anchor,
-    positive,
-    negative,
-    margin=1.0,
-    p=2,
-    eps=1e-6,
-    swap=False,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-):
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm distance along the last
     dimension.
 
@@ -545,9 +565,8 @@ def triplet_margin_loss(
     return _triplet(distance, anchor, positive, negative, margin, swap, reduction)
 
 
-def triplet_margin_with_distance_loss(
-    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
-):
+def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None,
+                                      margin: float = 1.0, swap: bool = False, reduction: str = "mean") -> Any:  # fmt: skip
     """As `triplet_margin_loss`, with a distance of your own (default: `pairwise_distance`).
 
     Args:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 
 from .._explained import explained
 from .._tuples import _list_with_default, _pair, _single, _triple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 _ARGUMENTS = {
     "kernel_size": "of the window, a number or one for each dimension.",
@@ -29,25 +37,25 @@ adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
 @explained(_ARGUMENTS)
-def max_pool1d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-):
+def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                            padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                            return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(maxima, positions of the maxima in the flattened window axis)."""
     return facula.max_pool1d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
-def max_pool2d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-):
+def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                            padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                            return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(maxima, positions of the maxima in each flattened H x W plane)."""
     return _nn.max_pool2d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
 @explained(_ARGUMENTS)
-def max_pool3d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-):
+def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                            padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                            return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(maxima, positions of the maxima in each flattened D x H x W volume)."""
     return _nn.max_pool3d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
@@ -58,7 +66,9 @@ def _or_empty(stride):
 
 
 @explained(_ARGUMENTS)
-def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Maximum over windows of a (N, C, L) input; with ``return_indices`` also where the maxima were."""
     if return_indices:
         return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -66,7 +76,9 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 
 @explained(_ARGUMENTS)
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Maximum over windows of a (N, C, H, W) input; with ``return_indices`` also where the maxima were."""
     if return_indices:
         return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -74,7 +86,9 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 
 @explained(_ARGUMENTS)
-def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """Maximum over windows of a (N, C, D, H, W) input; with ``return_indices`` also where the maxima were."""
     if return_indices:
         return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
@@ -82,60 +96,64 @@ def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(maxima, positions) with windows chosen so that the output has ``output_size`` elements."""
     return facula.adaptive_max_pool1d(input, output_size)
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(maxima, positions) with windows chosen so that the output is ``output_size`` (None: as the input)."""
     return _nn.adaptive_max_pool2d(input, _list_with_default(output_size, input.size()))
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(maxima, positions) with windows chosen so that the output is ``output_size`` (None: as the input)."""
     return _nn.adaptive_max_pool3d(input, _list_with_default(output_size, input.size()))
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool1d(input, output_size, return_indices=False):
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """Maximum pooling to a given output length."""
     result = adaptive_max_pool1d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool2d(input, output_size, return_indices=False):
+def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """Maximum pooling to a given output size (H, W); None keeps the input's."""
     result = adaptive_max_pool2d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool3d(input, output_size, return_indices=False):
+def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """Maximum pooling to a given output size (D, H, W); None keeps the input's."""
     result = adaptive_max_pool3d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
 @explained(_ARGUMENTS)
-def adaptive_avg_pool2d(input, output_size):
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
     """Average pooling to a given output size (H, W); None keeps the input's."""
     return _nn.adaptive_avg_pool2d(input, _list_with_default(output_size, input.size()))
 
 
 @explained(_ARGUMENTS)
-def adaptive_avg_pool3d(input, output_size):
+def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
     """Average pooling to a given output size (D, H, W); None keeps the input's."""
     return _nn.adaptive_avg_pool3d(input, _list_with_default(output_size, input.size()))
 
 
 @explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool2d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int],
+                                       output_size: int | Sequence[int] | None = None,
+                                       output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+                                       _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(maxima, positions) over windows at pseudo-random places; see `fractional_max_pool2d`."""
     output_size, samples = _fractional_setup(
         "fractional_max_pool2d", 2, input, output_size, output_ratio, _random_samples
@@ -144,9 +162,10 @@ def fractional_max_pool2d_with_indices(
 
 
 @explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool3d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int],
+                                       output_size: int | Sequence[int] | None = None,
+                                       output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+                                       _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(maxima, positions) over windows at pseudo-random places; see `fractional_max_pool3d`."""
     output_size, samples = _fractional_setup(
         "fractional_max_pool3d", 3, input, output_size, output_ratio, _random_samples
@@ -170,9 +189,9 @@ def _fractional_setup(name: str, n: int, input, output_size, output_ratio, sampl
     return output_size, samples
 
 
-def fractional_max_pool2d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
+                          output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+                          _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
     """Maximum over windows at pseudo-random places.
 
     Args:
@@ -189,9 +208,9 @@ def fractional_max_pool2d(
 
 
 @explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool3d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
+                          output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+                          _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
     """As `fractional_max_pool2d`, for (N, C, D, H, W) or (C, D, H, W)."""
     result = fractional_max_pool3d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
@@ -222,7 +241,8 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
 
 
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
-def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool1d`: put the values where ``indices`` says, zeros elsewhere."""
     kernel = _single(kernel_size)
     stride = _single(stride) if stride is not None else kernel
@@ -232,7 +252,8 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
-def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool2d`: put the values where ``indices`` says, zeros elsewhere."""
     kernel = _pair(kernel_size)
     stride = _pair(stride) if stride is not None else kernel
@@ -242,7 +263,8 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
-def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undo `max_pool3d`: put the values where ``indices`` says, zeros elsewhere."""
     kernel = _triple(kernel_size)
     stride = _triple(stride) if stride is not None else kernel
@@ -263,18 +285,21 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
 
 
 @explained(_ARGUMENTS)
-def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Any:  # fmt: skip
     """Power-average pooling of (N, C, L): the ``norm_type``-norm of each window."""
     return _lp_pool(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @explained(_ARGUMENTS)
-def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """Power-average pooling of (N, C, H, W): the ``norm_type``-norm of each window."""
     return _lp_pool(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @explained(_ARGUMENTS)
-def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Any:  # fmt: skip
     """Power-average pooling of (N, C, D, H, W): the ``norm_type``-norm of each window."""
     return _lp_pool(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 
 from .._explained import explained
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 _ARGUMENTS = {
     "inplace": "whether the input itself is changed, and returned.",
@@ -26,7 +32,7 @@ def _check_probability(name: str, p: float) -> None:
 
 
 @explained(_ARGUMENTS)
-def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, set each element to zero with probability ``p`` and scale the rest by 1 / (1 - p)."""
     _check_probability("dropout", p)
     return _dropout_(input, p, training) if inplace else _dropout(input, p, training)
@@ -60,21 +66,21 @@ def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: 
 
 
 @explained(_ARGUMENTS)
-def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout for SELU networks: dropped elements take SELU's lower limit, mean and variance are kept."""
     _check_probability("alpha_dropout", p)
     return _noise_dropout(input, p, training, inplace, per_channel=False, alpha=True)
 
 
 @explained(_ARGUMENTS)
-def feature_alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """Alpha dropout of whole channels of (N, C, ...)."""
     _check_probability("feature_alpha_dropout", p)
     return _noise_dropout(input, p, training, inplace, per_channel=True, alpha=True)
 
 
 @explained(_ARGUMENTS)
-def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (N, C, L) or (C, L)."""
     _check_probability("dropout1d", p)
     if input.dim() not in (2, 3):
@@ -83,7 +89,7 @@ def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
 
 
 @explained(_ARGUMENTS)
-def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (N, C, H, W). Three dimensions are taken as (N, C, L), with a warning."""
     _check_probability("dropout2d", p)
     if input.dim() != 4:
@@ -95,7 +101,7 @@ def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
 
 
 @explained(_ARGUMENTS)
-def dropout3d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
     _check_probability("dropout3d", p)
     if input.dim() not in (4, 5):

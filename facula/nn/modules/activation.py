@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .. import functional as F
@@ -24,6 +26,10 @@ from ._attention import MultiheadAttention
 from ._home import belong_to
 from ._softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from .module import Module
+
+if TYPE_CHECKING:
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "MultiheadAttention",
@@ -72,7 +78,7 @@ class SELU(_InplaceActivation):
     tensor([-1.1113,  0.0000,  1.0507])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
@@ -88,7 +94,7 @@ class SiLU(_InplaceActivation):
     tensor([-0.2689,  0.0000,  0.7311])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
@@ -104,7 +110,7 @@ class Mish(_InplaceActivation):
     tensor([-0.3034,  0.0000,  0.8651])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
@@ -117,7 +123,7 @@ class Sigmoid(_PlainActivation):
     tensor([0.2689, 0.5000, 0.7311])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.sigmoid()
 
 
@@ -130,7 +136,7 @@ class Tanh(_PlainActivation):
     tensor([-0.7616,  0.0000,  0.7616])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.tanh()
 
 
@@ -143,7 +149,7 @@ class LogSigmoid(_PlainActivation):
     tensor([-100.0000,   -0.6931,   -0.3133])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
@@ -156,7 +162,7 @@ class Softsign(_PlainActivation):
     tensor([-0.5000,  0.0000,  0.7500])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
@@ -169,7 +175,7 @@ class Tanhshrink(_PlainActivation):
     tensor([-1.0360,  0.0000,  1.0360])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
@@ -195,7 +201,7 @@ class ELU(Module):
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -226,7 +232,7 @@ class CELU(Module):
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -256,7 +262,7 @@ class GELU(Module):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -284,7 +290,7 @@ class GLU(Module):
         super().__init__()
         self.dim = dim
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -313,7 +319,7 @@ class Softplus(Module):
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -339,7 +345,8 @@ class PReLU(Module):
     __constants__ = ["num_parameters"]
     num_parameters: int
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
@@ -357,7 +364,7 @@ class PReLU(Module):
         """
         init.constant_(self.weight, self.init)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .. import functional as F
@@ -11,6 +13,11 @@ from . import _docs
 from ._docs import described
 from .lazy import LazyModuleMixin
 from .module import Module
+
+if TYPE_CHECKING:
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
+    from facula.types import Device
 
 __all__ = [
     "BatchNorm1d",
@@ -42,8 +49,8 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -131,8 +138,8 @@ class _BatchNorm(_NormBase):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -147,7 +154,7 @@ class _BatchNorm(_NormBase):
                 factor = 1.0 / float(self.num_batches_tracked)
         return factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = self._average_factor()
         mean, var = self.running_mean, self.running_var
@@ -165,12 +172,12 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
     def __init__(
         self,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -191,7 +198,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         if not self.has_uninitialized_params():
             return
         self.num_features = input.shape[1]
@@ -277,9 +284,9 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group=None,
-        device=None,
-        dtype=None,
+        process_group: ProcessGroup | None = None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -294,7 +301,7 @@ class SyncBatchNorm(_BatchNorm):
         if input.size(1) == 0:
             raise ValueError(f"SyncBatchNorm: the input needs channels, got shape {tuple(input.shape)}")
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_non_zero_input_channels(input)
         uses_batch = self.training or self.running_mean is None
         if not uses_batch or _world_size(self.process_group) == 1:
@@ -312,7 +319,7 @@ class SyncBatchNorm(_BatchNorm):
         )  # fmt: skip
 
     @classmethod
-    def convert_sync_batchnorm(cls, module, process_group=None):
+    def convert_sync_batchnorm(cls, module: Module, process_group: ProcessGroup | None = None) -> SyncBatchNorm | Module:
         """Replace every batch normalisation in a module by a `SyncBatchNorm` that has its parameters and statistics.
 
         Args:

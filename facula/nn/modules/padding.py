@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .. import functional as F
 from . import _docs
 from ._docs import described
 from .module import Module
 from .utils import _ntuple
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 __all__ = [
     "ConstantPad1d",
@@ -49,11 +53,11 @@ class _PadNd(Module):
     _ends = 2
     _mode = "constant"
 
-    def __init__(self, padding) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
         self.padding = _ntuple(self._ends)(padding)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
@@ -66,11 +70,11 @@ class _ConstantPadNd(_PadNd):
     __constants__ = ["padding", "value"]
     value: float
 
-    def __init__(self, padding, value: float) -> None:
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -101,7 +105,7 @@ class _CircularPadNd(_PadNd):
                 f"{type(self).__name__}: the input must have {n + 1} or {n + 2} dimensions, got {input.dim()}"
             )
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         return super().forward(input)
 
@@ -168,7 +172,7 @@ class CircularPad3d(_CircularPadNd):
 
 @_padding("with zeros", 1)
 class ZeroPad1d(ConstantPad1d):
-    def __init__(self, padding) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
@@ -177,7 +181,7 @@ class ZeroPad1d(ConstantPad1d):
 
 @_padding("with zeros", 2)
 class ZeroPad2d(ConstantPad2d):
-    def __init__(self, padding) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
@@ -186,7 +190,7 @@ class ZeroPad2d(ConstantPad2d):
 
 @_padding("with zeros", 3)
 class ZeroPad3d(ConstantPad3d):
-    def __init__(self, padding) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced", "scatter", "gather"]
 
 
-def broadcast(tensor, devices=None, *, out=None):
+def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
     """A copy on each device, or into each tensor of `out`."""
     if (devices is None) == (out is None):
         raise RuntimeError(f"broadcast: devices or out must be given, got {'both' if out is not None else 'neither'}")
@@ -16,12 +24,12 @@ def broadcast(tensor, devices=None, *, out=None):
     return tuple(target.copy_(tensor) for target in out)
 
 
-def broadcast_coalesced(tensors, devices, buffer_size=10485760):
+def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760) -> list[list[Tensor]]:
     """A list of copies of the tensors for each device."""
     return [[tensor.to(device) for tensor in tensors] for device in devices]
 
 
-def reduce_add(inputs, destination=None):
+def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Tensor:
     """The sum of tensors of one shape, on `destination` (default: the first one's device)."""
     if not inputs:
         raise RuntimeError("reduce_add: at least one tensor is expected, got none")
@@ -35,12 +43,14 @@ def reduce_add(inputs, destination=None):
     return total
 
 
-def reduce_add_coalesced(inputs, destination=None, buffer_size=10485760):
+def reduce_add_coalesced(inputs: Any, destination: dict[str, Any] | None = None,
+                         buffer_size: int = 10485760) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The sums of the tensors at the same place of several lists."""
     return tuple(reduce_add(list(tensors), destination) for tensors in zip(*inputs, strict=True))
 
 
-def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=None):
+def scatter(tensor: Tensor, devices: Sequence[Any] | None = None, chunk_sizes: Any = None, dim: int = 0, streams: Any = None, *,
+            out: Tensor | None = None) -> tuple[Tensor, ...]:  # fmt: skip
     """The parts of a tensor along `dim`, one on each device, or into the tensors of `out`."""
     if out is not None:
         if devices is not None or chunk_sizes is not None:
@@ -51,7 +61,8 @@ def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=
     return tuple(part.to(device) for part, device in zip(parts, devices))
 
 
-def gather(tensors, dim=0, destination=None, *, out=None):
+def gather(tensors: Sequence[Tensor], dim: int = 0, destination: dict[str, Any] | None = None, *,
+           out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The tensors joined along `dim`, on `destination` (default: the first one's device), or into `out`."""
     if out is None:
         device = tensors[0].device if destination is None else destination

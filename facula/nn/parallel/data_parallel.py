@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -10,6 +11,13 @@ from ..modules.module import Module
 from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter_kwargs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = ["DataParallel", "data_parallel"]
 
@@ -31,7 +39,8 @@ class DataParallel(Module):
         dim: the batch dimension.
     """
 
-    def __init__(self, module, device_ids=None, output_device=None, dim: int = 0) -> None:
+    def __init__(self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Device = None,
+                 dim: int = 0) -> None:  # fmt: skip
         super().__init__()
         self.module = module
         self.device_ids: list[int] = []
@@ -48,7 +57,7 @@ class DataParallel(Module):
         if len(self.device_ids) == 1:
             self.module.to(self.src_device_obj)
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Tensor:
         if not self.device_ids:
             return self.module(*inputs, **kwargs)
         for t in chain(self.module.parameters(), self.module.buffers()):
@@ -64,24 +73,25 @@ class DataParallel(Module):
         replicas = self.replicate(self.module, self.device_ids[: len(args)])
         return self.gather(self.parallel_apply(replicas, args, keywords), self.output_device)
 
-    def replicate(self, module, device_ids):
+    def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Any]:
         """Copies of ``module`` on the devices."""
         return replicate(module, device_ids, not facula.is_grad_enabled())
 
-    def scatter(self, inputs, kwargs, device_ids):
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Parts of the arguments for each device."""
         return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
 
-    def parallel_apply(self, replicas, inputs, kwargs):
+    def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> list[Any]:
         """Results of the replicas."""
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
-    def gather(self, outputs, output_device):
+    def gather(self, outputs: Any, output_device: Device) -> Any:
         """The results, joined."""
         return gather(outputs, output_device, dim=self.dim)
 
 
-def data_parallel(module, inputs, device_ids=None, output_device=None, dim: int = 0, module_kwargs=None):
+def data_parallel(module: Module, inputs: Any, device_ids: Sequence[Any] | None = None, output_device: Device = None,
+                  dim: int = 0, module_kwargs: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """One call of ``module`` as `DataParallel` would make it."""
     inputs = inputs if isinstance(inputs, tuple) else (() if inputs is None else (inputs,))
     return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..modules.batchnorm import _world_size
 from ..modules.module import Module
 from . import _ddp_logging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
+    from facula.distributed.device_mesh import DeviceMesh
+    from facula.types import Device
 
 __all__ = ["DistributedDataParallel"]
 
@@ -50,24 +60,24 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     def __init__(
         self,
-        module,
-        device_ids=None,
-        output_device=None,
+        module: Module,
+        device_ids: Sequence[Any] | None = None,
+        output_device: Device = None,
         dim: int = 0,
         broadcast_buffers: bool | None = None,
         init_sync: bool = True,
-        process_group=None,
-        bucket_cap_mb=None,
+        process_group: ProcessGroup | None = None,
+        bucket_cap_mb: float | None = None,
         find_unused_parameters: bool = False,
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
-        delay_all_reduce_named_params=None,
-        param_to_hook_all_reduce=None,
-        mixed_precision=None,
-        device_mesh=None,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: DeviceMesh | None = None,
         skip_all_reduce_unused_params: bool = False,
-        bucket_cap_mb_list=None,
+        bucket_cap_mb_list: Any = None,
         batched_grad_copy: bool = False,
         forward_sync_buffers: bool | None = None,
     ) -> None:
@@ -180,7 +190,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     # ---- forward
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Tensor:
         if self.reducer is not None:
             self._before_forward()
         if self.device_ids:
@@ -238,7 +248,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         self._dist.all_reduce(told, group=self.process_group)
         return bool(told.item())
 
-    def to_kwargs(self, inputs, kwargs, device_id):
+    def to_kwargs(self, inputs: Any, kwargs: Any, device_id: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """((moved inputs,), (moved kwargs,)) on a GPU."""
         from .scatter_gather import scatter_kwargs
 
@@ -256,7 +266,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         finally:
             self.require_backward_grad_sync = before
 
-    def register_comm_hook(self, state, hook) -> None:
+    def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
         """Hands each bucket to `hook(state, bucket)`, which returns a Future of the tensor that replaces its buffer.
 
         Args:
@@ -300,13 +310,13 @@ class DistributedDataParallel(Module, _LazyJoinable):
     def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore) -> None:
         module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         state = dict(self.__dict__)
         for name in ("process_group", "reducer", "_dist", "_join_config"):
             state.pop(name, None)
         return state
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.process_group = self.reducer = None
         if _world_size(None) > 1:
@@ -314,7 +324,8 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     # ---- uneven inputs
 
-    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False):
+    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True,
+             throw_on_early_termination: bool = False) -> Any:  # fmt: skip
         """A context in which processes may have different numbers of inputs.
 
         Args:
@@ -329,7 +340,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
         return Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
 
-    def join_hook(self, **kwargs):
+    def join_hook(self, **kwargs: Any) -> Any:
         """The hook that answers the collectives of the others."""
         from facula.distributed.algorithms.join import JoinHook
 
@@ -346,12 +357,12 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return Shadow()
 
     @property
-    def join_device(self):
+    def join_device(self) -> Any:
         """Where the collectives of a `Join` put their tensors."""
         return self.device
 
     @property
-    def join_process_group(self):
+    def join_process_group(self) -> Any:
         """The processes."""
         return self.process_group
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["scatter", "scatter_kwargs", "gather", "is_namedtuple"]
 
 
-def is_namedtuple(obj) -> bool:
+def is_namedtuple(obj: Any) -> bool:
     """Whether ``obj`` is an instance of a named tuple."""
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 
@@ -17,7 +25,7 @@ def _rebuild(like, values):
     return type(like)(*values) if is_namedtuple(like) else type(like)(values)
 
 
-def scatter(inputs, target_gpus, dim: int = 0) -> list:
+def scatter(inputs: Any, target_gpus: Sequence[str], dim: int = 0) -> list[Any]:
     """Split tensors along ``dim`` into chunks, one per device; other values are given to every device.
 
     Args:
@@ -41,7 +49,8 @@ def scatter(inputs, target_gpus, dim: int = 0) -> list:
     return split(inputs)
 
 
-def scatter_kwargs(inputs: tuple, kwargs: dict | None, target_gpus, dim: int = 0) -> tuple[tuple, tuple]:
+def scatter_kwargs(inputs: tuple[Any, ...], kwargs: dict[Any, Any] | None, target_gpus: Any,
+                   dim: int = 0) -> tuple[tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
     """`scatter` of positional and keyword arguments, padded to the same number of devices."""
     positional = scatter(inputs, target_gpus, dim) if inputs else []
     keywords = scatter(kwargs, target_gpus, dim) if kwargs else []
@@ -51,7 +60,7 @@ def scatter_kwargs(inputs: tuple, kwargs: dict | None, target_gpus, dim: int = 0
     return tuple(positional), tuple(keywords)
 
 
-def gather(outputs, target_device, dim: int = 0):
+def gather(outputs: Any, target_device: str, dim: int = 0) -> Tensor:
     """Join the results of several devices on ``target_device``: tensors are concatenated along ``dim``."""
 
     def join(values: list):

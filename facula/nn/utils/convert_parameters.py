@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -17,14 +23,14 @@ def _check_same_device(parameters: list) -> None:
         )
 
 
-def parameters_to_vector(parameters: Iterable):
+def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
     """The values of all parameters, flattened and joined."""
     parameters = list(parameters)
     _check_same_device(parameters)
     return facula.cat([p.reshape(-1) for p in parameters])
 
 
-def vector_to_parameters(vec, parameters: Iterable) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
     """Cut ``vec`` into pieces and make each the data of a parameter (memory is shared)."""
     if not isinstance(vec, facula.Tensor):
         raise TypeError(f"vector_to_parameters: vec must be a Tensor, got {type(vec).__name__}")

@@ -9,10 +9,20 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import facula
 
 from .convert_parameters import parameters_to_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 
 class BasePruningMethod(ABC):
@@ -24,14 +34,14 @@ class BasePruningMethod(ABC):
 
     _tensor_name: str | None = None
 
-    def __call__(self, module, inputs) -> None:
+    def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Any, default_mask: Tensor) -> None:
         """The mask for importances ``t``, given the mask so far, of the same shape."""
 
-    def apply_mask(self, module):
+    def apply_mask(self, module: Module) -> Tensor:
         """The masked parameter."""
         name = self._tensor_name
         if name is None:
@@ -40,7 +50,7 @@ class BasePruningMethod(ABC):
         return getattr(module, name + "_mask").to(original.dtype) * original
 
     @classmethod
-    def apply(cls, module, name, *args, importance_scores=None, **kwargs):
+    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Self:
         """Prune the parameter ``name`` of ``module``, on top of any pruning it already has; return the
         method.
 
@@ -73,7 +83,7 @@ class BasePruningMethod(ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def prune(self, t, default_mask=None, importance_scores=None):
+    def prune(self, t: Any, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Any:
         """``t`` with the mask applied, without a module."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
@@ -83,7 +93,7 @@ class BasePruningMethod(ABC):
         default_mask = facula.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=default_mask)
 
-    def remove(self, module) -> None:
+    def remove(self, module: Module) -> None:
         """Make the masked values the parameter's own; the mask and the original are dropped."""
         name = self._tensor_name
         if name is None:
@@ -115,14 +125,14 @@ def _pruning_hook(module, name: str):
 class PruningContainer(BasePruningMethod):
     """Several pruning methods of one tensor; the last one prunes what the others have left."""
 
-    def __init__(self, *args) -> None:
+    def __init__(self, *args: Any) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
         if len(args) == 1:
             self._tensor_name = args[0]._tensor_name
         for method in args:
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method) -> None:
+    def add_pruning_method(self, method: Any) -> None:
         """Add a method for the same tensor."""
         if method is not None and not isinstance(method, BasePruningMethod):
             raise TypeError(f"PruningContainer: takes pruning methods, got {type(method).__name__}")
@@ -136,13 +146,13 @@ class PruningContainer(BasePruningMethod):
     def __len__(self) -> int:
         return len(self._pruning_methods)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[BasePruningMethod]:
         return iter(self._pruning_methods)
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: int) -> BasePruningMethod:
         return self._pruning_methods[idx]
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         method = self._pruning_methods[-1]
         mask = default_mask.to(t.dtype)
         visible = self._visible(method, t, mask)
@@ -201,11 +211,11 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Any, default_mask: Tensor) -> Tensor:
         return default_mask
 
     @classmethod
-    def apply(cls, module, name):
+    def apply(cls, module: Module, name: str) -> Self:
         return super().apply(module, name)
 
 
@@ -214,7 +224,7 @@ class _Unstructured(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def __init__(self, amount) -> None:
+    def __init__(self, amount: float) -> None:
         _check_amount(amount)
         self.amount = amount
 
@@ -223,7 +233,7 @@ class _Unstructured(BasePruningMethod):
         """Flat positions of the ``count`` entries to prune."""
         raise NotImplementedError
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _count(self.amount, t.nelement())
         mask = default_mask.clone(memory_format=facula.contiguous_format)
         if count:
@@ -239,7 +249,7 @@ class RandomUnstructured(_Unstructured):
         return facula.topk(facula.rand_like(t).view(-1), k=count).indices
 
     @classmethod
-    def apply(cls, module, name, amount):
+    def apply(cls, module: Module, name: str, amount: float) -> Self:
         return super().apply(module, name, amount=amount)
 
 
@@ -251,7 +261,7 @@ class L1Unstructured(_Unstructured):
         return facula.topk(t.abs().reshape(-1), k=count, largest=False).indices
 
     @classmethod
-    def apply(cls, module, name, amount, importance_scores=None):
+    def apply(cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Self:
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -269,12 +279,12 @@ class RandomStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount, dim: int = -1) -> None:
+    def __init__(self, amount: float, dim: int = -1) -> None:
         _check_amount(amount)
         self.amount = amount
         self.dim = dim
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Any, default_mask: Tensor) -> Tensor:
         _check_structured(t, self.dim)
         count = _count(self.amount, t.shape[self.dim])
         if count == 0:
@@ -285,7 +295,7 @@ class RandomStructured(BasePruningMethod):
         return mask * default_mask.to(mask.dtype)
 
     @classmethod
-    def apply(cls, module, name, amount, dim=-1):
+    def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> Self:
         return super().apply(module, name, amount=amount, dim=dim)
 
 
@@ -294,13 +304,13 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount, n, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         _check_amount(amount)
         self.amount = amount
         self.n = n
         self.dim = dim
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         _check_structured(t, self.dim)
         channels = t.shape[self.dim]
         count = _count(self.amount, channels)
@@ -313,7 +323,7 @@ class LnStructured(BasePruningMethod):
         return mask * default_mask.to(mask.dtype)
 
     @classmethod
-    def apply(cls, module, name, amount, n, dim, importance_scores=None):
+    def apply(cls, module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None) -> Self:
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
@@ -322,10 +332,10 @@ class CustomFromMask(BasePruningMethod):
 
     PRUNING_TYPE = "global"
 
-    def __init__(self, mask) -> None:
+    def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"prune: the mask must have shape {tuple(default_mask.shape)}, got {tuple(self.mask.shape)}"
@@ -333,41 +343,43 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module, name, mask):
+    def apply(cls, module: Module, name: str, mask: Tensor) -> Self:
         return super().apply(module, name, mask=mask)
 
 
-def identity(module, name):
+def identity(module: Module, name: str) -> Module:
     """Add a mask of ones to the parameter ``name``; return the module."""
     Identity.apply(module, name)
     return module
 
 
-def random_unstructured(module, name, amount):
+def random_unstructured(module: Module, name: str, amount: float) -> Module:
     """Prune ``amount`` (a number, or a share) of the entries at random; return the module."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
-def l1_unstructured(module, name, amount, importance_scores=None):
+def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
     """Prune the ``amount`` of entries of smallest absolute value (or importance); return the module."""
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
-def random_structured(module, name, amount, dim):
+def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
     """Prune ``amount`` of the channels along ``dim`` at random; return the module."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
-def ln_structured(module, name, amount, n, dim, importance_scores=None):
+def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int,
+                  importance_scores: Tensor | None = None) -> Module:  # fmt: skip
     """Prune the ``amount`` of channels along ``dim`` of smallest ``n``-norm; return the module."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
-def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs) -> None:
+def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_method: type,
+                        importance_scores: Tensor | None = None, **kwargs: Any) -> None:  # fmt: skip
     """Prune several parameters as if they were one tensor.
 
     Args:
@@ -400,13 +412,13 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
         custom_from_mask(module, name, mask=part.view_as(getattr(module, name)))
 
 
-def custom_from_mask(module, name, mask):
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     """Prune with ``mask``, of the parameter's shape; return the module."""
     CustomFromMask.apply(module, name, mask)
     return module
 
 
-def remove(module, name):
+def remove(module: Module, name: str) -> Module:
     """Make the pruning of the parameter ``name`` permanent; return the module."""
     found = _pruning_hook(module, name)
     if found is None:
@@ -419,7 +431,7 @@ def remove(module, name):
     return module
 
 
-def is_pruned(module) -> bool:
+def is_pruned(module: Module) -> bool:
     """Whether ``module`` or one below it has a pruned parameter."""
     return any(
         isinstance(hook, BasePruningMethod)

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = [
     "PackedSequence",
@@ -37,7 +46,8 @@ class PackedSequence(_PackedSequence):
         unsorted_indices: the inverse permutation.
     """
 
-    def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
+    def __new__(cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+                unsorted_indices: Tensor | None = None) -> Self:  # fmt: skip
         if batch_sizes is not None and batch_sizes.device.type != "cpu":
             raise ValueError(f"PackedSequence: batch_sizes must be on the CPU, got {batch_sizes.device}")
         if batch_sizes is None:
@@ -49,7 +59,7 @@ class PackedSequence(_PackedSequence):
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
-    def pin_memory(self):
+    def pin_memory(self) -> Self:
         """Copy into page-locked memory."""
         return type(self)(
             self.data.pin_memory(),
@@ -58,7 +68,7 @@ class PackedSequence(_PackedSequence):
             None if self.unsorted_indices is None else self.unsorted_indices.pin_memory(),
         )
 
-    def to(self, *args, **kwargs):
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move or convert ``data``; indices follow its device. Arguments as in ``Tensor.to``."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
@@ -72,43 +82,43 @@ class PackedSequence(_PackedSequence):
             unsorted_indices = unsorted_indices.to(data.device, **kwargs)
         return type(self)(data, self.batch_sizes, sorted_indices, unsorted_indices)
 
-    def cuda(self, *args, **kwargs):
+    def cuda(self, *args: Any, **kwargs: Any) -> Self:
         """Move to a CUDA device."""
         return self.to(*args, device="cuda", **kwargs) if not args else self.to(*args, **kwargs)
 
-    def cpu(self, *args, **kwargs):
+    def cpu(self, *args: Any, **kwargs: Any) -> Self:
         """Move to the CPU."""
         return self.to(*args, device="cpu", **kwargs)
 
-    def double(self):
+    def double(self) -> Self:
         """Convert to float64."""
         return self.to(dtype=facula.float64)
 
-    def float(self):
+    def float(self) -> Self:
         """Convert to float32."""
         return self.to(dtype=facula.float32)
 
-    def half(self):
+    def half(self) -> Self:
         """Convert to float16."""
         return self.to(dtype=facula.float16)
 
-    def long(self):
+    def long(self) -> Self:
         """Convert to int64."""
         return self.to(dtype=facula.int64)
 
-    def int(self):
+    def int(self) -> Self:
         """Convert to int32."""
         return self.to(dtype=facula.int32)
 
-    def short(self):
+    def short(self) -> Self:
         """Convert to int16."""
         return self.to(dtype=facula.int16)
 
-    def char(self):
+    def char(self) -> Self:
         """Convert to int8."""
         return self.to(dtype=facula.int8)
 
-    def byte(self):
+    def byte(self) -> Self:
         """Convert to uint8."""
         return self.to(dtype=facula.uint8)
 
@@ -122,7 +132,7 @@ class PackedSequence(_PackedSequence):
         return self.data.is_pinned()
 
 
-def invert_permutation(permutation):
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes ``permutation``; None for None."""
     if permutation is None:
         return None
@@ -131,7 +141,7 @@ def invert_permutation(permutation):
 
 
 def pack_padded_sequence(
-    input, lengths, batch_first: bool = False, enforce_sorted: bool = True
+    input: Tensor, lengths: Tensor, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Pack padded sequences.
 
@@ -179,7 +189,7 @@ def pad_packed_sequence(
     batch_first: bool = False,
     padding_value: float = 0.0,
     total_length: int | None = None,
-):
+) -> tuple[Tensor, Tensor]:
     """Undo `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
 
     Args:
@@ -218,8 +228,8 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-):
+    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
     """Stack sequences (L_i, ...) padded to the longest length: (T, N, ...), or (N, T, ...) with
     ``batch_first``.
     """
@@ -247,20 +257,20 @@ def pad_sequence(
     return padded if batch_first else padded.transpose(0, 1).contiguous()
 
 
-def unpad_sequence(padded_sequences, lengths, batch_first: bool = False) -> list:
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Any]:
     """Undo `pad_sequence`: the list of sequences, given their lengths."""
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [row[:length] for row, length in zip(padded_sequences.unbind(0), lengths.tolist())]
 
 
-def pack_sequence(sequences, enforce_sorted: bool = True) -> PackedSequence:
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Pack a list of sequences (L_i, ...); ``enforce_sorted`` as in `pack_padded_sequence`."""
     lengths = facula.as_tensor([v.size(0) for v in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
-def unpack_sequence(packed_sequences: PackedSequence) -> list:
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
     """Undo `pack_sequence`: the list of sequences."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -10,10 +11,16 @@ from .datapipes.iter.combinatorics import ShufflerIterDataPipe
 from .datapipes.map import ShufflerIterDataPipe as ShufflerOfMap
 from .graph import traverse_dps
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Generator
+    from facula.utils.data.datapipes.iter.streams import IterableWrapperIterDataPipe, ShardingFilterIterDataPipe
+
 __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_shuffle_settings", "get_all_graph_pipes"]
 
 
-def get_all_graph_pipes(graph):
+def get_all_graph_pipes(graph: dict[int, Any]) -> list[Any]:
     """The pipes of what `traverse_dps` gives, each once."""
     found = {}
     for key, (pipe, below) in graph.items():
@@ -26,7 +33,8 @@ def _pipes(datapipe):
     return get_all_graph_pipes(traverse_dps(datapipe))
 
 
-def apply_sharding(datapipe, num_of_instances, instance_id, sharding_group=None):
+def apply_sharding(datapipe: ShardingFilterIterDataPipe, num_of_instances: int, instance_id: int,
+                   sharding_group: Any = None) -> ShardingFilterIterDataPipe:  # fmt: skip
     """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
 
     Errors: RuntimeError for a filter behind another.
@@ -51,7 +59,8 @@ def _shuffles(pipe):
     )
 
 
-def apply_shuffle_settings(datapipe, shuffle=None):
+def apply_shuffle_settings(datapipe: IterableWrapperIterDataPipe | ShardingFilterIterDataPipe,
+                           shuffle: bool | None = None) -> IterableWrapperIterDataPipe | ShardingFilterIterDataPipe:
     """Turns shuffling on or off in all pipes that shuffle; None leaves it. With True there must be one, or one is added."""
     if shuffle is None:
         return datapipe
@@ -70,12 +79,12 @@ def apply_shuffle_settings(datapipe, shuffle=None):
     return datapipe
 
 
-def apply_shuffle_seed(datapipe, rng):
+def apply_shuffle_seed(datapipe: Any, rng: Any) -> ShufflerIterDataPipe:
     """The old name of `apply_random_seed`."""
     return apply_random_seed(datapipe, rng)
 
 
-def apply_random_seed(datapipe, rng):
+def apply_random_seed(datapipe: ShufflerIterDataPipe, rng: Generator) -> ShufflerIterDataPipe:
     """Gives every pipe that draws a seed of its own, drawn by the Generator `rng`; gives the pipe."""
     for pipe in _pipes(datapipe):
         if callable(getattr(type(pipe), "set_seed", None)):

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = [
     "allreduce_hook",
@@ -23,7 +31,7 @@ def _sum(process_group, tensor) -> facula.futures.Future:
     return work.get_future().then(lambda future: future.value()[0])
 
 
-def allreduce_hook(process_group, bucket) -> facula.futures.Future:
+def allreduce_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
     """What happens without a hook: the average of the gradients. The state is the process group, or None for all."""
     return _sum(process_group, bucket.buffer())
 
@@ -33,12 +41,12 @@ def _compress(process_group, bucket, dtype) -> facula.futures.Future:
     return _sum(process_group, buffer.to(dtype)).then(lambda future: buffer.copy_(future.value()))
 
 
-def fp16_compress_hook(process_group, bucket) -> facula.futures.Future:
+def fp16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
     """Averages gradients in float16: half the bytes."""
     return _compress(process_group, bucket, facula.float16)
 
 
-def bf16_compress_hook(process_group, bucket) -> facula.futures.Future:
+def bf16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
     """Averages gradients in bfloat16: half the bytes, and float32's range."""
     return _compress(process_group, bucket, facula.bfloat16)
 
@@ -79,17 +87,17 @@ class _Compressed:
         self._buffer = tensor
 
 
-def fp16_compress_wrapper(hook):
+def fp16_compress_wrapper(hook: Callable[..., Any]) -> Any:
     """A hook whose bucket is handed over in float16."""
     return _compress_wrapper(hook, facula.float16)
 
 
-def bf16_compress_wrapper(hook):
+def bf16_compress_wrapper(hook: Callable[..., Any]) -> Any:
     """A hook whose bucket is handed over in bfloat16."""
     return _compress_wrapper(hook, facula.bfloat16)
 
 
-def noop_hook(_, bucket) -> facula.futures.Future:
+def noop_hook(_: Any, bucket: Any) -> facula.futures.Future[Any]:
     """Leaves gradients as they are, different in every process: to see what communication costs."""
     future: facula.futures.Future = facula.futures.Future()
     future.set_result(bucket.buffer())

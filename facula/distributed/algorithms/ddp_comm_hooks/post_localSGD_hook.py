@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
 
 from . import default_hooks
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["PostLocalSGDState", "post_localSGD_hook"]
 
@@ -20,19 +27,20 @@ class PostLocalSGDState:
         post_local_gradient_allreduce: False leaves gradients alone from then on.
     """
 
-    def __init__(self, process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce=True) -> None:
+    def __init__(self, process_group: ProcessGroup, subgroup: Any, start_localSGD_iter: Any,
+                 post_local_gradient_allreduce: bool = True) -> None:  # fmt: skip
         self.process_group, self.subgroup = process_group, subgroup
         self.start_localSGD_iter = start_localSGD_iter
         self.post_local_gradient_allreduce = post_local_gradient_allreduce
         self.iter = 0
 
-    def maybe_increase_iter(self, bucket) -> None:
+    def maybe_increase_iter(self, bucket: Any) -> None:
         """Counts a step, at its last bucket."""
         if bucket.is_last():
             self.iter += 1
 
 
-def post_localSGD_hook(state: PostLocalSGDState, bucket) -> facula.futures.Future:
+def post_localSGD_hook(state: PostLocalSGDState, bucket: Any) -> facula.futures.Future[Any]:
     """Averages over all processes, from `start_localSGD_iter` on over the subgroup."""
     early = state.iter < state.start_localSGD_iter
     state.maybe_increase_iter(bucket)

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
 
 from . import default_hooks
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
 logger = logging.getLogger(__name__)
@@ -37,15 +43,15 @@ class PowerSGDState:
 
     def __init__(
         self,
-        process_group,
-        matrix_approximation_rank=1,
-        start_powerSGD_iter=1_000,
-        min_compression_rate=2,
-        use_error_feedback=True,
-        warm_start=True,
-        orthogonalization_epsilon=0,
-        random_seed=0,
-        compression_stats_logging_frequency=10_000,
+        process_group: ProcessGroup,
+        matrix_approximation_rank: int = 1,
+        start_powerSGD_iter: int = 1_000,
+        min_compression_rate: int = 2,
+        use_error_feedback: bool = True,
+        warm_start: bool = True,
+        orthogonalization_epsilon: int = 0,
+        random_seed: int = 0,
+        compression_stats_logging_frequency: int = 10_000,
         batch_tensors_with_same_shape: bool = False,
     ) -> None:
         if matrix_approximation_rank < 1:
@@ -68,18 +74,18 @@ class PowerSGDState:
         self.total_numel_before_compression = self.total_numel_after_compression = 0
         self.next_stats_report = 0
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return {name: value for name, value in self.__dict__.items() if name != "process_group"}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, process_group=dist.group.WORLD)
 
-    def maybe_increase_iter(self, bucket) -> None:
+    def maybe_increase_iter(self, bucket: Any) -> None:
         """Counts a step, at its last bucket."""
         if bucket.is_last():
             self.iter += 1
 
-    def compression_stats(self):
+    def compression_stats(self) -> tuple[float | int, int, int]:
         """(how many times fewer numbers travel, numbers before, numbers after)."""
         before, after = self.total_numel_before_compression, self.total_numel_after_compression
         return (before / after if after else 0), before, after
@@ -98,7 +104,7 @@ def _orthogonalize(matrices: facula.Tensor, epsilon: float) -> None:
             rest.sub_((column * rest).sum(dim=-2, keepdim=True) * column)
 
 
-def powerSGD_hook(state: PowerSGDState, bucket) -> facula.futures.Future:
+def powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[Any]:
     """Every tensor with two dimensions or more travels as two thin matrices, all others as they are."""
     group = state.process_group if state.process_group is not None else dist.group.WORLD
     if state.iter < state.start_powerSGD_iter:
@@ -107,7 +113,7 @@ def powerSGD_hook(state: PowerSGDState, bucket) -> facula.futures.Future:
     return _run(state, bucket, group, bucket.gradients())
 
 
-def batched_powerSGD_hook(state: PowerSGDState, bucket) -> facula.futures.Future:
+def batched_powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[Any]:
     """The whole bucket travels as one square matrix: faster, less close."""
     group = state.process_group if state.process_group is not None else dist.group.WORLD
     if state.iter < state.start_powerSGD_iter:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["quantization_perchannel_hook", "quantization_pertensor_hook"]
 
@@ -39,13 +46,14 @@ def _done(value) -> facula.futures.Future:
     return future
 
 
-def quantization_pertensor_hook(process_group, bucket) -> facula.futures.Future:
+def quantization_pertensor_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
     """Sends a bucket in 8 bits, with one scale. The state is the process group, or None for all."""
     flat = bucket.buffer()
     return _done(_averaged(process_group, flat.float().view(1, -1)).view(-1).to(flat.dtype))
 
 
-def quantization_perchannel_hook(process_group, bucket, bucket_size: int = 512) -> facula.futures.Future:
+def quantization_perchannel_hook(process_group: ProcessGroup, bucket: Any,
+                                 bucket_size: int = 512) -> facula.futures.Future[Any]:  # fmt: skip
     """As `quantization_pertensor_hook`, with a scale for each `bucket_size` elements."""
     flat = bucket.buffer()
     padded = facula.nn.functional.pad(flat.float(), (0, -flat.numel() % bucket_size))

@@ -74,8 +74,8 @@ class PContext:
     def __init__(
         self,
         name: str,
-        entrypoint: str | Callable,
-        args: dict[int, tuple],
+        entrypoint: str | Callable[..., Any],
+        args: dict[int, tuple[Any, ...]],
         envs: dict[int, dict[str, str]],
         logs_specs: LogsSpecs,
         log_line_prefixes: dict[int, str] | None = None,
@@ -238,7 +238,7 @@ class PContext:
 class SubprocessContext(PContext):
     """Processes that run a command."""
 
-    def __init__(self, *args, **kwargs) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._processes: dict[int, subprocess.Popen] = {}
 
@@ -254,7 +254,7 @@ class SubprocessContext(PContext):
     def _exitcode(self, rank):
         return self._processes[rank].poll()
 
-    def pids(self):
+    def pids(self) -> dict[int, int]:
         return {rank: process.pid for rank, process in self._processes.items()}
 
 
@@ -277,7 +277,7 @@ def _call(launcher, fn, args, env, out, err, results) -> None:
 class MultiprocessContext(PContext):
     """Processes that run a function."""
 
-    def __init__(self, *args, start_method: str = "spawn", **kwargs) -> None:
+    def __init__(self, *args: Any, start_method: str = "spawn", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._context = multiprocessing.get_context(start_method)
         self._start_method = start_method
@@ -321,7 +321,7 @@ class MultiprocessContext(PContext):
     def _return_values(self):
         return {rank: self._values.get(rank) for rank in range(self.nprocs)}
 
-    def pids(self):
+    def pids(self) -> dict[int, int]:
         return {rank: int(process.pid) for rank, process in self._processes.items() if process.pid}
 
 
@@ -347,14 +347,14 @@ class _Received:
 
 def start_processes(
     name: str,
-    entrypoint: Callable | str,
-    args: dict[int, tuple],
+    entrypoint: Callable[..., Any] | str,
+    args: dict[int, tuple[Any, ...]],
     envs: dict[int, dict[str, str]],
     logs_specs: LogsSpecs | None = None,
     log_line_prefixes: dict[int, str] | None = None,
     start_method: str = "spawn",
-    numa_options=None,
-    **rest,
+    numa_options: Any = None,
+    **rest: Any,
 ) -> PContext:
     """Starts `len(args)` processes.
 

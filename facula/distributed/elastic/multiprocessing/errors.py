@@ -16,7 +16,10 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
@@ -27,7 +30,7 @@ _UNSAID = "ended without a Python exception"
 class ErrorHandler:
     """Writes what ended this process to the file that its launcher has named in the environment."""
 
-    def initialize(self):
+    def initialize(self) -> None:
         """Makes a crash of the interpreter (a signal) print where every thread was."""
         import faulthandler
 
@@ -77,7 +80,7 @@ def _write(content: dict) -> None:
     os.replace(partial, path)
 
 
-def record(fn=None, error_handler: ErrorHandler | None = None):
+def record(fn: Callable[..., Any] | None = None, error_handler: ErrorHandler | None = None) -> Any:
     """Decorates the main function of a program: an exception that leaves it is written for the launcher, then goes on."""
     handler = error_handler or get_error_handler()
 
@@ -124,7 +127,7 @@ class ProcessFailure:
     message: str = field(init=False)
     timestamp: float = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.error_file_data, self.timestamp = {}, time.time()
         try:
             with open(self.error_file) as file:
@@ -150,7 +153,7 @@ class ProcessFailure:
         return f"{_UNSAID}, exit code {self.exitcode}"
 
     @classmethod
-    def told(cls, fields: dict) -> ProcessFailure:
+    def told(cls, fields: dict[Any, Any]) -> ProcessFailure:
         """A failure on another machine, from the fields that it sent."""
         failure = cls(fields["local_rank"], fields["pid"], fields["exitcode"], "")
         failure.error_file_data, failure.message = fields["error_file_data"], fields["message"]
@@ -203,7 +206,7 @@ class ChildFailedError(Exception):
         self.name, self.failures = name, failures
         super().__init__(self.format_msg())
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.name, self.failures)
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:

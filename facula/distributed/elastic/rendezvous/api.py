@@ -6,7 +6,10 @@ import abc
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from facula.distributed._store import Store
 
 __all__ = [
     "RendezvousClosedError",
@@ -59,7 +62,7 @@ class RendezvousStoreInfo:
     master_port: int
 
     @staticmethod
-    def build(rank: int, store, local_addr: str | None = None, server_port: int | None = None) -> RendezvousStoreInfo:
+    def build(rank: int, store: Store, local_addr: str | None = None, server_port: int | None = None) -> RendezvousStoreInfo:
         """Rank 0 names itself in the store, the others read it."""
         if rank == 0:
             port = server_port or _free_port()
@@ -136,9 +139,8 @@ class RendezvousParameters:
         config: further settings.
     """
 
-    def __init__(
-        self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int, local_addr: str | None = None, **config
-    ) -> None:
+    def __init__(self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int, local_addr: str | None = None,
+                 **config: Any) -> None:  # fmt: skip
         if not backend:
             raise ValueError(f"RendezvousParameters: backend must be a name, got {backend!r}")
         if not 1 <= min_nodes <= max_nodes:

@@ -20,6 +20,7 @@ import socket
 import threading
 import time
 import uuid
+from typing import TYPE_CHECKING
 
 from ..utils import address_of, is_this_machine
 from .api import (
@@ -32,6 +33,9 @@ from .api import (
     RendezvousTimeoutError,
 )
 from .hosting import connect, host
+
+if TYPE_CHECKING:
+    from facula.distributed._store import Store
 
 __all__ = ["DynamicRendezvous", "create_handler"]
 
@@ -155,7 +159,7 @@ class DynamicRendezvous(RendezvousHandler):
         params: the launcher's parameters.
     """
 
-    def __init__(self, store, hosted: bool, master_addr: str, params: RendezvousParameters) -> None:
+    def __init__(self, store: Store, hosted: bool, master_addr: str, params: RendezvousParameters) -> None:
         from facula.distributed import PrefixStore
 
         self._run_id, self._settings = params.run_id, _Settings(params)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import abc
+from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
 
 from .._dtensor import DTensor, distribute_module, distribute_tensor
 from ..placement_types import Replicate, Shard
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "ColwiseParallel",
@@ -50,7 +54,7 @@ class _Layer(ParallelStyle):
     #: {class: {name of the parameter: placement}}
     _cuts: dict = {}
 
-    def __init__(self, input_layout, output_layout, use_local_output) -> None:
+    def __init__(self, input_layout: Any, output_layout: Any, use_local_output: Any) -> None:
         self.input_layout, self.output_layout, self.use_local_output = input_layout, output_layout, use_local_output
 
     def _wanted(self, module):
@@ -88,7 +92,7 @@ class ColwiseParallel(_Layer):
 
     _cuts = {nn.Linear: {"weight": Shard(0), "bias": Shard(0)}, nn.Embedding: {"weight": Shard(1)}}
 
-    def __init__(self, *, input_layouts=None, output_layouts=None, use_local_output: bool = True) -> None:
+    def __init__(self, *, input_layouts: Any = None, output_layouts: Any = None, use_local_output: bool = True) -> None:
         super().__init__(input_layouts or Replicate(), output_layouts or Shard(-1), use_local_output)
 
     def _wanted(self, module):
@@ -106,7 +110,7 @@ class RowwiseParallel(_Layer):
 
     _cuts = {nn.Linear: {"weight": Shard(1), "bias": Replicate()}, nn.Embedding: {"weight": Shard(0)}}
 
-    def __init__(self, *, input_layouts=None, output_layouts=None, use_local_output: bool = True) -> None:
+    def __init__(self, *, input_layouts: Any = None, output_layouts: Any = None, use_local_output: bool = True) -> None:
         super().__init__(input_layouts, output_layouts or Replicate(), use_local_output)
 
     def _wanted(self, module):
@@ -148,10 +152,8 @@ class PrepareModuleInput(ParallelStyle):
         use_local_output: whether the module gets parts, as Tensors.
     """
 
-    def __init__(
-        self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None, desired_input_kwarg_layouts=None,
-        use_local_output: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
+                 desired_input_kwarg_layouts: Any = None, use_local_output: bool = False) -> None:  # fmt: skip
         self.given, self.wanted = _tuple(input_layouts), _tuple(desired_input_layouts)
         self.named, self.named_wanted = input_kwarg_layouts or {}, desired_input_kwarg_layouts or {}
         self.use_local_output = use_local_output
@@ -191,7 +193,7 @@ class PrepareModuleOutput(ParallelStyle):
         use_local_output: whether parts leave, as Tensors.
     """
 
-    def __init__(self, *, output_layouts, desired_output_layouts, use_local_output: bool = True) -> None:
+    def __init__(self, *, output_layouts: Any, desired_output_layouts: Any, use_local_output: bool = True) -> None:
         self.given, self.wanted = _tuple(output_layouts), _tuple(desired_output_layouts)
         self.use_local_output = use_local_output
         if len(self.given) != len(self.wanted):
@@ -217,10 +219,9 @@ class PrepareModuleOutput(ParallelStyle):
 class PrepareModuleInputOutput(ParallelStyle):
     """`PrepareModuleInput` and `PrepareModuleOutput` in one."""
 
-    def __init__(
-        self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None, desired_input_kwarg_layouts=None,
-        use_local_input: bool = False, output_layouts, desired_output_layouts, use_local_output: bool = True,
-    ) -> None:  # fmt: skip
+    def __init__(self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
+                 desired_input_kwarg_layouts: Any = None, use_local_input: bool = False, output_layouts: Any,
+                 desired_output_layouts: Any, use_local_output: bool = True) -> None:  # fmt: skip
         self.inputs = PrepareModuleInput(
             input_layouts=input_layouts, desired_input_layouts=desired_input_layouts, input_kwarg_layouts=input_kwarg_layouts,
             desired_input_kwarg_layouts=desired_input_kwarg_layouts, use_local_output=use_local_input,

@@ -6,11 +6,15 @@ import copy
 import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import facula
 from facula._ops import OpOverload
 from facula.fx.node import Node
 from facula.fx.passes.utils._cycles import leads_back
+
+if TYPE_CHECKING:
+    from facula.fx.graph import Graph
 
 __all__ = ["SubgraphMatcher", "InternalMatch"]
 
@@ -27,7 +31,7 @@ class InternalMatch:
     returning_nodes: list = field(default_factory=list)
     name_node_map: dict = field(default_factory=dict)
 
-    def __copy__(self):
+    def __copy__(self) -> InternalMatch:
         return InternalMatch(
             anchors=self.anchors, nodes_map=self.nodes_map.copy(), placeholder_nodes=self.placeholder_nodes.copy(),
             returning_nodes=self.returning_nodes.copy(),
@@ -45,9 +49,8 @@ class SubgraphMatcher:
         ignore_literals: whether numbers and strings may differ.
     """
 
-    def __init__(
-        self, pattern, match_output=False, match_placeholder=False, remove_overlapping_matches=True, ignore_literals=False
-    ):
+    def __init__(self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False,
+                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip
         self.pattern = pattern
         self.match_output, self.match_placeholder = match_output, match_placeholder
         self.remove_overlapping_matches, self.ignore_literals = remove_overlapping_matches, ignore_literals
@@ -167,7 +170,7 @@ class SubgraphMatcher:
 
     # ---- all occurrences
 
-    def match(self, graph, node_name_match=""):
+    def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """The list of occurrences in a graph.
 
         Args:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
+
+if TYPE_CHECKING:
+    from facula.fx.graph import Graph
+    from facula.fx.passes.utils.matcher_utils import InternalMatch
+    from facula.nn.modules.module import Module
 
 __all__ = ["SubgraphMatcherWithNameNodeMap"]
 
@@ -29,13 +36,12 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
         match_output, match_placeholder, remove_overlapping_matches, ignore_literals: as of SubgraphMatcher.
     """
 
-    def __init__(
-        self, pattern_gm, match_output=False, match_placeholder=False, remove_overlapping_matches=True, ignore_literals=False
-    ):
+    def __init__(self, pattern_gm: Module, match_output: bool = False, match_placeholder: bool = False,
+                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip
         pattern_gm, self.name_node_map = _split_to_graph_and_name_node_map(pattern_gm)
         super().__init__(pattern_gm.graph, match_output, match_placeholder, remove_overlapping_matches, ignore_literals)
 
-    def match(self, graph, node_name_match=""):
+    def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """The list of occurrences in a graph.
 
         Args:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from facula.utils.data.dataset import Dataset, IterableDataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -17,24 +21,25 @@ class _Pipe:
 
     functions: dict
 
-    def __init_subclass__(cls, **more):
+    def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         made = cls.__dict__.get("__iter__")
         if made is not None and issubclass(cls, IterDataPipe):
             cls.__iter__ = _only_the_last(made)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in type(self).functions:
             return functools.partial(type(self).functions[name], self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
-    def register_function(cls, function_name, function):
+    def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
         """Gives pipes of this kind a function."""
         cls.functions[function_name] = function
 
     @classmethod
-    def register_datapipe_as_function(cls, function_name, cls_to_register, enable_df_api_tracing=False):
+    def register_datapipe_as_function(cls, function_name: str, cls_to_register: type,
+                                      enable_df_api_tracing: bool = False) -> None:  # fmt: skip
         """Gives pipes of this kind a function that makes another pipe of them.
 
         Errors: RuntimeError for a name that is taken; NotImplementedError for tracing of data frames.
@@ -45,12 +50,12 @@ class _Pipe:
             raise NotImplementedError("functional_datapipe: data frames are not traced, got enable_df_api_tracing=True")
         cls.functions[function_name] = cls_to_register
 
-    def __str__(self):
+    def __str__(self) -> str:
         return type(self).__qualname__
 
     __repr__ = __str__
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [*super().__dir__(), *type(self).functions]
 
 
@@ -89,7 +94,7 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
 
     functions: dict = {}
 
-    def reset(self):
+    def reset(self) -> None:
         """Called by pipes that begin again; a subclass may do something then."""
 
 
@@ -125,10 +130,10 @@ class DataChunk(list):
     ([1, 2], '[1, 2]', [1, 2])
     """
 
-    def as_str(self, indent=""):
+    def as_str(self, indent: str = "") -> str:
         """The text of the batch."""
         return indent + "[" + ", ".join(map(str, self)) + "]"
 
-    def raw_iterator(self):
+    def raw_iterator(self) -> Iterator[Any]:
         """Its samples."""
         yield from self

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 from facula.nn.utils.parametrize import type_before_parametrizations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "BNReLU2d", "BNReLU3d", "ConvAdd2d", "ConvAddReLU2d", "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d",
@@ -86,7 +95,7 @@ class LinearReLU(_FusedModule):
     _KINDS = (nn.Linear, nn.ReLU)
     __doc__ = _doc("A linear layer and a ReLU", "linear, relu", _KINDS)
 
-    def __init__(self, linear, relu) -> None:
+    def __init__(self, linear: Module, relu: Module) -> None:
         super().__init__(*self._checked(linear, relu))
 
 
@@ -94,7 +103,7 @@ class LinearBn1d(_FusedModule):
     _KINDS = (nn.Linear, nn.BatchNorm1d)
     __doc__ = _doc("A linear layer and a batch normalisation", "linear, bn", _KINDS)
 
-    def __init__(self, linear, bn) -> None:
+    def __init__(self, linear: Module, bn: Module) -> None:
         super().__init__(*self._checked(linear, bn))
 
 
@@ -102,7 +111,7 @@ class LinearLeakyReLU(_FusedModule):
     _KINDS = (nn.Linear, nn.LeakyReLU)
     __doc__ = _doc("A linear layer and a leaky ReLU", "linear, leaky_relu", _KINDS)
 
-    def __init__(self, linear, leaky_relu) -> None:
+    def __init__(self, linear: Module, leaky_relu: Module) -> None:
         super().__init__(*self._checked(linear, leaky_relu))
 
 
@@ -110,7 +119,7 @@ class LinearTanh(_FusedModule):
     _KINDS = (nn.Linear, nn.Tanh)
     __doc__ = _doc("A linear layer and a hyperbolic tangent", "linear, tanh", _KINDS)
 
-    def __init__(self, linear, tanh) -> None:
+    def __init__(self, linear: Module, tanh: Module) -> None:
         super().__init__(*self._checked(linear, tanh))
 
 
@@ -122,11 +131,11 @@ class ConvAdd2d(_FusedModule):
         add: a function of two tensors.
     """
 
-    def __init__(self, conv, add) -> None:
+    def __init__(self, conv: Module, add: Callable[..., Any]) -> None:
         super().__init__(conv)
         self.add = add
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """add(conv(x1), x2)"""
         return self.add(self[0](x1), x2)
 
@@ -140,11 +149,11 @@ class ConvAddReLU2d(_FusedModule):
         relu: nn.ReLU.
     """
 
-    def __init__(self, conv, add, relu) -> None:
+    def __init__(self, conv: Module, add: Callable[..., Any], relu: Module) -> None:
         super().__init__(conv)
         self.add = add
         self.relu = relu
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """relu(add(conv(x1), x2))"""
         return self.relu(self.add(self[0](x1), x2))

@@ -7,10 +7,16 @@ divided by g / s again, so that the normalisation sees, and counts into its stat
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
 from facula.nn import init
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula.nn.modules.module import Module
 
 
 class Folded(nn.Module):
@@ -43,13 +49,13 @@ class Folded(nn.Module):
             bound = 1 / math.sqrt(init._calculate_fan_in_and_fan_out(self.weight)[0])
             init.uniform_(self.bias, -bound, bound)
 
-    def update_bn_stats(self):
+    def update_bn_stats(self) -> Self:
         """Lets the batch normalisation count into its statistics; returns the layer."""
         self.freeze_bn = False
         self.bn.training = True
         return self
 
-    def freeze_bn_stats(self):
+    def freeze_bn_stats(self) -> Self:
         """Has the batch normalisation use its statistics as they are; returns the layer."""
         self.freeze_bn = True
         self.bn.training = False
@@ -68,7 +74,7 @@ class Folded(nn.Module):
             result = result + self.bias.reshape(channels)
         return self.bn(result)
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Self:
         """As nn.Module's, but a frozen batch normalisation stays in evaluation mode."""
         self.training = mode
         if not self.freeze_bn:
@@ -85,13 +91,13 @@ class Folded(nn.Module):
         return self
 
 
-def update_bn_stats(mod) -> None:
+def update_bn_stats(mod: Module) -> None:
     """Lets the batch normalisation of a fused layer count into its statistics: `model.apply(update_bn_stats)`."""
     if isinstance(mod, Folded):
         mod.update_bn_stats()
 
 
-def freeze_bn_stats(mod) -> None:
+def freeze_bn_stats(mod: Module) -> None:
     """Has the batch normalisation of a fused layer use its statistics as they are: `model.apply(freeze_bn_stats)`."""
     if isinstance(mod, Folded):
         mod.freeze_bn_stats()

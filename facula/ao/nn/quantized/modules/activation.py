@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 from facula.nn import functional as F
 
 from .utils import output_levels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.ao.nn.intrinsic.quantized.modules.bn_relu import BNReLU2d, BNReLU3d
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = [
     "BatchNorm2d", "BatchNorm3d", "Dropout", "ELU", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d",
@@ -14,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def requantized(function, input, scale, zero_point):
+def requantized(function: Callable[..., Any], input: Tensor, scale: Tensor | float, zero_point: Tensor | int) -> Tensor:
     """`function` of the values of a quantised tensor, on other levels of its dtype."""
     if not isinstance(input, facula.Tensor) or not input.is_quantized:
         kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
@@ -36,12 +49,12 @@ class _Levels:
     def _apply_float(self, input):
         return super().forward(input)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The outputs of a quantised input, on the levels of `scale` and `zero_point`."""
         return requantized(self._apply_float, input, self.scale, self.zero_point)
 
     @classmethod
-    def from_reference(cls, mod, scale, zero_point):
+    def from_reference(cls, mod: Module, scale: float, zero_point: int) -> Any:
         """Reference modules belong to quantisation of graphs, which is not here."""
         raise NotImplementedError(
             f"{cls.__name__}.from_reference: quantisation of graphs is not supported, got {type(mod).__name__}"
@@ -55,10 +68,10 @@ class ReLU6(nn.ReLU):
         inplace: whether the input is written to.
     """
 
-    def __init__(self, inplace=False):
+    def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The limited input."""
         return F.relu6(input, self.inplace)
 
@@ -66,7 +79,7 @@ class ReLU6(nn.ReLU):
         return "QuantizedReLU6"
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ReLU6:
         """The quantised form of nn.ReLU6."""
         return ReLU6(mod.inplace)
 
@@ -78,12 +91,12 @@ class Hardswish(_Levels, nn.Hardswish):
         scale, zero_point: of the outputs.
     """
 
-    def __init__(self, scale, zero_point, device=None, dtype=None):
+    def __init__(self, scale: float, zero_point: int, device: Device = None, dtype: facula.dtype | None = None) -> None:
         super().__init__()
         self._set_levels(scale, zero_point)
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Hardswish:
         """The quantised form of an observed nn.Hardswish."""
         return Hardswish(*output_levels(mod, "Hardswish"))
 
@@ -96,12 +109,12 @@ class ELU(_Levels, nn.ELU):
         alpha: as for nn.ELU.
     """
 
-    def __init__(self, scale, zero_point, alpha=1.0):
+    def __init__(self, scale: float, zero_point: int, alpha: float = 1.0) -> None:
         super().__init__(alpha)
         self._set_levels(scale, zero_point)
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ELU:
         """The quantised form of an observed nn.ELU."""
         return ELU(*output_levels(mod, "ELU"), mod.alpha)
 
@@ -114,12 +127,13 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
         negative_slope, inplace: as for nn.LeakyReLU.
     """
 
-    def __init__(self, scale, zero_point, negative_slope=0.01, inplace=False, device=None, dtype=None):
+    def __init__(self, scale: float, zero_point: int, negative_slope: float = 0.01, inplace: bool = False,
+                 device: Device = None, dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(negative_slope, inplace)
         self._set_levels(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.LeakyReLU."""
         return cls(*output_levels(mod, "LeakyReLU"), mod.negative_slope, mod.inplace)
 
@@ -131,16 +145,16 @@ class Sigmoid(nn.Sigmoid):
         output_scale, output_zero_point: of the outputs.
     """
 
-    def __init__(self, output_scale, output_zero_point):
+    def __init__(self, output_scale: float, output_zero_point: int) -> None:
         super().__init__()
         self.output_scale, self.output_zero_point = output_scale, output_zero_point
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The outputs of a quantised input."""
         return requantized(facula.sigmoid, input, self.output_scale, self.output_zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.Sigmoid."""
         return cls(*output_levels(mod, "Sigmoid"))
 
@@ -153,12 +167,12 @@ class Softmax(_Levels, nn.Softmax):
         scale, zero_point: of the outputs.
     """
 
-    def __init__(self, dim=None, scale=1.0, zero_point=0):
+    def __init__(self, dim: int | None = None, scale: float = 1.0, zero_point: int = 0) -> None:
         super().__init__(-1 if dim is None else dim)
         self.scale, self.zero_point = scale, zero_point
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Softmax:
         """The quantised form of an observed nn.Softmax."""
         return Softmax(mod.dim, *output_levels(mod, "Softmax"))
 
@@ -171,17 +185,17 @@ class PReLU(nn.Module):
         num_parameters: number of slopes.
     """
 
-    def __init__(self, output_scale, output_zero_point, num_parameters=1):
+    def __init__(self, output_scale: float, output_zero_point: int, num_parameters: int = 1) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.scale, self.zero_point = output_scale, output_zero_point
         self.set_weight(facula.quantize_per_tensor(facula.full((num_parameters,), 0.25), 0.01, 0, facula.quint8))
 
-    def set_weight(self, w):
+    def set_weight(self, w: Any) -> None:
         """Puts quantised slopes."""
         self.weight = w
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         """The outputs of a quantised input."""
         return requantized(lambda x: F.prelu(x, self.weight.dequantize()), input, self.scale, self.zero_point)
 
@@ -189,7 +203,7 @@ class PReLU(nn.Module):
         return "QuantizedPReLU"
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.PReLU."""
         made = cls(*output_levels(mod, "PReLU"), mod.num_parameters)
         weight = mod.weight.detach().float()
@@ -207,7 +221,7 @@ class Dropout(nn.Dropout):
         p, inplace: as for nn.Dropout.
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The input itself."""
         return input
 
@@ -215,12 +229,12 @@ class Dropout(nn.Dropout):
         return "QuantizedDropout"
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of nn.Dropout."""
         return cls(mod.p, mod.inplace)
 
     @classmethod
-    def from_reference(cls, mod, scale, zero_point):
+    def from_reference(cls, mod: Module, scale: float, zero_point: int) -> Self:
         """As `from_float`."""
         return cls(mod.p, mod.inplace)
 
@@ -228,7 +242,8 @@ class Dropout(nn.Dropout):
 class _BatchNorm(_Levels):
     _RELU = False
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, device=None, dtype=None):
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum)
         self._set_levels(1.0, 0)
         self.requires_grad_(False)
@@ -238,7 +253,7 @@ class _BatchNorm(_Levels):
         return result.relu_() if self._RELU else result
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> BNReLU2d | BNReLU3d:
         """The quantised form of an observed batch normalisation, or of one with its ReLU."""
         scale, zero_point = output_levels(mod, cls.__name__)
         norm = mod[0] if isinstance(mod, nn.Sequential) else mod
@@ -274,14 +289,15 @@ class LayerNorm(_Levels, nn.LayerNorm):
         scale, zero_point: of the outputs.
     """
 
-    def __init__(self, normalized_shape, weight, bias, scale, zero_point, eps=1e-5, elementwise_affine=True, device=None,
-                 dtype=None):  # fmt: skip
+    def __init__(self, normalized_shape: int | Sequence[int], weight: Tensor, bias: Tensor, scale: float, zero_point: int,
+                 eps: float = 1e-5, elementwise_affine: bool = True, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(normalized_shape, eps=eps, elementwise_affine=elementwise_affine)
         self.weight, self.bias = weight, bias
         self._set_levels(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.LayerNorm."""
         levels = output_levels(mod, "LayerNorm")
         return cls(mod.normalized_shape, mod.weight, mod.bias, *levels, mod.eps, mod.elementwise_affine)
@@ -296,28 +312,30 @@ class GroupNorm(_Levels, nn.GroupNorm):
         scale, zero_point: of the outputs.
     """
 
-    def __init__(self, num_groups, num_channels, weight, bias, scale, zero_point, eps=1e-5, affine=True, device=None,
-                 dtype=None):  # fmt: skip
+    def __init__(self, num_groups: int, num_channels: Any, weight: Tensor, bias: Tensor, scale: float, zero_point: int,
+                 eps: float = 1e-5, affine: bool = True, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(num_groups, num_channels, eps, affine)
         self.weight, self.bias = weight, bias
         self._set_levels(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.GroupNorm."""
         levels = output_levels(mod, "GroupNorm")
         return cls(mod.num_groups, mod.num_channels, mod.weight, mod.bias, *levels, mod.eps, mod.affine)
 
 
 class _InstanceNorm(_Levels):
-    def __init__(self, num_features, weight, bias, scale, zero_point, eps=1e-5, momentum=0.1, affine=False,
-                 track_running_stats=False, device=None, dtype=None):  # fmt: skip
+    def __init__(self, num_features: int, weight: Tensor, bias: Tensor, scale: float, zero_point: int, eps: float = 1e-5,
+                 momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self.weight, self.bias = weight, bias
         self._set_levels(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed instance normalisation."""
         levels = output_levels(mod, cls.__name__)
         return cls(mod.num_features, mod.weight, mod.bias, *levels, mod.eps, mod.affine)

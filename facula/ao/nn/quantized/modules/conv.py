@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 from facula._quantized import products
 
 from .utils import WeightedQuantizedModule, observed_weight, output_levels, quantize_weight
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
@@ -21,8 +32,9 @@ class _Conv(WeightedQuantizedModule):
     _TRANSPOSED = False
     _RELU = False
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-                 padding_mode="zeros", output_padding=0):  # fmt: skip
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", output_padding: int | Sequence[int] = 0) -> None:  # fmt: skip
         super().__init__()
         dims = self._DIMS
         if in_channels % groups or out_channels % groups:
@@ -46,7 +58,7 @@ class _Conv(WeightedQuantizedModule):
     def _get_name(self):
         return f"Quantized{self._FLOAT.__name__}"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
@@ -59,7 +71,7 @@ class _Conv(WeightedQuantizedModule):
         text += f", groups={self.groups}" if self.groups != 1 else ""
         return text + (", bias=False" if self.bias() is None else "")
 
-    def set_weight_bias(self, w, b):
+    def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
         """Puts a weight of qint8 and a bias of float32, or None."""
         if not w.is_quantized or w.dtype is not facula.qint8:
             raise RuntimeError(f"set_weight_bias: expected a weight of qint8, got {w.dtype}")
@@ -69,15 +81,15 @@ class _Conv(WeightedQuantizedModule):
     def _weight_bias(self):
         return self._weight, self._bias
 
-    def weight(self):
+    def weight(self) -> Tensor:
         """The weight."""
         return self._weight
 
-    def bias(self):
+    def bias(self) -> Tensor:
         """The bias, or None."""
         return self._bias
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
         if input.dim() != self._DIMS + 2:
             raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {list(input.shape)}")
@@ -106,7 +118,7 @@ class _Conv(WeightedQuantizedModule):
         )
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`).
 
         Errors: AssertionError for a module without observers.
@@ -143,8 +155,10 @@ class _Plain(_Conv):
 class _Transposed(_Conv):
     _TRANSPOSED = True
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
-                 dilation=1, padding_mode="zeros", device=None, dtype=None):  # fmt: skip
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1, bias: bool = True,
+                 dilation: int | Sequence[int] = 1, padding_mode: str = "zeros", device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, output_padding
         )

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 
 from .utils import OutputLevels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["FXFloatFunctional", "FloatFunctional", "QFunctional"]
 
@@ -27,38 +38,38 @@ class FloatFunctional(nn.Module):
         super().__init__()
         self.activation_post_process = nn.Identity()
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Any:
         """There is none: call the functions. Errors: RuntimeError."""
         raise RuntimeError(
             f"{type(self).__name__}: FloatFunctional is not intended to use the 'forward', call its functions, "
             f"got {type(x).__name__}"
         )
 
-    def add(self, x, y):
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y."""
         return self.activation_post_process(facula.add(x, y))
 
-    def add_scalar(self, x, y):
+    def add_scalar(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y for a number y, which is not observed."""
         return facula.add(x, y)
 
-    def mul(self, x, y):
+    def mul(self, x: Tensor, y: Tensor) -> Any:
         """x * y."""
         return self.activation_post_process(facula.mul(x, y))
 
-    def mul_scalar(self, x, y):
+    def mul_scalar(self, x: Tensor, y: Tensor) -> Tensor:
         """x * y for a number y, which is not observed."""
         return facula.mul(x, y)
 
-    def cat(self, x, dim=0):
+    def cat(self, x: Tensor, dim: int = 0) -> Any:
         """The tensors joined along a dimension."""
         return self.activation_post_process(facula.cat(x, dim=dim))
 
-    def add_relu(self, x, y):
+    def add_relu(self, x: Tensor, y: Tensor) -> Any:
         """max(x + y, 0)."""
         return self.activation_post_process(_add_relu(x, y))
 
-    def matmul(self, x, y):
+    def matmul(self, x: Tensor, y: Tensor) -> Any:
         """The matrix product."""
         return self.activation_post_process(facula.matmul(x, y))
 
@@ -70,7 +81,7 @@ class FXFloatFunctional(FloatFunctional):
         super().__init__()
         del self.activation_post_process
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name == "activation_post_process":
             return lambda x: x
         return super().__getattr__(name)
@@ -94,11 +105,11 @@ class QFunctional(OutputLevels, nn.Module):
     def _get_name(self):
         return "QFunctional"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         return f"scale={self.scale}, zero_point={self.zero_point}"
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Any:
         """There is none: call the functions. Errors: RuntimeError."""
         raise RuntimeError(
             f"QFunctional: Functional is not intended to use the 'forward', call its functions, got {type(x).__name__}"
@@ -114,36 +125,36 @@ class QFunctional(OutputLevels, nn.Module):
             facula.quantize_per_tensor(result, self.scale, self.zero_point, values[0].dtype)
         )
 
-    def add(self, x, y):
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
         """x + y, on the levels of this module."""
         return self._made(facula.add, x, y)
 
-    def add_scalar(self, x, y):
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
         """x + y for a number y: the levels of x, moved."""
         return _shifted(x, float(y))
 
-    def mul(self, x, y):
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """x * y, on the levels of this module."""
         return self._made(facula.mul, x, y)
 
-    def mul_scalar(self, x, y):
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
         """x * y for a number y: the levels of x, another scale."""
         return _scaled(x, float(y))
 
-    def cat(self, x, dim=0):
+    def cat(self, x: Sequence[Tensor], dim: int = 0) -> Tensor:
         """The tensors joined along a dimension, on the levels of this module."""
         return self._made(lambda *parts: facula.cat(parts, dim=dim), *x)
 
-    def add_relu(self, x, y):
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
         """max(x + y, 0), on the levels of this module."""
         return self._made(_add_relu, x, y)
 
-    def matmul(self, x, y):
+    def matmul(self, x: Tensor, y: Tensor) -> Any:
         """The matrix product, on the levels of this module."""
         return self._made(facula.matmul, x, y)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed `FloatFunctional`. Errors: AssertionError for other modules."""
         if type(mod) is not FloatFunctional:
             raise AssertionError(f"QFunctional.from_float: expected a FloatFunctional, got {type(mod).__name__}")

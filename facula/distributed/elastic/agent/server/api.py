@@ -51,7 +51,7 @@ class WorkerSpec:
     duplicate_stderr_filters: list[str] | None = None
     virtual_local_rank: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.local_world_size < 1:
             raise ValueError(f"WorkerSpec: local_world_size must be positive, got {self.local_world_size}")
         if self.monitor_interval <= 0:
@@ -105,7 +105,7 @@ class WorkerGroup:
     token: str  # the same for all processes of a round, and for no other round
 
     @classmethod
-    def meet(cls, spec: WorkerSpec, info) -> WorkerGroup:
+    def meet(cls, spec: WorkerSpec, info: Any) -> WorkerGroup:
         """The launchers tell each other how many processes of which role they start; ranks follow the launchers' order."""
         info.store.set(f"machine/{info.rank}", json.dumps([spec.role, spec.local_world_size, uuid.uuid4().hex]))
         machines = [json.loads(info.store.get(f"machine/{rank}")) for rank in range(info.world_size)]

@@ -7,12 +7,19 @@ import copy
 import fnmatch
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 from facula.utils.data._utils.collate import default_collate
 
 from .._columns import applied, picked
 from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    from facula.utils.data.datapipes.iter.combinatorics import ShufflerIterDataPipe
 
 
 class IterableWrapperIterDataPipe(IterDataPipe):
@@ -23,10 +30,10 @@ class IterableWrapperIterDataPipe(IterDataPipe):
         deepcopy: whether each iterator reads a copy of it.
     """
 
-    def __init__(self, iterable, deepcopy=True):
+    def __init__(self, iterable: Iterable[Any], deepcopy: bool = True) -> None:
         self.iterable, self.deepcopy = iterable, deepcopy
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         source = self.iterable
         if self.deepcopy:
             try:
@@ -35,7 +42,7 @@ class IterableWrapperIterDataPipe(IterDataPipe):
                 warnings.warn("IterableWrapper: the input can not be deepcopied and is read itself", UserWarning, stacklevel=2)
         yield from source
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.iterable)
 
 
@@ -50,16 +57,18 @@ class MapperIterDataPipe(IterDataPipe):
         output_col: where its result goes. Default: in the place of the (first) input.
     """
 
-    def __init__(self, datapipe, fn, input_col=None, output_col=None):
+    def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe | ShardingFilterIterDataPipe,
+                 fn: Callable[..., Any], input_col: Sequence[int] | int | str | None = None,
+                 output_col: int | str | None = None) -> None:  # fmt: skip
         if input_col is None and output_col is not None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
         self.datapipe, self.fn, self.input_col, self.output_col = datapipe, fn, input_col, output_col
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for sample in self.datapipe:
             yield applied(self.fn, sample, self.input_col, self.output_col)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.datapipe)
 
 
@@ -73,10 +82,11 @@ class FilterIterDataPipe(IterDataPipe):
         input_col: columns that it gets. Default: the sample.
     """
 
-    def __init__(self, datapipe, filter_fn, input_col=None):
+    def __init__(self, datapipe: IterableWrapperIterDataPipe, filter_fn: Callable[..., Any],
+                 input_col: int | None = None) -> None:  # fmt: skip
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int | tuple[int, int]]:
         for sample in self.datapipe:
             kept = self.filter_fn(*picked(sample, self.input_col))
             if not isinstance(kept, bool):
@@ -94,7 +104,7 @@ class CollatorIterDataPipe(MapperIterDataPipe):
         collate_fn: makes tensors of a batch. Default: `default_collate`.
     """
 
-    def __init__(self, datapipe, collate_fn=default_collate):
+    def __init__(self, datapipe: BatcherIterDataPipe, collate_fn: Callable[..., Any] = default_collate) -> None:
         super().__init__(datapipe, fn=collate_fn)
 
 
@@ -109,12 +119,13 @@ class BatcherIterDataPipe(IterDataPipe):
         wrapper_class: what a batch is.
     """
 
-    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
+    def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe, batch_size: int, drop_last: bool = False,
+                 wrapper_class: type = DataChunk) -> None:  # fmt: skip
         if batch_size <= 0:
             raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
         self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[DataChunk]:
         batch = []
         for sample in self.datapipe:
             batch.append(sample)
@@ -124,7 +135,7 @@ class BatcherIterDataPipe(IterDataPipe):
         if batch and not self.drop_last:
             yield self.wrapper_class(batch)
 
-    def __len__(self):
+    def __len__(self) -> int:
         count = len(self.datapipe)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
@@ -138,12 +149,12 @@ class UnBatcherIterDataPipe(IterDataPipe):
         unbatch_level: how often; -1: until samples are no lists.
     """
 
-    def __init__(self, datapipe, unbatch_level=1):
+    def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe, unbatch_level: int = 1) -> None:
         if unbatch_level < -1:
             raise ValueError(f"unbatch_level must be -1 or >= 0, got {unbatch_level}")
         self.datapipe, self.unbatch_level = datapipe, unbatch_level
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for item in self.datapipe:
             yield from self._parts(item, self.unbatch_level)
 
@@ -171,10 +182,9 @@ class GrouperIterDataPipe(IterDataPipe):
         drop_remaining: whether groups that are too small then are left out.
     """
 
-    def __init__(
-        self, datapipe, group_key_fn, *, keep_key=False, buffer_size=10000, group_size=None, guaranteed_group_size=None,
-        drop_remaining=False,
-    ):  # fmt: skip
+    def __init__(self, datapipe: IterableWrapperIterDataPipe, group_key_fn: Callable[..., Any], *, keep_key: bool = False,
+                 buffer_size: int = 10000, group_size: int | None = None, guaranteed_group_size: Any = None,
+                 drop_remaining: bool = False) -> None:  # fmt: skip
         guaranteed = group_size if guaranteed_group_size is None else guaranteed_group_size
         sizes = [size for size in (group_size, guaranteed) if size is not None]
         if any(size <= 0 or buffer_size is not None and size > buffer_size for size in sizes):
@@ -185,7 +195,7 @@ class GrouperIterDataPipe(IterDataPipe):
     def _group(self, key, samples):
         return (key, DataChunk(samples)) if self.keep_key else DataChunk(samples)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[DataChunk | tuple[str, DataChunk]]:
         waiting, count = collections.defaultdict(list), 0
         for sample in self.datapipe:
             key = self.group_key_fn(sample)
@@ -210,16 +220,16 @@ class GrouperIterDataPipe(IterDataPipe):
 class ConcaterIterDataPipe(IterDataPipe):
     """Several streams, one after another."""
 
-    def __init__(self, *datapipes):
+    def __init__(self, *datapipes: IterableWrapperIterDataPipe | MapperIterDataPipe) -> None:
         if not datapipes or not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
             raise TypeError(f"Expected at least one DataPipe and nothing else, got {datapipes}")
         self.datapipes = datapipes
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for pipe in self.datapipes:
             yield from pipe
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(map(len, self.datapipes))
 
 
@@ -227,11 +237,11 @@ class ConcaterIterDataPipe(IterDataPipe):
 class MultiplexerIterDataPipe(ConcaterIterDataPipe):
     """A sample of each stream in turn, until one is at its end."""
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for samples in zip(*self.datapipes, strict=False):
             yield from samples
 
-    def __len__(self):
+    def __len__(self) -> int:
         return min(map(len, self.datapipes)) * len(self.datapipes)
 
 
@@ -239,10 +249,10 @@ class MultiplexerIterDataPipe(ConcaterIterDataPipe):
 class ZipperIterDataPipe(ConcaterIterDataPipe):
     """Tuples of a sample of each stream, until one is at its end."""
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return zip(*self.datapipes, strict=False)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return min(map(len, self.datapipes))
 
 
@@ -307,7 +317,7 @@ class ForkerIterDataPipe(IterDataPipe):
         buffer_size: samples by which they may be apart; -1: any number.
     """
 
-    def __new__(cls, datapipe, num_instances, buffer_size=1000):
+    def __new__(cls, datapipe: IterableWrapperIterDataPipe, num_instances: int, buffer_size: int = 1000) -> list[Any]:
         reader = _Reader(datapipe, num_instances, buffer_size, None)
         return [_Branch(reader, number) for number in range(num_instances)]
 
@@ -324,7 +334,8 @@ class DemultiplexerIterDataPipe(IterDataPipe):
         buffer_size: samples that may wait; -1: any number.
     """
 
-    def __new__(cls, datapipe, num_instances, classifier_fn, drop_none=False, buffer_size=1000):
+    def __new__(cls, datapipe: IterableWrapperIterDataPipe, num_instances: int, classifier_fn: Callable[..., Any],
+                drop_none: bool = False, buffer_size: int = 1000) -> list[Any]:  # fmt: skip
         def goes_to(sample):
             place = classifier_fn(sample)
             if place is None and drop_none:
@@ -341,23 +352,24 @@ class DemultiplexerIterDataPipe(IterDataPipe):
 class ShardingFilterIterDataPipe(IterDataPipe):
     """Every n-th sample, where `apply_sharding` has said which; else all."""
 
-    def __init__(self, source_datapipe, sharding_group_filter=None):
+    def __init__(self, source_datapipe: IterableWrapperIterDataPipe | ShardingFilterIterDataPipe | ShufflerIterDataPipe,
+                 sharding_group_filter: Any = None) -> None:  # fmt: skip
         self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
         self.num_of_instances, self.instance_id = 1, 0
 
-    def apply_sharding(self, num_of_instances, instance_id, sharding_group=None):
+    def apply_sharding(self, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> None:
         """Lets the samples through whose number is `instance_id` modulo `num_of_instances`."""
         if not 0 <= instance_id < num_of_instances:
             raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
         if self.sharding_group_filter is None or sharding_group == self.sharding_group_filter:
             self.num_of_instances, self.instance_id = num_of_instances, instance_id
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for number, sample in enumerate(self.source_datapipe):
             if number % self.num_of_instances == self.instance_id:
                 yield sample
 
-    def __len__(self):
+    def __len__(self) -> int:
         count = len(self.source_datapipe)
         return count // self.num_of_instances + (self.instance_id < count % self.num_of_instances)
 
@@ -372,12 +384,12 @@ class FileListerIterDataPipe(IterDataPipe):
         abspath: whether paths begin at the root of the file system.
     """
 
-    def __init__(self, root=".", masks="", *, recursive=False, abspath=False):
+    def __init__(self, root: str = ".", masks: str = "", *, recursive: bool = False, abspath: bool = False) -> None:
         self.roots = [root] if isinstance(root, str) else root
         self.masks = [masks] if isinstance(masks, str) else masks
         self.recursive, self.abspath = recursive, abspath
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         for root in self.roots:
             for folder, inner, files in os.walk(os.path.abspath(root) if self.abspath else root):
                 inner.sort()
@@ -396,12 +408,12 @@ class FileOpenerIterDataPipe(IterDataPipe):
         mode, encoding: as of `open`.
     """
 
-    def __init__(self, datapipe, mode="r", encoding=None):
+    def __init__(self, datapipe: FileListerIterDataPipe, mode: str = "r", encoding: str | None = None) -> None:
         if mode not in ("b", "t", "rb", "rt", "r"):
             raise ValueError(f"Invalid mode {mode}")
         self.datapipe, self.mode, self.encoding = datapipe, mode if "r" in mode else f"r{mode}", encoding
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
         for path in self.datapipe:
             yield path, open(path, self.mode, encoding=self.encoding)  # noqa: SIM115 - the reader closes it
 
@@ -409,10 +421,10 @@ class FileOpenerIterDataPipe(IterDataPipe):
 class StreamReaderIterDataPipe(IterDataPipe):
     """(path, contents) for open files, whole or `chunk` by chunk."""
 
-    def __init__(self, datapipe, chunk=None):
+    def __init__(self, datapipe: FileOpenerIterDataPipe, chunk: int | None = None) -> None:
         self.datapipe, self.chunk = datapipe, chunk
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, bytes | str]]:
         for path, file in self.datapipe:
             with file:
                 while part := file.read(-1 if self.chunk is None else self.chunk):
