@@ -126,7 +126,7 @@ def check(op, args, kwargs, test_utils, raise_exception, atol, rtol):
         raise ValueError(f"opcheck: invalid test_utils, expected some of {TESTS}, got {test_utils}")
     functions = _test_schema, _test_autograd_registration, _test_faketensor, _test_aot_dispatch_dynamic
     run = dict(zip(TESTS, functions, strict=True))
-    found: dict = {}
+    found: dict[Any, Any] = {}
     for name in wanted:
         try:
             run[name](op, tuple(args), kwargs, **({"atol": atol, "rtol": rtol} if name == TESTS[-1] else {}))

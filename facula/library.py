@@ -104,7 +104,7 @@ class ExcludeDispatchKeyGuard:
 
 
 #: the rules of `distributed.tensor.experimental.register_sharding`, by qualified names
-_over_processes: dict = {}
+_over_processes: dict[Any, Any] = {}
 
 
 class CustomOpDef:
@@ -508,6 +508,10 @@ class Library:
         ns: its name.
         kind: "DEF", "IMPL" or "FRAGMENT"; all are alike here.
     """
+
+    ns: str
+    kind: str
+    dispatch_key: str
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key

@@ -62,6 +62,10 @@ class Event:
         data: dict of text to str, float, int or bool.
     """
 
+    name: str
+    timestamp: datetime
+    data: dict[Any, Any]
+
     def __init__(self, name: str, timestamp: Any, data: Any) -> None:
         if not isinstance(name, str) or not isinstance(timestamp, datetime.datetime):
             raise TypeError(

@@ -296,6 +296,8 @@ def _len_torch_function_stack():
 class DisableTorchFunction(DisableTorchFunctionSubclass):
     """Within it, neither classes nor modes take over calls."""
 
+    suspended: Any
+
     def __enter__(self) -> Self:
         self.suspended, _modes.stack = _modes.stack, []
         _C._set_function_mode_active(False)

@@ -38,6 +38,9 @@ class SobolEngine:
 
     MAXBIT = 30
     MAXDIM = 21201
+    seed: int | None
+    scramble: bool
+    dimension: int
 
     def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if not isinstance(dimension, int) or not 1 <= dimension <= self.MAXDIM:
@@ -57,9 +60,9 @@ class SobolEngine:
             generator = facula.Generator()
             generator.manual_seed(self.seed)
         bits = facula.randint(2, (self.dimension, self.MAXBIT), generator=generator)
-        self.shift = (bits << facula.arange(self.MAXBIT)).sum(1)
+        self.shift: Tensor = (bits << facula.arange(self.MAXBIT)).sum(1)
         lower = facula.randint(2, (self.dimension, self.MAXBIT, self.MAXBIT), generator=generator).tril().numpy()
-        self.sobolstate = facula.from_numpy(_scrambled(self.sobolstate.numpy(), lower, self.MAXBIT))
+        self.sobolstate: Tensor = facula.from_numpy(_scrambled(self.sobolstate.numpy(), lower, self.MAXBIT))
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
         """The next `n` points, one in each row.
@@ -104,7 +107,7 @@ class SobolEngine:
     def reset(self) -> Self:
         """Begins again; gives the engine."""
         self.quasi = self.shift.clone()
-        self.num_generated = 0
+        self.num_generated: int = 0
         return self
 
     def _steps(self, n):
@@ -120,7 +123,7 @@ class SobolEngine:
             bit = (~(number + i) & (number + i + 1)).bit_length() - 1  # the lowest that is not set
             state = state ^ directions[:, bit]
             found[i] = state
-        self.quasi = facula.from_numpy(state.copy())
+        self.quasi: Tensor = facula.from_numpy(state.copy())
         return found
 
     def __repr__(self) -> str:

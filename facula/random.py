@@ -10,7 +10,7 @@ from . import _C
 if TYPE_CHECKING:
     from facula import Generator, Tensor
 
-default_generator = _C.default_generator
+default_generator: Generator = _C.default_generator
 _standard_gamma, _sample_dirichlet = _C._ops._standard_gamma, _C._ops._sample_dirichlet
 _standard_gamma_grad, _dirichlet_grad = _C._ops._standard_gamma_grad, _C._ops._dirichlet_grad
 

@@ -74,7 +74,7 @@ class TypedStorage(metaclass=_Legacy):
 
     def __init__(self, *args: Any, wrap_storage: Any = None, dtype: facula.dtype | None = None, device: Device = None,
                  _internal: bool = False) -> None:  # fmt: skip
-        self.dtype = dtype if dtype is not None else (type(self).dtype or facula.get_default_dtype())
+        self.dtype: facula.dtype = dtype if dtype is not None else (type(self).dtype or facula.get_default_dtype())
         device = facula.device(type(self).device_type if device is None else device)
         if wrap_storage is not None:
             if args:

@@ -24,7 +24,7 @@ class OptimizedModule(nn.Module):
     def __init__(self, mod: Module, dynamo_ctx: Any = None) -> None:
         super().__init__()
         self._modules["_orig_mod"] = mod
-        self.training = mod.training
+        self.training: bool = mod.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._modules["_orig_mod"](*args, **kwargs)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class qscheme:  # noqa: N801  (PyTorch's name)
     """The way in which a quantised tensor's levels are laid out; its instances are constants such as per_tensor_affine."""
 
-    __slots__ = ("_name",)
+    __slots__: qscheme = ("_name",)
 
     def __init__(self, name: str) -> None:
         object.__setattr__(self, "_name", name)

@@ -4,9 +4,12 @@ A `Scope` answers the pickle reader's four questions: what does this name mean, 
 object of this class be made, may this object be given a state. Everything not in a table is refused.
 """
 
+from __future__ import annotations
+
 import contextlib
 import threading
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _utils, storage
@@ -15,6 +18,9 @@ from . import classes, inert
 from .errors import UnpicklingError, need
 from .pickle_reader import check_key
 from .texts import shown
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _REBUILD = (
     "_rebuild_tensor",
@@ -176,7 +182,7 @@ class StorageKind:
 
     def __init__(self, name, dtype):
         self.name, self.dtype = name, dtype
-        self.itemsize = dtype.itemsize if dtype is not None else 1
+        self.itemsize: Any = dtype.itemsize if dtype is not None else 1
 
 
 def _layout(name):
@@ -273,7 +279,7 @@ class Scope:
     """
 
     #: what a stream gives its argument without a tuple around it: enums of TorchScript
-    bare = ()
+    bare: tuple[Any, ...] = ()
 
     def __init__(self, whole_objects):
         _Tables.fill()

@@ -34,6 +34,12 @@ class Entry:
     """One record: payload at [start, start + packed) of the file, `nbytes` long once unpacked."""
 
     __slots__ = ("name", "start", "packed", "nbytes", "crc", "method")
+    name: str
+    start: float
+    packed: int
+    nbytes: int
+    crc: int
+    method: int
 
     def __init__(self, name: str, start: float, packed: int, nbytes: int, crc: int, method: int) -> None:
         self.name, self.start, self.packed, self.nbytes = name, start, packed, nbytes
@@ -53,6 +59,8 @@ class ZipReader:
     Raises:
         RuntimeError: the archive is damaged, truncated or not made like a checkpoint.
     """
+
+    root: Any
 
     def __init__(self, source: FileSource | MemorySource) -> None:
         self._source = source

@@ -57,6 +57,9 @@ class autocast:
     (torch.bfloat16, torch.float32)
     """
 
+    prev: bool
+    prev_fastdtype: facula.dtype
+
     def __init__(self, device_type: str, dtype: facula.dtype | None = None, enabled: bool = True,
                  cache_enabled: bool | None = None) -> None:  # fmt: skip
         if not isinstance(device_type, str):
@@ -66,7 +69,7 @@ class autocast:
             raise RuntimeError(f"autocast: expected a device type that has autocast, got {device_type!r}")
         self.device = kind
         self.custom_backend_name = "privateuseone"
-        self.fast_dtype = _state.get_autocast_dtype(kind) if dtype is None else dtype
+        self.fast_dtype: facula.dtype = _state.get_autocast_dtype(kind) if dtype is None else dtype
         self._cache_enabled = _C.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         self._enabled = bool(enabled) and self._possible()
 
@@ -83,7 +86,7 @@ class autocast:
         return True
 
     def __enter__(self) -> Self:
-        self.prev_cache_enabled = _C.is_autocast_cache_enabled()
+        self.prev_cache_enabled: Any = _C.is_autocast_cache_enabled()
         self.prev, self.prev_fastdtype = _state.exchange(self.device, self._enabled, self.fast_dtype)
         _C.set_autocast_cache_enabled(self._cache_enabled)
         _C.autocast_increment_nesting()

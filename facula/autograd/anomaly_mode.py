@@ -40,7 +40,7 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True):
-        self.before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
+        self.before: tuple[bool, bool] = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
         _C._set_anomaly(mode, check_nan)
 
     def __enter__(self) -> None:
@@ -80,7 +80,7 @@ class detect_anomaly:
         )
 
     def __enter__(self) -> None:
-        self.before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
+        self.before: tuple[bool, bool] = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
         _C._set_anomaly(True, self.check_nan)
 
     def __exit__(self, *exception: object) -> None:

@@ -57,7 +57,7 @@ class FunctionCtx:
     non_differentiable = None
     materialize_grads = True
     saved_for_forward = None
-    needs_input_grad = ()
+    needs_input_grad: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor) -> None:
         """Keeps inputs and outputs of forward for backward, where ``saved_tensors`` gives them back.
@@ -81,7 +81,7 @@ class FunctionCtx:
         >>> x.grad
         tensor(6.)
         """
-        self.to_save = tensors
+        self.to_save: Any = tensors
 
     def save_for_forward(self, *tensors: Tensor) -> None:
         """Keeps tensors for jvp, where ``saved_tensors`` gives them back.
@@ -109,7 +109,7 @@ class FunctionCtx:
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(f"save_for_forward: expected Tensors or None, got {type(tensor).__name__}")
-        self.saved_for_forward = tensors
+        self.saved_for_forward: Any = tensors
 
     def mark_dirty(self, *args: Any) -> None:
         """Says which inputs forward changed in place; each must be returned.
@@ -125,7 +125,7 @@ class FunctionCtx:
         >>> AddOne.apply(torch.zeros(2))
         tensor([1., 1.])
         """
-        self.dirty_tensors = args
+        self.dirty_tensors: Any = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
         """Says which outputs have no gradient.
@@ -143,7 +143,7 @@ class FunctionCtx:
         >>> values.requires_grad, places.requires_grad
         (True, False)
         """
-        self.non_differentiable = args
+        self.non_differentiable: Any = args
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (the default) or None for outputs without gradient.
@@ -164,7 +164,7 @@ class FunctionCtx:
         >>> x.grad
         tensor([1.])
         """
-        self.materialize_grads = value
+        self.materialize_grads: bool = value
 
 
 class BackwardCFunction(_C._FunctionBase, FunctionCtx):
@@ -269,12 +269,12 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
             f"{type(self).__name__}: a Function is not instantiated, call {type(self).__name__}.apply(...)"
         )
 
-    forward = _placeholder("forward", "Function: implement the static method forward to use the class")
-    setup_context = _placeholder("setup_context", "Function: setup_context is not implemented")
-    backward = _placeholder("backward", "Function: implement the static method backward (or vjp) to differentiate it")
-    vjp = _placeholder("vjp", "Function: implement the static method backward (or vjp) to differentiate it")
-    jvp = _placeholder("jvp", "Function: implement the static method jvp to use it in forward mode")
-    vmap = _placeholder(
+    forward: Any = _placeholder("forward", "Function: implement the static method forward to use the class")
+    setup_context: Any = _placeholder("setup_context", "Function: setup_context is not implemented")
+    backward: Any = _placeholder("backward", "Function: implement the static method backward (or vjp) to differentiate it")
+    vjp: Any = _placeholder("vjp", "Function: implement the static method backward (or vjp) to differentiate it")
+    jvp: Any = _placeholder("jvp", "Function: implement the static method jvp to use it in forward mode")
+    vmap: Any = _placeholder(
         "vmap", "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap"
     )
 

@@ -70,7 +70,7 @@ class no_grad(_Switch):
         return self if function is None else self(function)
 
     def __enter__(self) -> None:
-        self.before = _C._set_grad_enabled(False)
+        self.before: Any = _C._set_grad_enabled(False)
 
     def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before)
@@ -96,7 +96,7 @@ class enable_grad(_Switch):
         return self if function is None else self(function)
 
     def __enter__(self) -> None:
-        self.before = _C._set_grad_enabled(True)
+        self.before: Any = _C._set_grad_enabled(True)
 
     def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before)
@@ -116,8 +116,8 @@ class set_grad_enabled(_Switch):
     """
 
     def __init__(self, mode: bool):
-        self.mode = bool(mode)
-        self.before = _C._set_grad_enabled(self.mode)
+        self.mode: bool = bool(mode)
+        self.before: Any = _C._set_grad_enabled(self.mode)
 
     def __call__(self, function: Callable[..., Any]) -> Any:
         _C._set_grad_enabled(self.before)
@@ -161,7 +161,7 @@ class inference_mode(_Switch):
 
     def __init__(self, mode: bool = True):
         if not callable(mode):
-            self.mode = bool(mode)
+            self.mode: bool = bool(mode)
 
     def __enter__(self) -> None:
         self.before = (_C._set_grad_enabled(not self.mode and _C.is_grad_enabled()), _C._set_inference_mode(self.mode))

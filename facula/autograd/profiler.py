@@ -37,7 +37,7 @@ __all__ = [
 
 
 #: What ended elsewhere than it began, while a profile runs: rows (name, tensors' (sizes, dtype), begin, end) with times in ns.
-_asynchronous: list | None = None
+_asynchronous: list[Any] | None = None
 
 
 def begin_asynchronous(name: str, tensors: Sequence[Tensor]) -> Callable[[], None] | None:
@@ -140,7 +140,7 @@ class profile:
                 if self._on_host:
                     _C._profiler_stop()
                 raise
-        self.entered = True
+        self.entered: bool = True
         profile._running = self
         self._asynchronous = []
         _set_asynchronous(self._asynchronous)
@@ -279,7 +279,7 @@ class EnforceUnique:
     """Raises RuntimeError when it sees a key twice."""
 
     def __init__(self):
-        self.seen = set()
+        self.seen: set[Any] = set()
 
     def see(self, *key: Any) -> None:
         """Remembers the key; a RuntimeError if it was seen before."""

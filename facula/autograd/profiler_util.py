@@ -105,6 +105,15 @@ class FunctionEvent:
     device_type = "CPU"
     device_resource_id = linked_correlation_id = 0
     activity_type = event_metadata = None
+    cuda_time_total: Any
+    cuda_time: Any
+    key: str
+    trace_name: str
+    forward_event: Any
+    fwd_thread: Any
+    input_shapes: Any
+    input_dtypes: Any
+    output_shapes: Any
 
     def __init__(self, id: int, name: str, thread: int, start_us: float, end_us: float, kind: str = "op") -> None:
         self.id = id
@@ -113,15 +122,15 @@ class FunctionEvent:
         self.kind = kind
         self.thread = thread
         self.forward_event = self.fwd_thread = None
-        self.time_range = Interval(start_us, end_us)
+        self.time_range: Interval = Interval(start_us, end_us)
         self.input_shapes = self.input_dtypes = self.output_shapes = None
-        self.stack = []
+        self.stack: list[Any] = []
         self.sequence_nr = -1
         self.flops = 0
         self.self_cpu_memory_usage = self.self_device_memory_usage = 0
-        self.kernels = []
-        self.cpu_children = []
-        self.cpu_parent = None
+        self.kernels: list[Any] = []
+        self.cpu_children: list[Any] = []
+        self.cpu_parent: Any = None
         self.count = 1
         self.is_async = self.is_remote = self.is_legacy = False
         self.device_index = 0
@@ -183,12 +192,15 @@ _SUMS = (
 class FunctionEventAvg:
     """The events of one name together."""
 
+    name: Any
+    is_user_annotation: bool
+
     def __init__(self, key: Any = None, input_shapes: Sequence[Sequence[int]] | None = None,
                  stack: Sequence[str] | None = None) -> None:  # fmt: skip
         self.key = self.name = key
         self.overload_name = ""
         self.input_shapes = input_shapes
-        self.stack = stack or []
+        self.stack: Sequence[str] | list[str] = stack or []
         self.is_user_annotation = False
         self.device_type = "CPU"
         for name in _SUMS:
@@ -199,7 +211,7 @@ class FunctionEventAvg:
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(event, name))
         self.is_user_annotation |= event.is_user_annotation
-        self.device_type = event.device_type
+        self.device_type: str = event.device_type
         return self
 
     __iadd__ = add
@@ -418,6 +430,13 @@ class Recording:
         threads: {number: name}.
     """
 
+    events: EventList
+    details: EventList
+    memory: list[Any]
+    threads: dict[Any, Any]
+    device_memory: list[Any]
+    streams: dict[Any, Any]
+
     def __init__(self, lanes: Sequence[Sequence[Sequence[Any] | int | str]], flops: bool = False, activity: Any = None,
                  asynchronous: Sequence[Any] = ()) -> None:  # fmt: skip
         from .. import _C
@@ -537,8 +556,8 @@ class _Activity(NamedTuple):
     end: int
     call: int
     graph_node: int
-    grid: tuple
-    block: tuple
+    grid: tuple[Any, ...]
+    block: tuple[Any, ...]
     registers: int
     shared: int
     bytes: int

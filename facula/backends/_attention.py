@@ -88,6 +88,14 @@ def kept():
 class SDPAParams:
     """A call of scaled_dot_product_attention, for `can_use_flash_attention` and its like."""
 
+    query: Tensor
+    key: Any
+    value: Any
+    attn_mask: Tensor
+    dropout: float
+    is_causal: bool
+    enable_gqa: Any
+
     def __init__(self, query: Tensor, key: Any, value: Any, attn_mask: Tensor, dropout: float, is_causal: bool,
                  enable_gqa: Any) -> None:  # fmt: skip
         self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask

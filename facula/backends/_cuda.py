@@ -109,6 +109,8 @@ def need_bool(name, value):
 class Switch:
     """True or False, kept in the class of a module; the library is told under the name of `flag`."""
 
+    flag: str | None
+
     def __init__(self, value: Any, flag: str | None = None) -> None:
         self.value, self.flag = value, flag
 
@@ -119,7 +121,7 @@ class Switch:
         return self.value
 
     def __set__(self, module: Any, value: Any) -> None:
-        self.value = need_bool(self.name, value)
+        self.value: bool = need_bool(self.name, value)
         if self.flag:
             _C._cuda_set_flag(self.flag, value)
 

@@ -24,8 +24,8 @@ class _Products:
     """Flags of matrix products."""
 
     __slots__ = ()
-    fp32_precision = _cuda.Precision("matmul")
-    allow_fp16_accumulation = _cuda.Switch(False, "half_accumulation")
+    fp32_precision: Any = _cuda.Precision("matmul")
+    allow_fp16_accumulation: Any = _cuda.Switch(False, "half_accumulation")
 
     @property
     def allow_tf32(self) -> Any:
@@ -62,7 +62,7 @@ def _reduction(name, flag):
 
 _reduction("allow_fp16_reduced_precision_reduction", "half_reduction")
 _reduction("allow_bf16_reduced_precision_reduction", "brain_reduction")
-matmul = _Products()
+matmul: Any = _Products()
 
 
 class _PlanCache:
@@ -105,7 +105,7 @@ class _PlanCache:
         object.__setattr__(self, name, value)
 
 
-cufft_plan_cache = _PlanCache()
+cufft_plan_cache: Any = _PlanCache()
 def is_built() -> bool:
     """True: every build has CUDA kernels, which need NVIDIA's driver to run."""
     return True

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
-conv = _cuda.PartPrecision("conv")
-rnn = _cuda.PartPrecision("rnn")
+conv: Any = _cuda.PartPrecision("conv")
+rnn: Any = _cuda.PartPrecision("rnn")
 
 
 class _Module(types.ModuleType):

@@ -9,7 +9,12 @@ names either works or is listed here, and that what is listed here does not work
 
 from __future__ import annotations
 
-REASONS = {
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+REASONS: dict[Any, Any] = {
     "quantised": ("this part of quantisation is not there", "ao.quantization, and dequantize() around what is missing"),
     "graphs": ("models are quantised layer by layer, not as graphs", "ao.quantization.prepare, prepare_qat, quantize_dynamic"),
     "pruning": ("this part of pruning is not there", "nn.utils.prune"),

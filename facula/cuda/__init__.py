@@ -213,12 +213,12 @@ class device:
         if device is None or (isinstance(device, int) and device < 0):
             self.idx = -1
         else:
-            self.idx = _index(device, "device")
+            self.idx: int = _index(device, "device")
         self.prev_idx = -1
 
     def __enter__(self) -> None:
         if self.idx >= 0:
-            self.prev_idx = _C._cuda_current_device()
+            self.prev_idx: Any = _C._cuda_current_device()
             _C._cuda_set_device(self.idx)
 
     def __exit__(self, *_: object) -> bool | None:

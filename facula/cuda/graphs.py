@@ -131,6 +131,10 @@ class graph:
     """
 
     default_capture_stream: facula.cuda.Stream | None = None
+    cuda_graph: Any
+    capture_stream: Any
+    pool: Any
+    capture_error_mode: str
 
     def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global") -> None:
         if stream is None:
@@ -139,7 +143,7 @@ class graph:
             stream = graph.default_capture_stream
         self.cuda_graph, self.capture_stream = cuda_graph, stream
         self.pool, self.capture_error_mode = pool, capture_error_mode
-        self.stream_ctx = facula.cuda.stream(stream)
+        self.stream_ctx: Any = facula.cuda.stream(stream)
 
     def __enter__(self) -> None:
         facula.cuda.synchronize()

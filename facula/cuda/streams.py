@@ -34,10 +34,10 @@ class Stream(_any.Stream):
                  device_type: str | None = None, stream_ptr: Any = None) -> None:  # fmt: skip
         if device_type not in (None, self.device_type):
             raise ValueError(f"torch.cuda.Stream: device_type {self.device_type}, which is CUDA's, got {device_type}")
-        self.device_index = _index(device if device_index is None else device_index, "Stream")
+        self.device_index: Any = _index(device if device_index is None else device_index, "Stream")
         self.priority = priority
         given = stream_ptr if stream_ptr is not None else stream_id
-        self.cuda_stream = _C._cuda_new_stream(self.device_index, priority) if given is None else given
+        self.cuda_stream: Any = _C._cuda_new_stream(self.device_index, priority) if given is None else given
 
     @property
     def device(self) -> Any:
@@ -164,7 +164,7 @@ class Event(_any.Event):
     def record(self, stream: Any = None) -> None:
         """Puts the event behind what is queued on the stream (the current one)."""
         stream = current_stream() if stream is None else stream
-        self.device = stream.device
+        self.device: Any = stream.device
         _C._cuda_record_event(self._event, stream.device_index, stream.cuda_stream)
 
     def wait(self, stream: Any = None) -> None:

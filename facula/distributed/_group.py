@@ -111,6 +111,9 @@ class Backend(str):
 class ProcessGroup(GroupMethods):
     """Processes that call collectives together. `init_process_group` and `new_group` make them."""
 
+    group_name: str
+    group_desc: str
+
     def __init__(self, native: Any, backend: str, name: str, description: str, timeout: float, store: Store) -> None:
         self._native, self._backend, self._timeout, self._store = native, backend, timeout, store
         self.group_name, self.group_desc = name, description
@@ -166,7 +169,7 @@ _default: ProcessGroup | None = None
 _world = None
 _rank_of_process, _uses_nccl = 0, False
 _others: list[ProcessGroup] = []
-_made: dict[tuple, int] = {}  # groups by ranks
+_made: dict[tuple[Any, ...], int] = {}  # groups by ranks
 
 
 def is_initialized():

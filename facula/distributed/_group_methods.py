@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class _Options:
     """Attributes, which programs set; `timeout` is that of the group where it is not positive."""
 
-    _defaults: dict = {}
+    _defaults: dict[Any, Any] = {}
 
     def __init__(self):
         from ._group import ReduceOp

@@ -70,12 +70,14 @@ class Reducer:
         static_graph: every pass is like the first one: parameters may get their gradient in several pieces.
     """
 
+    process_group: ProcessGroup
+
     def __init__(self, parameters: Iterable[Tensor], process_group: ProcessGroup, bucket_bytes: int,
                  static_graph: bool = False) -> None:  # fmt: skip
         from facula import distributed as dist
 
         self._dist, self.process_group = dist, process_group
-        self.world_size = dist.get_world_size(process_group)
+        self.world_size: int = dist.get_world_size(process_group)
         self._parameters = list(parameters)
         self._bucket_bytes, self._static_graph = bucket_bytes, static_graph
         self._hook = self._hook_state = None
@@ -87,7 +89,7 @@ class Reducer:
         )  # fmt: skip
         self._tell_options()
         self._make_buckets(range(len(self._parameters) - 1, -1, -1))
-        self.first_sizes = self.sizes()
+        self.first_sizes: list[int] = self.sizes()
 
     def _tell_options(self) -> None:
         self._native.set_options(self._divisor, self._hook is not None, self._static_graph)
@@ -156,7 +158,7 @@ class Reducer:
         """Orders the buckets as gradients came in the first pass of rank 0; all processes must call it."""
         if self.was_rebuilt or not self._passes:
             return
-        self.was_rebuilt = True
+        self.was_rebuilt: bool = True
         came = self._native.order()
         rest = set(range(len(self._parameters))).difference(came)
         told = facula.tensor(came + sorted(rest, reverse=True), dtype=facula.int64)

@@ -173,10 +173,13 @@ class TCPStore(_NativeStore):
         use_libuv: read by programs; there is one server.
     """
 
+    host: Any
+    port: Any
+
     def __init__(self, host_name: str, port: int, world_size: int | None = None, is_master: bool = False,
                  timeout: Any = default_store_timeout, wait_for_workers: bool = True, multi_tenant: bool = False,
                  master_listen_fd: int | None = None, use_libuv: bool = True, *, _token: Any = None) -> None:  # fmt: skip
-        self.libuvBackend = bool(use_libuv)
+        self.libuvBackend: bool = bool(use_libuv)
         super().__init__(
             _C._tcp_store(
                 host_name, port, -1 if world_size is None else world_size, is_master, _seconds("TCPStore", timeout),

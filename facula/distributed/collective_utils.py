@@ -78,7 +78,7 @@ def all_gather(data_or_fn: Any, stage_name: str | None = None, pg: ProcessGroup 
         RuntimeError: in all ranks, where a rank has failed or calls it otherwise.
     """
     mine = _made(data_or_fn, stage_name)
-    everybody: list = [mine]
+    everybody: list[Any] = [mine]
     if pg is not None:
         everybody = [None] * pg.size()
         all_gather_object_enforce_type(pg, everybody, mine)

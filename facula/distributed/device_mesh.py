@@ -35,6 +35,8 @@ class DeviceMesh:
         ValueError: ranks come twice or are not there, or names do not fit.
     """
 
+    device_type: str
+
     def __init__(self, device_type: str, mesh: DeviceMesh | None = None, *, mesh_dim_names: Sequence[str] | None = None,
                  backend_override: Any = None, _init_backend: bool = True, _groups: Any = None,
                  _root: Any = None) -> None:  # fmt: skip
@@ -42,7 +44,7 @@ class DeviceMesh:
             dist.init_process_group()
         ranks = facula.arange(dist.get_world_size()) if mesh is None else facula.as_tensor(mesh, dtype=facula.int64)
         self.device_type, self._mesh = facula.device(device_type).type, ranks.cpu()
-        self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
+        self.mesh_dim_names: Any = tuple(mesh_dim_names) if mesh_dim_names else None
         self._check(backend_override)
         self._root_mesh, self._flattened = _root, {}
         place = (self._mesh == dist.get_rank()).nonzero()

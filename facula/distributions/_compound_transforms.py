@@ -121,7 +121,7 @@ class IndependentTransform(Transform):
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
-        self.base_transform = base_transform.with_cache(cache_size)
+        self.base_transform: Transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -173,6 +173,8 @@ class ReshapeTransform(Transform):
     """The last dimensions, of shape `in_shape`, get the shape `out_shape` of as many elements."""
 
     bijective = True
+    in_shape: Any
+    out_shape: Any
 
     def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = facula.Size(in_shape), facula.Size(out_shape)
@@ -243,9 +245,9 @@ class CatTransform(_PartsTransform):
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None,
                  cache_size: int = 0) -> None:  # fmt: skip
-        self.transforms = _check_transforms(tseq, cache_size, "CatTransform")
+        self.transforms: Any = _check_transforms(tseq, cache_size, "CatTransform")
         super().__init__(cache_size=cache_size)
-        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        self.lengths: list[int] = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
             raise ValueError(f"CatTransform: expected {len(self.transforms)} lengths, got {len(self.lengths)}")
         self.dim = dim
@@ -293,7 +295,7 @@ class StackTransform(_PartsTransform):
     """Transforms of the single indices along `dim`."""
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
-        self.transforms = _check_transforms(tseq, cache_size, "StackTransform")
+        self.transforms: Any = _check_transforms(tseq, cache_size, "StackTransform")
         super().__init__(cache_size=cache_size)
         self.dim = dim
 

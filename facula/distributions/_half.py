@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 
 class Half(TransformedDistribution):
     """|x| with x from `_base`(0, scale)."""
 
     arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
+    support: Constraint = constraints.nonnegative
     has_rsample = True
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:

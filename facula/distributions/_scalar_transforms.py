@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class ExpTransform(SameKind, Transform):
     """exp(x)"""
 
-    domain = constraints.real
-    codomain = constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
     bijective = True
     sign = 1
 
@@ -42,9 +42,10 @@ class ExpTransform(SameKind, Transform):
 class PowerTransform(Transform):
     """x^exponent for positive x."""
 
-    domain = constraints.positive
-    codomain = constraints.positive
+    domain: Constraint = constraints.positive
+    codomain: Constraint = constraints.positive
     bijective = True
+    exponent: Tensor
 
     def __init__(self, exponent: Tensor, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
@@ -82,8 +83,8 @@ class PowerTransform(Transform):
 class SigmoidTransform(SameKind, Transform):
     """1 / (1 + exp(-x)), kept off 0 and 1."""
 
-    domain = constraints.real
-    codomain = constraints.unit_interval
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.unit_interval
     bijective = True
     sign = 1
 
@@ -103,8 +104,8 @@ class SigmoidTransform(SameKind, Transform):
 class SoftplusTransform(SameKind, Transform):
     """log(1 + exp(x)), which is x for x > 20."""
 
-    domain = constraints.real
-    codomain = constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
     bijective = True
     sign = 1
 
@@ -121,8 +122,8 @@ class SoftplusTransform(SameKind, Transform):
 class TanhTransform(SameKind, Transform):
     """tanh(x); with cache_size=1, inverting an output near -1 or 1 loses nothing."""
 
-    domain = constraints.real
-    codomain = constraints.interval(-1.0, 1.0)
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.interval(-1.0, 1.0)
     bijective = True
     sign = 1
 
@@ -139,8 +140,8 @@ class TanhTransform(SameKind, Transform):
 class AbsTransform(SameKind, Transform):
     """|x|, which is not bijective; its inverse is y itself."""
 
-    domain = constraints.real
-    codomain = constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
 
     def _call(self, x):
         return x.abs()
@@ -228,7 +229,7 @@ class CumulativeDistributionTransform(Transform):
     """The distribution function of `distribution`, which makes its values uniform."""
 
     bijective = True
-    codomain = constraints.unit_interval
+    codomain: Constraint = constraints.unit_interval
     sign = 1
 
     def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:

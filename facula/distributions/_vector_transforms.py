@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 
 class SoftmaxTransform(SameKind, Transform):
     """Softmax of vectors, which is not bijective; the inverse is the logarithm."""
 
-    domain = constraints.real_vector
-    codomain = constraints.simplex
+    domain: Constraint = constraints.real_vector
+    codomain: Constraint = constraints.simplex
 
     def _call(self, x):
         return softmax(x, dim=-1)
@@ -43,8 +44,8 @@ class StickBreakingTransform(SameKind, Transform):
     Component k takes sigmoid(x_k - log(n - k)) of the rest, so that zeros give equal components.
     """
 
-    domain = constraints.real_vector
-    codomain = constraints.simplex
+    domain: Constraint = constraints.real_vector
+    codomain: Constraint = constraints.simplex
     bijective = True
 
     @staticmethod
@@ -78,8 +79,8 @@ class StickBreakingTransform(SameKind, Transform):
 class LowerCholeskyTransform(SameKind, Transform):
     """The lower triangle of a matrix with the exponentials of its diagonal."""
 
-    domain = constraints.independent(constraints.real, 2)
-    codomain = constraints.lower_cholesky
+    domain: Constraint = constraints.independent(constraints.real, 2)
+    codomain: Constraint = constraints.lower_cholesky
 
     def _call(self, x):
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
@@ -91,8 +92,8 @@ class LowerCholeskyTransform(SameKind, Transform):
 class PositiveDefiniteTransform(SameKind, Transform):
     """L L' with L of LowerCholeskyTransform."""
 
-    domain = constraints.independent(constraints.real, 2)
-    codomain = constraints.positive_definite
+    domain: Constraint = constraints.independent(constraints.real, 2)
+    codomain: Constraint = constraints.positive_definite
 
     def _call(self, x):
         factor = LowerCholeskyTransform()._call(x)
@@ -109,8 +110,8 @@ class CorrCholeskyTransform(Transform):
     the row's length 1, and on the diagonal the rest (Lewandowski, Kurowicka and Joe 2009).
     """
 
-    domain = constraints.real_vector
-    codomain = constraints.corr_cholesky
+    domain: Constraint = constraints.real_vector
+    codomain: Constraint = constraints.corr_cholesky
     bijective = True
 
     @staticmethod

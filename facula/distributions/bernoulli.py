@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Bernoulli"]
 
@@ -24,7 +25,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     """1 with probability `probs` (log-odds `logits`), else 0. The mode is NaN at probability one half."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.boolean
+    support: Constraint = constraints.boolean
     has_enumerate_support = True
     _mean_carrier_measure = 0
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Beta"]
 
@@ -23,7 +24,7 @@ class Beta(ExponentialFamily):
     """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1]; both positive."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
-    support = constraints.unit_interval
+    support: Constraint = constraints.unit_interval
     has_rsample = True
     _parts = ("_dirichlet",)
 

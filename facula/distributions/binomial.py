@@ -32,7 +32,7 @@ class Binomial(ProbsOrLogits, Distribution):
     def __init__(self, total_count: Tensor | int = 1, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._set_binary(probs, logits, total_count=total_count)
-        self.total_count = self.total_count.type_as(self._param)
+        self.total_count: Any = self.total_count.type_as(self._param)
         super().__init__(shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)

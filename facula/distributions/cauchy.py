@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Cauchy"]
 
@@ -23,7 +24,7 @@ class Cauchy(Distribution):
     """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)); mean (NaN) and variance (infinity) do not exist."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
+    support: Constraint = constraints.real
     has_rsample = True
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:

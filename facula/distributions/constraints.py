@@ -74,7 +74,7 @@ class Constraint:
 class _Bounded(Constraint):
     """A constraint with bounds, which are numbers or tensors; `bounds` names them."""
 
-    bounds = ()
+    bounds: tuple[Any, ...] = ()
 
     def __init__(self, *values: Tensor | float, **named: Any) -> None:
         given = dict(zip(self.bounds, values, strict=False), **named)
@@ -91,7 +91,7 @@ class _Bounded(Constraint):
 class _GreaterThan(_Bounded):
     """Numbers above `lower_bound`."""
 
-    bounds = ("lower_bound",)
+    bounds: tuple[str] = ("lower_bound",)
 
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
@@ -100,7 +100,7 @@ class _GreaterThan(_Bounded):
 class _GreaterThanEq(_Bounded):
     """Numbers from `lower_bound` on."""
 
-    bounds = ("lower_bound",)
+    bounds: tuple[str] = ("lower_bound",)
 
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
@@ -109,7 +109,7 @@ class _GreaterThanEq(_Bounded):
 class _LessThan(_Bounded):
     """Numbers below `upper_bound`."""
 
-    bounds = ("upper_bound",)
+    bounds: tuple[str] = ("upper_bound",)
 
     def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
@@ -118,7 +118,7 @@ class _LessThan(_Bounded):
 class _Interval(_Bounded):
     """Both ends belong to it."""
 
-    bounds = ("lower_bound", "upper_bound")
+    bounds: tuple[str, str] = ("lower_bound", "upper_bound")
 
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
@@ -127,7 +127,7 @@ class _Interval(_Bounded):
 class _HalfOpenInterval(_Bounded):
     """The lower end belongs to it."""
 
-    bounds = ("lower_bound", "upper_bound")
+    bounds: tuple[str, str] = ("lower_bound", "upper_bound")
 
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
@@ -141,7 +141,7 @@ class _IntegerInterval(_Bounded):
     """Integers from `lower_bound` to `upper_bound`, both included."""
 
     is_discrete = True
-    bounds = ("lower_bound", "upper_bound")
+    bounds: tuple[str, str] = ("lower_bound", "upper_bound")
 
     def check(self, value: Tensor) -> Tensor:
         return _whole(value) & (self.lower_bound <= value) & (value <= self.upper_bound)
@@ -159,7 +159,7 @@ class _IntegerGreaterThan(_Bounded):
     """The lower bound belongs to it, whatever the name says."""
 
     is_discrete = True
-    bounds = ("lower_bound",)
+    bounds: tuple[str] = ("lower_bound",)
 
     def check(self, value: Tensor) -> Tensor:
         return _whole(value) & (value >= self.lower_bound)
@@ -201,7 +201,7 @@ class _Multinomial(_Bounded):
 
     is_discrete = True
     event_dim = 1
-    bounds = ("upper_bound",)
+    bounds: tuple[str] = ("upper_bound",)
 
     def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
@@ -347,8 +347,8 @@ class _Cat(_Joined):
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         _check_sequence(cseq, "cat")
-        self.cseq = list(cseq)
-        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        self.cseq: list[Constraint] = list(cseq)
+        self.lengths: list[int] = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
             raise ValueError(f"constraints.cat: expected {len(self.cseq)} lengths, got {len(self.lengths)}")
         self.dim = dim
@@ -362,7 +362,7 @@ class _Stack(_Joined):
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         _check_sequence(cseq, "stack")
-        self.cseq = list(cseq)
+        self.cseq: list[Constraint] = list(cseq)
         self.dim = dim
 
     @property
@@ -429,32 +429,32 @@ def is_dependent(constraint: Constraint) -> bool:
     return isinstance(constraint, _Dependent)
 
 
-dependent = _Dependent()
+dependent: Any = _Dependent()
 dependent_property = _DependentProperty
 independent = _IndependentConstraint
-boolean = _Boolean()
-one_hot = _OneHot()
-nonnegative_integer = _IntegerGreaterThan(0)
-positive_integer = _IntegerGreaterThan(1)
+boolean: Any = _Boolean()
+one_hot: Any = _OneHot()
+nonnegative_integer: Any = _IntegerGreaterThan(0)
+positive_integer: Any = _IntegerGreaterThan(1)
 integer_interval = _IntegerInterval
-real = _Real()
-real_vector = independent(real, 1)
-positive = _GreaterThan(0.0)
-nonnegative = _GreaterThanEq(0.0)
+real: Any = _Real()
+real_vector: independent = independent(real, 1)
+positive: Any = _GreaterThan(0.0)
+nonnegative: Any = _GreaterThanEq(0.0)
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
 less_than = _LessThan
 multinomial = _Multinomial
-unit_interval = _Interval(0.0, 1.0)
+unit_interval: Any = _Interval(0.0, 1.0)
 interval = _Interval
 half_open_interval = _HalfOpenInterval
-simplex = _Simplex()
-lower_triangular = _LowerTriangular()
-lower_cholesky = _LowerCholesky()
-corr_cholesky = _CorrCholesky()
-square = _Square()
-symmetric = _Symmetric()
-positive_semidefinite = _PositiveSemidefinite()
-positive_definite = _PositiveDefinite()
+simplex: Any = _Simplex()
+lower_triangular: Any = _LowerTriangular()
+lower_cholesky: Any = _LowerCholesky()
+corr_cholesky: Any = _CorrCholesky()
+square: Any = _Square()
+symmetric: Any = _Symmetric()
+positive_semidefinite: Any = _PositiveSemidefinite()
+positive_definite: Any = _PositiveDefinite()
 cat = _Cat
 stack = _Stack

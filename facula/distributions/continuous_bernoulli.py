@@ -15,8 +15,10 @@ from .utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -29,7 +31,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.unit_interval
+    support: Constraint = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0
     _kept = ("_given", "_lims")
@@ -39,7 +41,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         self._lims = lims
         super().__init__(self._set_binary(probs, logits), validate_args=validate_args)
         if self._given == "probs":
-            self.probs = clamp_probs(self.probs)
+            self.probs: Any = clamp_probs(self.probs)
 
     def _split(self, formula, series):
         """formula(probs) away from 1/2, and series(x, x^2) with x = probs - 1/2 near it.

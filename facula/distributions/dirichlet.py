@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Dirichlet"]
 
@@ -25,7 +26,7 @@ class Dirichlet(ExponentialFamily):
     """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
-    support = constraints.simplex
+    support: Constraint = constraints.simplex
     has_rsample = True
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:

@@ -13,11 +13,12 @@ from .utils import broadcast_all, lazy_property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from typing_extensions import Self
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Distribution"]
 
@@ -37,8 +38,9 @@ class Distribution:
         ValueError: a parameter does not meet its constraint.
     """
 
-    has_rsample = False
-    has_enumerate_support = False
+    arg_constraints: ClassVar[dict[str, Constraint]]
+    has_rsample: bool = False
+    has_enumerate_support: bool = False
     _validate_args = __debug__
     _parts = ()  # attributes that are distributions of the same batch
     _kept = ()  # attributes that expand does not change

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Exponential"]
 
@@ -21,7 +22,7 @@ class Exponential(ExponentialFamily):
     """Density rate exp(-rate x) for x >= 0."""
 
     arg_constraints = {"rate": constraints.positive}
-    support = constraints.nonnegative
+    support: Constraint = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
 

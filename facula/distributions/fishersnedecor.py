@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["FisherSnedecor"]
 
@@ -25,7 +26,7 @@ class FisherSnedecor(Distribution):
     """
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
-    support = constraints.positive
+    support: Constraint = constraints.positive
     has_rsample = True
     _parts = ("_gamma1", "_gamma2")
 

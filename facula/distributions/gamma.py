@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Gamma"]
 
@@ -22,7 +23,7 @@ class Gamma(ExponentialFamily):
     """Density proportional to x^(concentration - 1) exp(-rate x) for x >= 0; both parameters positive."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
-    support = constraints.nonnegative
+    support: Constraint = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Geometric"]
 
@@ -24,7 +25,7 @@ class Geometric(ProbsOrLogits, Distribution):
     """The number of failures before the first success of probability `probs` > 0 (log-odds `logits`)."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.nonnegative_integer
+    support: Constraint = constraints.nonnegative_integer
 
     def __init__(self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip

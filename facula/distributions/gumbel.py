@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Gumbel"]
 
@@ -25,7 +26,9 @@ class Gumbel(TransformedDistribution):
     """The distribution of maxima: loc - scale log(-log(u)) with u spread evenly over (0, 1)."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
+    support: Constraint = constraints.real
+    loc: Tensor
+    scale: Tensor
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)

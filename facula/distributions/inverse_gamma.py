@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["InverseGamma"]
 
@@ -23,7 +24,7 @@ class InverseGamma(TransformedDistribution):
     """1 / x with x from Gamma(concentration, rate); the moments that do not exist are infinite."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
-    support = constraints.positive
+    support: Constraint = constraints.positive
     has_rsample = True
 
     def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:

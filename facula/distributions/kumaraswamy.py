@@ -14,6 +14,7 @@ from .utils import broadcast_all, euler_constant
 
 if TYPE_CHECKING:
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Kumaraswamy"]
 
@@ -22,8 +23,10 @@ class Kumaraswamy(TransformedDistribution):
     """Distribution function 1 - (1 - x^concentration1)^concentration0 on [0, 1]; both parameters positive."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
-    support = constraints.unit_interval
+    support: Constraint = constraints.unit_interval
     has_rsample = True
+    concentration1: Tensor
+    concentration0: Tensor
 
     def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float,
                  validate_args: bool | None = None) -> None:  # fmt: skip

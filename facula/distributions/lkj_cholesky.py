@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LKJCholesky"]
 
@@ -32,8 +33,9 @@ class LKJCholesky(Distribution):
     """
 
     arg_constraints = {"concentration": constraints.positive}
-    support = constraints.corr_cholesky
+    support: Constraint = constraints.corr_cholesky
     _kept = ("dim",)
+    concentration: Tensor
 
     def __init__(self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:

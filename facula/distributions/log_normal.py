@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LogNormal"]
 
@@ -21,7 +22,7 @@ class LogNormal(TransformedDistribution):
     """exp(x) with x normal of mean `loc` and standard deviation `scale`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.positive
+    support: Constraint = constraints.positive
     has_rsample = True
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:

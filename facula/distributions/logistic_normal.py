@@ -11,6 +11,7 @@ from .transforms import StickBreakingTransform
 
 if TYPE_CHECKING:
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LogisticNormal"]
 
@@ -19,7 +20,7 @@ class LogisticNormal(TransformedDistribution):
     """Points of the simplex of n + 1 components, made by StickBreakingTransform of n normal values."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.simplex
+    support: Constraint = constraints.simplex
     has_rsample = True
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LowRankMultivariateNormal"]
 
@@ -52,7 +53,7 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
     }
-    support = constraints.real_vector
+    support: Constraint = constraints.real_vector
     has_rsample = True
     _kept = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
 
@@ -75,9 +76,9 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
                 "LowRankMultivariateNormal: batch dimensions do not broadcast, got shapes "
                 f"{tuple(loc.shape)}, {tuple(cov_factor.shape)} and {tuple(cov_diag.shape)}"
             ) from error
-        self.loc = loc.expand(batch + event)
-        self.cov_factor = cov_factor.expand(batch + cov_factor.shape[-2:])
-        self.cov_diag = cov_diag.expand(batch + event)
+        self.loc: Tensor = loc.expand(batch + event)
+        self.cov_factor: Tensor = cov_factor.expand(batch + cov_factor.shape[-2:])
+        self.cov_diag: Tensor = cov_diag.expand(batch + event)
         super().__init__(batch, event, validate_args=validate_args)
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)

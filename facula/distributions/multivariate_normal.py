@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["MultivariateNormal"]
 
@@ -119,7 +120,7 @@ class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
     }
-    support = constraints.real_vector
+    support: Constraint = constraints.real_vector
     has_rsample = True
     _kept = ("_unbroadcasted_scale_tril",)
 
@@ -130,7 +131,7 @@ class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
         name, value = self._set_scale(covariance_matrix, precision_matrix, scale_tril)
         batch = facula.broadcast_shapes(value.shape[:-2], loc.shape[:-1])
         self.__dict__[name] = value.expand(batch + (-1, -1))
-        self.loc = loc.expand(batch + (-1,))
+        self.loc: Tensor = loc.expand(batch + (-1,))
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._factor_scale(name, value)
 

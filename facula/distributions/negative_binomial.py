@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["NegativeBinomial"]
 
@@ -33,12 +34,12 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         "probs": constraints.half_open_interval(0.0, 1.0),
         "logits": constraints.real,
     }
-    support = constraints.nonnegative_integer
+    support: Constraint = constraints.nonnegative_integer
 
     def __init__(self, total_count: Tensor | int, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._set_binary(probs, logits, total_count=total_count)
-        self.total_count = self.total_count.type_as(self._param)
+        self.total_count: Any = self.total_count.type_as(self._param)
         super().__init__(shape, validate_args=validate_args)
 
     @property

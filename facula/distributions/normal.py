@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Normal"]
 
@@ -24,7 +25,7 @@ class Normal(SymmetricAroundLoc, ExponentialFamily):
     """The normal (Gaussian) distribution of mean `loc` and standard deviation `scale`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
+    support: Constraint = constraints.real
     has_rsample = True
     _mean_carrier_measure = 0
 

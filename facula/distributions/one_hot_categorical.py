@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -24,7 +25,7 @@ class OneHotCategorical(Distribution):
     """Vectors with a single 1, whose place has the probabilities in the last dimension; arguments as Categorical's."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
+    support: Constraint = constraints.one_hot
     has_enumerate_support = True
     _parts = ("_categorical",)
 

@@ -24,6 +24,8 @@ class Pareto(TransformedDistribution):
     """Density proportional to x^-(alpha + 1) for x >= scale; the moments that do not exist are infinite."""
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+    scale: Tensor
+    alpha: Tensor
 
     def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)

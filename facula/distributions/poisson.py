@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Poisson"]
 
@@ -23,7 +24,7 @@ class Poisson(ExponentialFamily):
     """Counts of independent events of which `rate` >= 0 are expected."""
 
     arg_constraints = {"rate": constraints.nonnegative}
-    support = constraints.nonnegative_integer
+    support: Constraint = constraints.nonnegative_integer
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self._set_parameters(validate_args, rate=rate)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
@@ -26,7 +27,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
     """The log-odds of RelaxedBernoulli: a logistic value around `logits`, divided by `temperature`."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.real
+    support: Constraint = constraints.real
     has_rsample = True
     _kept = ("_given", "temperature")
 
@@ -57,7 +58,7 @@ class RelaxedBernoulli(Relaxed):
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.unit_interval
+    support: Constraint = constraints.unit_interval
 
     def __init__(self, temperature: Tensor | float, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip

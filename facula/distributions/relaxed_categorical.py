@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
@@ -26,7 +27,7 @@ class ExpRelaxedCategorical(Distribution):
     """Logarithms of RelaxedOneHotCategorical values: log-softmax of Gumbel values around logits over temperature."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.real_vector  # of those whose exponentials sum to 1, which is not checked
+    support: Constraint = constraints.real_vector  # of those whose exponentials sum to 1, which is not checked
     has_rsample = True
     _parts = ("_categorical",)
     _kept = ("temperature",)
@@ -76,7 +77,7 @@ class RelaxedOneHotCategorical(Relaxed):
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.simplex
+    support: Constraint = constraints.simplex
 
     def __init__(self, temperature: Tensor | float, probs: Tensor | None = None, logits: Tensor | None = None,
                  validate_args: bool | None = None) -> None:  # fmt: skip

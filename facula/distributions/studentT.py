@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["StudentT"]
 
@@ -28,7 +29,7 @@ class StudentT(Distribution):
     """
 
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
+    support: Constraint = constraints.real
     has_rsample = True
     _parts = ("_chi2",)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
-euler_constant = 0.57721566490153286060  # Euler and Mascheroni's
+euler_constant: float = 0.57721566490153286060  # Euler and Mascheroni's
 
 __all__ = [
     "broadcast_all",
@@ -77,7 +77,7 @@ class lazy_property:
 
     def __init__(self, wrapped: Callable[..., Any]) -> None:
         self.wrapped = wrapped
-        self.__name__ = wrapped.__name__
+        self.__name__: str = wrapped.__name__
         self.__doc__ = wrapped.__doc__
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

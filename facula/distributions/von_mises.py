@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["VonMises"]
 
@@ -33,7 +34,7 @@ class VonMises(SymmetricAroundLoc, Distribution):
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
-    support = constraints.real
+    support: Constraint = constraints.real
     has_rsample = False
 
     def __init__(self, loc: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Weibull"]
 
@@ -24,7 +25,9 @@ class Weibull(TransformedDistribution):
     """Distribution function 1 - exp(-(x / scale)^concentration) for x > 0."""
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
-    support = constraints.positive
+    support: Constraint = constraints.positive
+    scale: Tensor
+    concentration: Tensor
 
     def __init__(self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)

@@ -43,7 +43,7 @@ class Wishart(GivenScale, ExponentialFamily):
         ValueError: df is not greater than n - 1.
     """
 
-    support = constraints.positive_definite
+    support: Constraint = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
     _kept = ("_unbroadcasted_scale_tril",)
@@ -56,7 +56,7 @@ class Wishart(GivenScale, ExponentialFamily):
         batch, event = facula.broadcast_shapes(value.shape[:-2], df.shape), value.shape[-2:]
         if (df <= event[0] - 1).any():
             raise ValueError(f"Wishart: expected df greater than {event[0] - 1}, got {df}")
-        self.df = df.expand(batch)
+        self.df: Any = df.expand(batch)
         self.__dict__[name] = value.expand(batch + event)
         super().__init__(batch, event, validate_args=validate_args)
         if (self.df < event[0]).any():

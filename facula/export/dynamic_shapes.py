@@ -25,6 +25,10 @@ class _DimHintType(enum.Enum):
 class _DimHint:
     """Dim.AUTO, Dim.STATIC or Dim.DYNAMIC, perhaps with a range: Dim.DYNAMIC(min=2)."""
 
+    type: Any
+    min: int | None
+    max: int | None
+
     def __init__(self, type: Any, min: int | None = None, max: int | None = None) -> None:
         self.type, self.min, self.max = type, min, max
 
@@ -46,6 +50,9 @@ class Dim:
     AUTO = _DimHint(_DimHintType.AUTO)
     STATIC = _DimHint(_DimHintType.STATIC)
     DYNAMIC = _DimHint(_DimHintType.DYNAMIC)
+    __name__: str
+    min: int
+    max: int | None
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
         if not isinstance(name, str) or not name.isidentifier():
@@ -84,6 +91,10 @@ def _factor(value):
 
 class _Derived:
     """A size that depends on another: 2*batch + 1."""
+
+    root: Any
+    factor: float
+    offset: int
 
     def __init__(self, root: Any, factor: float, offset: int) -> None:
         self.root, self.factor, self.offset = root, factor, offset
@@ -175,14 +186,17 @@ class Sizes:
         same: names of symbols that were found to be others.
     """
 
+    static: frozenset[Any] | frozenset[str]
+    same: dict[str, Any]
+
     def __init__(self, module: Any, args: Any, kwargs: Any,
                  shapes: Sequence[Sequence[tuple[Any, ...]] | dict[Any, Any] | None] | ShapesCollection | dict[str, Any],
                  static: frozenset[Any] | frozenset[str] = frozenset(), same: dict[str, Any] | None = None) -> None:
-        self.symbols: dict[str, tuple] = {}  # name -> (least, most, sample)
+        self.symbols: dict[str, tuple[Any, ...]] = {}  # name -> (least, most, sample)
         self.automatic: set[str] = set()  # may become static
         self.hinted: set[str] = set()  # may be the same as others
         self.static, self.same = static, same or {}
-        self.by_leaf: list = []  # for every leaf None, or a size or the text of an expression for each dimension
+        self.by_leaf: list[Any] = []  # for every leaf None, or a size or the text of an expression for each dimension
         if isinstance(shapes, (ShapesCollection, AdditionalInputs)):
             shapes = shapes.dynamic_shapes(module, args, kwargs)
         bound = _bound(module, args, kwargs)
@@ -200,7 +214,7 @@ class Sizes:
         self._by_id = {}
         for name, value in bound.items():
             self._walk(value, shapes.get(name), name)
-        self.by_leaf = [self._by_id.get(id(leaf)) if isinstance(leaf, facula.Tensor) else None for leaf in leaves]
+        self.by_leaf: list[Any] = [self._by_id.get(id(leaf)) if isinstance(leaf, facula.Tensor) else None for leaf in leaves]
 
     def _walk(self, value, shape, path):
         if shape is None:

@@ -38,11 +38,11 @@ _ROLES = {
 class ModuleCallSignature:
     """How a module is called."""
 
-    inputs: list
-    outputs: list
+    inputs: list[Any]
+    outputs: list[Any]
     in_spec: object
     out_spec: object
-    forward_arg_names: list | None = None
+    forward_arg_names: list[Any] | None = None
 
 
 @dataclasses.dataclass

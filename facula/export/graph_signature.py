@@ -124,8 +124,8 @@ class OutputSpec:
 class ExportBackwardSignature:
     """Of a graph with gradients: which outputs belong to which inputs."""
 
-    gradients_to_parameters: dict
-    gradients_to_user_inputs: dict
+    gradients_to_parameters: dict[Any, Any]
+    gradients_to_user_inputs: dict[Any, Any]
     loss_output: str
 
 
@@ -137,8 +137,8 @@ def _name(arg):
 class ExportGraphSignature:
     """The inputs and outputs of a graph, in order."""
 
-    input_specs: list
-    output_specs: list
+    input_specs: list[Any]
+    output_specs: list[Any]
 
     def _targets(self, *kinds):
         return {s.arg.name: s.target for s in self.input_specs if s.kind in kinds}

@@ -18,7 +18,7 @@ _WORDS = re.compile(r"\(|\)|\.\.\.|[A-Za-z_]\w*|\d+|\S")
 
 def _side(text, pattern):
     """[[names of an axis]], "..." among them; any number of axes, a "..." outside of brackets, are EVERY."""
-    found: list = []
+    found: list[Any] = []
     group = None
     for word in _WORDS.findall(text):
         if word == "(":

@@ -304,7 +304,7 @@ def _higher_order_grad(enabled, wrapped_func, *args):
         return wrapped_func(*args)
 
 
-HIGHER_ORDER = {
+HIGHER_ORDER: dict[Any, Any] = {
     "cond": _higher_order_cond, "while_loop": _higher_order_while_loop, "map_impl": _higher_order_map,
     "scan": _higher_order_scan, "wrap_with_set_grad_enabled": _higher_order_grad,
 }  # fmt: skip

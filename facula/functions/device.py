@@ -40,9 +40,10 @@ class DeviceContext(TorchFunctionMode):
     """Gives factories its device where the call names none."""
 
     factories = None
+    factories: Any
 
     def __init__(self, device: Device) -> None:
-        self.device = _C.device(device)
+        self.device: facula.device = _C.device(device)
         if DeviceContext.factories is None:
             DeviceContext.factories = _factories()
 

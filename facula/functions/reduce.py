@@ -82,7 +82,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
 
 class histogramdd_result(NamedTuple):
     hist: object
-    bin_edges: tuple
+    bin_edges: tuple[Any, ...]
 
 
 def _edges(values, bins: int, limits):

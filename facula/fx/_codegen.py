@@ -140,15 +140,15 @@ class PythonCode:
     """The text of a function and what it needs to run."""
 
     src: str
-    globals: dict
-    _lineno_map: dict | None = None
+    globals: dict[Any, Any]
+    _lineno_map: dict[Any, Any] | None = None
     _prologue_start: int = 0
 
 
 class _PyTreeInfo(NamedTuple):
     """How arguments are taken apart for a graph, and its results put together."""
 
-    orig_args: list
+    orig_args: list[Any]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec | None
 

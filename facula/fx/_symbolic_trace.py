@@ -306,6 +306,14 @@ def wrap(fn_or_name: Callable[..., Any] | str) -> Callable[..., Any] | str:
 # ---- the tracer
 
 
+def _annotation(function: Callable[..., Any], name: str) -> Any:
+    """The type that a function states for a parameter, or for "return"; None for texts of Facula's own functions, which are for
+    type checkers."""
+    kind = getattr(function, "__annotations__", {}).get(name)
+    own = getattr(function, "__globals__", {}).get("__name__", "").startswith("facula.")
+    return None if own and isinstance(kind, str) else kind
+
+
 @compatibility(is_backward_compatible=True)
 class Tracer(TracerBase):
     """Makes graphs of modules and functions. Subclasses change what is a leaf, what becomes of values, and more.
@@ -330,10 +338,10 @@ class Tracer(TracerBase):
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths = None
         self.root_module_name = ""
-        self.scope = Scope("", None)
-        self.module_stack = collections.OrderedDict()
-        self.num_calls = {}
-        self.node_name_to_scope = {}
+        self.scope: Scope = Scope("", None)
+        self.module_stack: dict[Any, Any] = collections.OrderedDict()
+        self.num_calls: dict[Any, Any] = {}
+        self.node_name_to_scope: dict[Any, Any] = {}
 
     _proxy_count = 0
 
@@ -483,7 +491,7 @@ class Tracer(TracerBase):
         if name[0] != "*":
             parameter = sig.parameters[name]
             default = () if parameter.default is parameter.empty else (parameter.default,)
-        kind = fn_for_analysis.__annotations__.get(name, None)
+        kind = _annotation(fn_for_analysis, name)
         return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
 
     def _concrete(self, name, value, sig):
@@ -596,13 +604,13 @@ class Tracer(TracerBase):
             self.root, fn = facula.nn.Module(), root
             self.submodule_paths = None
         tracer_cls = getattr(self, "__class__", None)
-        self.graph = Graph(tracer_cls=tracer_cls)
+        self.graph: Graph = Graph(tracer_cls=tracer_cls)
         if hasattr(fn, "__code__"):
             code = fn.__code__
             self.graph._co_fields = {
                 "co_name": code.co_name, "co_filename": code.co_filename, "co_firstlineno": code.co_firstlineno,
             }  # fmt: skip
-        self.tensor_attrs = {}
+        self.tensor_attrs: dict[Any, Any] = {}
         self.__dict__.pop("_parameter_names", None)
         self._collect_tensors(self.root, [])
         if not isinstance(fn, (types.FunctionType, functools.partial)) and not hasattr(fn, "__code__"):
@@ -612,21 +620,21 @@ class Tracer(TracerBase):
         with _new_patcher() as patcher:
             self._patch(patcher, scope)
             result = fn(*args)
-        kind = getattr(fn, "__annotations__", {}).get("return", None)
+        kind = _annotation(fn, "return")
         self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=kind)
         self.submodule_paths = None
         return self.graph
 
     def _prepare_module(self, root):
         """The function of a root module."""
-        self.root = root
+        self.root: Module = root
         if not hasattr(type(root), self.traced_func_name):
             raise AssertionError(
                 f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
             )
         fn = getattr(type(root), self.traced_func_name)
-        self.root_module_name = root._get_name()
-        self.submodule_paths = {module: name for name, module in root.named_modules()}
+        self.root_module_name: str = root._get_name()
+        self.submodule_paths: dict[Any, Any] | None = {module: name for name, module in root.named_modules()}
         return fn
 
     def _collect_tensors(self, module, prefix):

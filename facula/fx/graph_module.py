@@ -289,7 +289,7 @@ class GraphModule(facula.nn.Module):
         self.__class__.__name__ = class_name
         if isinstance(root, facula.nn.Module):
             if hasattr(root, "training"):
-                self.training = root.training
+                self.training: bool = root.training
             self._take_from_module(root, graph)
         elif isinstance(root, dict):
             self._take_from_dict(root, graph)
@@ -300,8 +300,8 @@ class GraphModule(facula.nn.Module):
         if graph._tracer_cls and "<locals>" not in graph._tracer_cls.__qualname__:
             self._tracer_cls = graph._tracer_cls
         self._tracer_extras = graph._tracer_extras or {}
-        self.meta = {}
-        self.shape_env = None
+        self.meta: dict[Any, Any] = {}
+        self.shape_env: Any = None
         self._replace_hooks, self._create_node_hooks, self._erase_node_hooks, self._deepcopy_hooks = [], [], [], []
 
     def _take_from_module(self, root, graph):
@@ -324,7 +324,7 @@ class GraphModule(facula.nn.Module):
         for target in sorted(dict.fromkeys(wanted), key=lambda t: t.count(".")):
             _assign_attr(root[target], self, target)
 
-    __jit_unused_properties__ = ["graph"]
+    __jit_unused_properties__: list[str] = ["graph"]
 
     @property
     def graph(self) -> Graph:

@@ -15,7 +15,7 @@ from facula.fx.node import map_aggregate, map_arg
 from facula.fx.proxy import Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from facula import Tensor
@@ -38,13 +38,13 @@ class Interpreter:
 
     def __init__(self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
         self.module = module
-        self.submodules = dict(module.named_modules())
-        self.graph = graph if graph is not None else module.graph
+        self.submodules: dict[str, Module] = dict(module.named_modules())
+        self.graph: Any = graph if graph is not None else module.graph
         self.env = {}
         self.name = "Interpreter"
         self.garbage_collect_values = garbage_collect_values
         self.extra_traceback = True
-        self.user_to_last_uses = _last_uses(self.graph) if garbage_collect_values else {}
+        self.user_to_last_uses: Any = _last_uses(self.graph) if garbage_collect_values else {}
 
     def run(self, *args: Any, initial_env: dict[Node, Tensor | int | None] = None, enable_io_processing: bool = True) -> Any:
         """Runs the graph and gives its result.
@@ -54,10 +54,10 @@ class Interpreter:
             initial_env: node -> value, for nodes that do not have to be run.
             enable_io_processing: whether nested arguments are taken apart, and results put together, as the graph says.
         """
-        self.env = initial_env if initial_env is not None else {}
+        self.env: dict[Node, Tensor | int | None] = initial_env if initial_env is not None else {}
         if enable_io_processing:
             args = self.graph.process_inputs(*args)
-        self.args_iter = iter(args)
+        self.args_iter: Iterator[Any] = iter(args)
         for node in self.graph.nodes:
             if node in self.env:
                 continue
@@ -239,19 +239,19 @@ class Transformer(Interpreter):
 
     def __init__(self, module: Module) -> None:
         super().__init__(module)
-        self.new_graph = Graph()
+        self.new_graph: Graph = Graph()
         self.new_graph.set_codegen(module.graph._codegen)
 
         class TransformerTracer(Tracer):
             def __init__(self, graph: Graph) -> None:
                 super().__init__()
                 self.graph = graph
-                self.tensor_attrs = {}
+                self.tensor_attrs: dict[Any, Any] = {}
 
             def is_leaf_module(self, _: Any, __: Any) -> bool:
                 return True
 
-        self.tracer = TransformerTracer(self.new_graph)
+        self.tracer: Any = TransformerTracer(self.new_graph)
         self.tracer.root = module
 
     def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Proxy:

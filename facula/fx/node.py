@@ -26,7 +26,7 @@ __all__ = ["Node", "map_arg", "map_aggregate", "has_side_effect"]
 BaseArgumentTypes = Union[
     str, int, float, bool, complex, facula.dtype, facula.Tensor, facula.device, facula.memory_format, facula.layout, None
 ]
-base_types = (*BaseArgumentTypes.__args__, facula.Size, OpOverload)
+base_types: tuple[Any, ...] = (*BaseArgumentTypes.__args__, facula.Size, OpOverload)
 Target = Union[Callable[..., Any], str]
 Argument = Any
 
@@ -38,7 +38,7 @@ _IMPURE_IN_TORCH = """
     manual_seed seed set_default_dtype set_grad_enabled _foreach_add_ _check _check_is_size _check_value _check_type
 """.split()
 _side_effectful_functions.update(getattr(facula, name) for name in _IMPURE_IN_TORCH if hasattr(facula, name))
-dtype_abbrs = {
+dtype_abbrs: dict[Any, Any] = {
     facula.bfloat16: "bf16", facula.float64: "f64", facula.float32: "f32", facula.float16: "f16", facula.complex32: "c32",
     facula.complex64: "c64", facula.complex128: "c128", facula.int8: "i8", facula.int16: "i16", facula.int32: "i32",
     facula.int64: "i64", facula.bool: "b8", facula.uint8: "u8", facula.uint16: "u16", facula.uint32: "u32",
@@ -108,6 +108,13 @@ class Node:
         "graph", "name", "op", "target", "_args", "_kwargs", "_input_nodes", "users", "type", "_prev", "_next", "_erased",
         "_order", "_repr_fn", "meta", "__dict__", "__weakref__",
     )  # fmt: skip
+    graph: Graph
+    name: str
+    op: str
+    target: Target
+    users: dict[Any, Any]
+    type: str | type | None
+    meta: dict[Any, Any]
 
     def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
                  return_type: str | type | None = None) -> None:  # fmt: skip

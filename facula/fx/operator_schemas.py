@@ -25,8 +25,8 @@ __all__ = [
 class ArgsKwargsPair(NamedTuple):
     """Arguments of a call."""
 
-    args: tuple
-    kwargs: dict
+    args: tuple[Any, ...]
+    kwargs: dict[Any, Any]
 
 
 _TYPES = {

@@ -93,8 +93,8 @@ class TracerBase:
     proxy_buffer_attributes = False
     traced_func_name = "forward"
     scope: Scope
-    module_stack: collections.OrderedDict
-    node_name_to_scope: dict
+    module_stack: collections.OrderedDict[Any, Any]
+    node_name_to_scope: dict[Any, Any]
 
     def create_node(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
                     type_expr: Any = None) -> Node:  # fmt: skip
@@ -254,9 +254,9 @@ class GraphAppendingTracer(TracerBase):
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         self.graph = graph
-        self.scope = Scope("", None)
-        self.module_stack = collections.OrderedDict()
-        self.node_name_to_scope = {}
+        self.scope: Scope = Scope("", None)
+        self.module_stack: dict[Any, Any] = collections.OrderedDict()
+        self.node_name_to_scope: dict[Any, Any] = {}
 
 
 def assert_fn(x: Any) -> None:

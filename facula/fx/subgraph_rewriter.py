@@ -26,7 +26,7 @@ class Match(NamedTuple):
     """Where a pattern was found: its last node, and which node stands for which of the pattern."""
 
     anchor: Node
-    nodes_map: dict
+    nodes_map: dict[Any, Any]
 
 
 @dataclass
@@ -34,8 +34,8 @@ class ReplacedPatterns:
     """Where a pattern was found, and the nodes that took its place."""
 
     anchor: Node
-    nodes_map: dict
-    replacements: list
+    nodes_map: dict[Any, Any]
+    replacements: list[Any]
 
 
 def _replace_attributes(gm, replacement):

@@ -55,7 +55,7 @@ class _DynType:
     __repr__ = __str__
 
 
-Dyn = _DynType()
+Dyn: Any = _DynType()
 
 
 def _is_unknown(kind):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula.fx.graph import Graph
-    from facula.fx.node import Node
+    from facula.fx.node import Node, Target
 
 __all__ = [
     "annotate", "annotate_fn", "preserve_node_meta", "has_preserved_node_meta", "set_stack_trace", "set_grad_fn_seq_nr",
@@ -49,12 +49,12 @@ class NodeSource:
     def __init__(self, node: Node, pass_name: str = "", action: NodeSourceAction | None = None) -> None:
         self.pass_name = pass_name
         actions = action if isinstance(action, list) else [action]
-        self.action = [a for a in actions if a is not None]
-        self.node_info = None if node is None else (node.name, node.target, id(node.graph))
-        self.name = node.name if node is not None else ""
-        self.target = str(node.target) if node is not None else ""
-        self.graph_id = id(node.graph) if node is not None else -1
-        self.from_node = copy.copy(node.meta.get("from_node", [])) if node is not None else []
+        self.action: list[Any] = [a for a in actions if a is not None]
+        self.node_info: tuple[str, Target, int] | None = None if node is None else (node.name, node.target, id(node.graph))
+        self.name: str = node.name if node is not None else ""
+        self.target: str = str(node.target) if node is not None else ""
+        self.graph_id: int = id(node.graph) if node is not None else -1
+        self.from_node: Any = copy.copy(node.meta.get("from_node", [])) if node is not None else []
 
     def _get_action_string(self):
         return "+".join(action.name.lower() for action in self.action)

@@ -54,7 +54,7 @@ class LoadedModule(ScriptModule):
             elif isinstance(value, facula.nn.Module):
                 self._modules[name] = value
             elif name == "training":
-                self.training = bool(value)
+                self.training: bool = bool(value)
             else:
                 self.__dict__[name] = value
 

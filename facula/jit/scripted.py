@@ -137,7 +137,7 @@ class ScriptFunction(_Recorded):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
-        self.name = getattr(function, "__name__", type(function).__name__)
+        self.name: Any = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor | Any:
         _note_call(self, args, kwargs)

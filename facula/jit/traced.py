@@ -62,9 +62,12 @@ class Trace:
         function: what is recorded.
     """
 
+    module: Module
+    programs: dict[Any, Any]
+
     def __init__(self, module: Module, function: Callable[..., Any]) -> None:
         self.module, self.function = module, function
-        self.training = [(part, part.training) for part in module.modules()]
+        self.training: list[tuple[Module, bool]] = [(part, part.training) for part in module.modules()]
         self.programs, self.first, self.failed = {}, None, None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -85,11 +88,11 @@ class Trace:
     def record(self, args: Any, kwargs: Any) -> ExportedProgram | None:
         """An ExportedProgram of a call, or None, after a warning, where it cannot be recorded."""
         if self.first is None:
-            self.first = (args, kwargs)
+            self.first: tuple[Any, Any] = (args, kwargs)
         try:
             return self._export(args, kwargs, None)
         except (NotImplementedError, RuntimeError, ValueError, TypeError) as error:
-            self.failed = error
+            self.failed: Any = error
             name = getattr(self.function, "__name__", type(self.module).__name__)
             warnings.warn(f"jit.trace: {name} cannot be recorded and runs as Python does: {error}", TracerWarning, stacklevel=4)
             return None

@@ -32,6 +32,10 @@ class ProcessException(Exception):
         pid: its process id.
     """
 
+    msg: str
+    error_index: int
+    pid: int
+
     def __init__(self, message: str, error_index: int, pid: int) -> None:
         super().__init__(message)
         self.msg, self.error_index, self.pid = message, error_index, pid
@@ -46,6 +50,9 @@ class ProcessRaisedException(ProcessException):
 
 class ProcessExitedException(ProcessException):
     """The process ended by a signal or with an exit code other than 0."""
+
+    exit_code: int
+    signal_name: str | None
 
     def __init__(self, message: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None) -> None:
         super().__init__(message, error_index, error_pid)
@@ -73,7 +80,7 @@ class ProcessContext:
     def __init__(self, processes: Sequence[Any], failures: Sequence[Any]) -> None:
         self.processes = processes
         self._failures = failures
-        self.sentinels = {process.sentinel: index for index, process in enumerate(processes)}
+        self.sentinels: dict[Any, int] = {process.sentinel: index for index, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
         """The process ids, in order."""

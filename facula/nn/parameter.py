@@ -154,7 +154,7 @@ class UninitializedTensorMixin:
         """
         device = self.data.device if device is None else device
         dtype = self.data.dtype if dtype is None else dtype
-        self.data = facula.empty(shape, device=device, dtype=dtype)
+        self.data: Tensor = facula.empty(shape, device=device, dtype=dtype)
         self.__class__ = self.cls_to_become
 
     @property

@@ -28,9 +28,9 @@ _NAMES = {
 }  # fmt: skip
 
 #: the number of a dtype -> ONNX's
-scalar_type_to_onnx = [TensorProtoDataType[name or "UNDEFINED"] for name in _NAMES.values()]
+scalar_type_to_onnx: list[TensorProtoDataType] = [TensorProtoDataType[name or "UNDEFINED"] for name in _NAMES.values()]
 #: the older name of a dtype -> ONNX's number
-cast_pytorch_to_onnx = {
+cast_pytorch_to_onnx: dict[str, TensorProtoDataType] = {
     name: TensorProtoDataType[onnx] for name, onnx in _NAMES.items() if onnx is not None and not name.startswith("Q")
 }
 cast_pytorch_to_onnx["Undefined"] = TensorProtoDataType.UNDEFINED

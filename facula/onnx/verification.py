@@ -30,8 +30,8 @@ class VerificationInfo:
     name: str
     max_abs_diff: float
     max_rel_diff: float
-    abs_diff_hist: tuple
-    rel_diff_hist: tuple
+    abs_diff_hist: tuple[Any, ...]
+    rel_diff_hist: tuple[Any, ...]
     expected_dtype: facula.dtype
     actual_dtype: facula.dtype
 

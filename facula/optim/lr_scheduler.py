@@ -76,7 +76,7 @@ class LRScheduler:
                 group.setdefault("initial_lr", lr.clone() if isinstance(lr, Tensor) else lr)
             elif "initial_lr" not in group:
                 raise KeyError(f"{name}: resuming needs 'initial_lr' in every parameter group, got none in group {i}")
-        self.base_lrs = _values(optimizer, "initial_lr")
+        self.base_lrs: Any = _values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         _watch_steps(optimizer)
         self._initial_step()
@@ -128,7 +128,7 @@ class LRScheduler:
                 self.last_epoch += 1
                 rates = self.get_lr()
             else:
-                self.last_epoch = epoch
+                self.last_epoch: int | None = epoch
                 rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
         finally:
             self._get_lr_called_within_step = False
@@ -176,7 +176,7 @@ class _LambdaScheduler(LRScheduler):
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:  # fmt: skip
         name = type(self).__name__
-        self.lr_lambdas = _per_group(name, optimizer, lr_lambda)
+        self.lr_lambdas: Any = _per_group(name, optimizer, lr_lambda)
         for function in self.lr_lambdas:
             if not callable(function):
                 raise TypeError(f"{name}: lr_lambda must be callable, got {type(function).__name__}")
@@ -222,6 +222,9 @@ class MultiplicativeLR(_LambdaScheduler):
 class StepLR(LRScheduler):
     """Times ``gamma`` every ``step_size`` epochs."""
 
+    step_size: int
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
@@ -238,6 +241,9 @@ class StepLR(LRScheduler):
 
 class MultiStepLR(LRScheduler):
     """Times ``gamma`` at each of ``milestones`` (as often as an epoch is listed)."""
+
+    milestones: Counter[int]
+    gamma: float
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
@@ -257,6 +263,9 @@ class MultiStepLR(LRScheduler):
 
 class ConstantLR(LRScheduler):
     """Times ``factor`` during the first ``total_iters`` epochs."""
+
+    factor: float
+    total_iters: int
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1.0:
@@ -278,6 +287,10 @@ class ConstantLR(LRScheduler):
 
 class LinearLR(LRScheduler):
     """Times a factor that goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs."""
+
+    start_factor: float
+    end_factor: float
+    total_iters: int
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -323,6 +336,9 @@ class ExponentialLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """Falls to zero in ``total_iters`` epochs as ``(1 - epoch / total_iters) ** power``."""
 
+    total_iters: int
+    power: float
+
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
@@ -342,6 +358,9 @@ class PolynomialLR(LRScheduler):
 
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again."""
+
+    T_max: int
+    eta_min: float
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
@@ -374,6 +393,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         T_0: epochs of the first fall. T_mult: factor of the length of each further one.
     """
 
+    T_mult: int
+    eta_min: float
+
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         name = "CosineAnnealingWarmRestarts"
         if not isinstance(T_0, int) or T_0 <= 0:
@@ -404,7 +426,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i *= self.T_mult
         else:
             self._place(epoch)
-        self.last_epoch = math.floor(epoch)
+        self.last_epoch: int = math.floor(epoch)
         self._get_lr_called_within_step = True
         try:
             rates = self.get_lr()
@@ -425,8 +447,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur = epoch % self.T_0
         else:
             falls = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-            self.T_cur = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult**falls
+            self.T_cur: int = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
+            self.T_i: int = self.T_0 * self.T_mult**falls
 
 
 # -- schedules of schedules
@@ -460,6 +482,8 @@ class _Composite(LRScheduler):
 
 class SequentialLR(_Composite):
     """One scheduler after another; ``milestones`` are the epochs at which the next one takes over."""
+
+    last_epoch: int
 
     def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Iterable[int],
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -505,6 +529,8 @@ class SequentialLR(_Composite):
 class ChainedScheduler(_Composite):
     """Steps all its schedulers, each of which changes the rates that the one before left."""
 
+    optimizer: Optimizer | None
+
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
             raise ValueError("ChainedScheduler: needs at least one scheduler, got none")
@@ -530,6 +556,13 @@ class ReduceLROnPlateau(LRScheduler):
         min_lr: smallest rate, one or one per group. eps: smallest change of a rate that is made.
     """
 
+    factor: float
+    optimizer: Optimizer
+    patience: int
+    cooldown: int
+    eps: float
+    threshold: float
+
     def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
                  threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: float | Sequence[float] = 0,
                  eps: float = 1e-8) -> None:  # fmt: skip
@@ -543,10 +576,10 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"{name}: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
         self.factor, self.optimizer = factor, optimizer
         self.min_lrs = _per_group(name, optimizer, min_lr)
-        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.default_min_lr: float | Sequence[float] | None = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
-        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode_worse: float = math.inf if mode == "min" else -math.inf
         self.last_epoch = 0
         self._last_lr = _values(optimizer, "lr")
         self._reset()
@@ -563,9 +596,9 @@ class ReduceLROnPlateau(LRScheduler):
             warnings.warn(
                 f"lr_scheduler.step: the epoch argument is deprecated, got {epoch}", UserWarning, stacklevel=2
             )
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
-            self.best = current
+            self.best: float = current
             self.num_bad_epochs = 0
         else:
             self.num_bad_epochs += 1
@@ -574,8 +607,8 @@ class ReduceLROnPlateau(LRScheduler):
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
             self._reduce_lr()
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self.cooldown_counter: int = self.cooldown
+            self.num_bad_epochs: int = 0
         self._last_lr = _values(self.optimizer, "lr")
 
     def _reduce_lr(self) -> None:
@@ -586,7 +619,7 @@ class ReduceLROnPlateau(LRScheduler):
                     f"ReduceLROnPlateau: a group was added, so min_lrs needs {len(groups)} values, got "
                     f"{len(self.min_lrs)}"
                 )
-            self.min_lrs = [self.default_min_lr] * len(groups)
+            self.min_lrs: list[float | int | Sequence[float]] = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])
             new = max(old * self.factor, least)
@@ -631,6 +664,9 @@ class CyclicLR(LRScheduler):
         cycle_momentum: move the momentum between its bounds in the opposite direction.
     """
 
+    mode: str
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, base_lr: float | Sequence[float], max_lr: float | Sequence[float],
                  step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
                  scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
@@ -642,27 +678,27 @@ class CyclicLR(LRScheduler):
         if last_epoch == -1:
             for lr, group in zip(base_lrs, optimizer.param_groups, strict=True):
                 _set_value(group, "lr", lr)
-        self.max_lrs = _per_group("CyclicLR", optimizer, max_lr)
+        self.max_lrs: Any = _per_group("CyclicLR", optimizer, max_lr)
         up = float(step_size_up)
         down = up if step_size_down is None else float(step_size_down)
-        self.total_size = up + down
-        self.step_ratio = up / self.total_size
+        self.total_size: float = up + down
+        self.step_ratio: float = up / self.total_size
         if scale_fn is None and mode not in _CYCLE_SCALES:
             raise ValueError(f"CyclicLR: mode must be one of {', '.join(_CYCLE_SCALES)}, got {mode!r}")
         self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
-        self.scale_mode = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
+        self.scale_mode: Any = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = _uses_betas("CyclicLR", optimizer)
-            self.base_momentums = _per_group("CyclicLR", optimizer, base_momentum)
-            self.max_momentums = _per_group("CyclicLR", optimizer, max_momentum)
+            self.use_beta1: bool = _uses_betas("CyclicLR", optimizer)
+            self.base_momentums: Any = _per_group("CyclicLR", optimizer, base_momentum)
+            self.max_momentums: Any = _per_group("CyclicLR", optimizer, max_momentum)
             if last_epoch == -1:
                 bounds = zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True)
                 for least, most, group in bounds:
                     _set_momentum(group, most, self.use_beta1)
                     group["base_momentum"], group["max_momentum"] = least, most
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = base_lrs
+        self.base_lrs: Any = base_lrs
 
     def scale_fn(self, x: float) -> float:
         """Height of the cycle or iteration ``x``, 1 at first."""
@@ -734,7 +770,7 @@ class OneCycleLR(LRScheduler):
                  three_phase: bool = False, last_epoch: int = -1) -> None:  # fmt: skip
         _check_optimizer("OneCycleLR", optimizer)
         self.optimizer = optimizer
-        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        self.total_steps: int = _total_steps(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
@@ -747,7 +783,7 @@ class OneCycleLR(LRScheduler):
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = _uses_betas("OneCycleLR", optimizer)
+            self.use_beta1: bool = _uses_betas("OneCycleLR", optimizer)
             least = _per_group("OneCycleLR", optimizer, base_momentum)
             most = _per_group("OneCycleLR", optimizer, max_momentum)
             if last_epoch == -1:

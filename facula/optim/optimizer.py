@@ -36,10 +36,10 @@ class _RequiredParameter:
         return "<required parameter>"
 
 
-required = _RequiredParameter()
+required: Any = _RequiredParameter()
 
-_global_pre_hooks: dict[int, Callable] = OrderedDict()
-_global_post_hooks: dict[int, Callable] = OrderedDict()
+_global_pre_hooks: dict[int, Callable[..., Any]] = OrderedDict()
+_global_post_hooks: dict[int, Callable[..., Any]] = OrderedDict()
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -304,7 +304,7 @@ class Optimizer:
     @staticmethod
     def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices: bool = False):
         """{(device, dtype) of tensors of the first list: (those of all lists, their places)}."""
-        found: dict = {}
+        found: dict[Any, Any] = {}
         for place, first in enumerate(tensorlistlist[0]):
             lists, places = found.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
             for group, tensors in zip(lists, tensorlistlist, strict=True):

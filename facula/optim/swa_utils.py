@@ -87,6 +87,10 @@ class AveragedModel(Module):
         use_buffers: average the buffers too, instead of copying them.
     """
 
+    avg_fn: Callable[..., Any] | None
+    multi_avg_fn: Callable[..., Any] | None
+    use_buffers: bool
+
     def __init__(self, model: Module, device: Device = None, avg_fn: Callable[..., Any] | None = None,
                  multi_avg_fn: Callable[..., Any] | None = None, use_buffers: bool = False) -> None:  # fmt: skip
         super().__init__()
@@ -94,7 +98,7 @@ class AveragedModel(Module):
             raise AssertionError("AveragedModel: avg_fn and multi_avg_fn exclude each other, got both")
         self.module = deepcopy(model)
         if device is not None:
-            self.module = self.module.to(device)
+            self.module: Module = self.module.to(device)
         self.register_buffer("n_averaged", facula.tensor(0, dtype=facula.int64, device=device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
@@ -164,6 +168,8 @@ def _anneal_half_cosine(start, end, share):
 
 class SWALR(LRScheduler):
     """Goes to ``swa_lr`` in ``anneal_epochs`` epochs along a cosine or a line ('cos', 'linear'), and stays there."""
+
+    anneal_epochs: int
 
     def __init__(self, optimizer: Optimizer, swa_lr: float | Sequence[float], anneal_epochs: int = 10,
                  anneal_strategy: str = "cos", last_epoch: int = -1) -> None:  # fmt: skip

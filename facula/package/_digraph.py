@@ -13,7 +13,7 @@ class DiGraph:
     """Nodes with attributes, in the order in which they came, and edges between them."""
 
     def __init__(self):
-        self.nodes = {}
+        self.nodes: dict[Any, Any] = {}
         self._after = {}
         self._before = {}
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .glob_group import GlobGroup
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Directory"]
 
@@ -18,7 +23,7 @@ class Directory:
     def __init__(self, name: str, is_dir: bool) -> None:
         self.name = name
         self.is_dir = is_dir
-        self.children = {}
+        self.children: dict[Any, Any] = {}
 
     def has_file(self, filename: str) -> bool:
         """Whether there is a file (or a folder) at the path `filename`, parts between slashes."""

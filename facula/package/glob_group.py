@@ -33,8 +33,8 @@ class GlobGroup:
 
     def __init__(self, include: Sequence[str] | str, *, exclude: str | tuple[Any, ...] = (), separator: str = ".") -> None:
         self._dbg = f"GlobGroup(include={include}, exclude={exclude})"
-        self.include = self._glob_list(include, separator)
-        self.exclude = self._glob_list(exclude, separator)
+        self.include: Any = self._glob_list(include, separator)
+        self.exclude: Any = self._glob_list(exclude, separator)
         self.separator = separator
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ class Importer(ABC):
     Subclasses define `import_module(module_name)`, which gives the module.
     """
 
-    modules: dict
+    modules: dict[Any, Any]
 
     @abstractmethod
     def import_module(self, module_name: str) -> None:
@@ -127,7 +127,7 @@ class _SysImporter(Importer):
 
 
 #: The importer of the running Python.
-sys_importer = _SysImporter()
+sys_importer: Any = _SysImporter()
 
 
 class OrderedImporter(Importer):

@@ -82,10 +82,10 @@ class PackageExporter:
 
     def __init__(self, f: Any, importer: Any = sys_importer, debug: bool = False) -> None:
         self.debug = debug
-        self.importer = importer if isinstance(importer, Importer) else OrderedImporter(*importer)
-        self.dependency_graph = DiGraph()
-        self.patterns = []
-        self.extern_modules = []
+        self.importer: Importer | OrderedImporter = importer if isinstance(importer, Importer) else OrderedImporter(*importer)
+        self.dependency_graph: DiGraph = DiGraph()
+        self.patterns: list[Any] = []
+        self.extern_modules: list[Any] = []
         self._hooks = {action: collections.OrderedDict() for action in (Action.INTERN, Action.EXTERN, Action.MOCK)}
         self._storages = StorageNumbers()
         self._reduced = {}  # identity -> (object, kept so that its identity stays its own; what its pickle has)

@@ -45,13 +45,14 @@ class PackageImporter(Importer):
     See `PackageExporter` for an example.
     """
 
-    modules: dict
+    modules: dict[Any, Any]
+    filename: Any
 
     def __init__(self, file_or_buffer: Any, module_allowed: Callable[..., Any] = lambda module_name: True) -> None:
         self._records, self.filename = _archive.opened(file_or_buffer)
         self._mangler = PackageMangler()
-        self.extern_modules = self._records.read(".data/extern_modules").decode("utf-8").splitlines()
-        self.modules = {"torch_package_importer": self}
+        self.extern_modules: Any = self._records.read(".data/extern_modules").decode("utf-8").splitlines()
+        self.modules: dict[Any, Any] = {"torch_package_importer": self}
         self._folders = set()  # of modules, with dots
         for path in self._records.names():
             parts = path.split("/")[:-1]

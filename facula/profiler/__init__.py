@@ -131,6 +131,8 @@ class profile:
     records.
     """
 
+    step_num: int
+
     def __init__(self, *, activities: Sequence[ProfilerActivity] | None = None, schedule: Callable[[int], Any] | None = None,
                  on_trace_ready: Callable[..., Any] | None = None, record_shapes: bool = False, profile_memory: bool = False,
                  with_stack: bool = False, with_flops: bool = False, with_modules: bool = False,
@@ -143,8 +145,8 @@ class profile:
         if execution_trace_observer is not None:
             raise NotImplementedError("profile: execution_trace_observer, got " + type(execution_trace_observer).__name__)
         self.activities = chosen
-        self.schedule = schedule or _always
-        self.records_steps = schedule is not None
+        self.schedule: Any = schedule or _always
+        self.records_steps: bool = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
@@ -201,7 +203,7 @@ class profile:
 
     def _begin_if_recording(self):
         if not self._running and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
-            self.profiler = _autograd.profile(
+            self.profiler: profile | None = _autograd.profile(
                 use_cpu=ProfilerActivity.CPU in self.activities,
                 use_device="cuda" if ProfilerActivity.CUDA in self.activities else None, record_shapes=self.record_shapes,
                 with_flops=self.with_flops, profile_memory=self.profile_memory, with_stack=self.with_stack,

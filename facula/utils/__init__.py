@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # For CMAKE_PREFIX_PATH: find_package(Facula), and apart from it find_package(Torch), for programs written for libtorch.
-cmake_prefix_path = os.path.join(_package, "lib", "cmake")
-torch_cmake_prefix_path = os.path.join(_package, "share", "compat", "cmake")
+cmake_prefix_path: str = os.path.join(_package, "lib", "cmake")
+torch_cmake_prefix_path: str = os.path.join(_package, "share", "compat", "cmake")
 
 
 def __getattr__(name: str) -> Any:

@@ -387,12 +387,12 @@ class TreeSpec:
     __slots__ = ("type", "context", "_children", "num_nodes", "num_leaves", "num_children", "__weakref__")
 
     def __init__(self, type: type | None, context: Sequence[str] | None, children_specs: Sequence[LeafSpec | TreeSpec]) -> None:
-        self.type = type
-        self.context = context
+        self.type: type | None = type
+        self.context: Sequence[str] | None = context
         self._children = list(children_specs)
-        self.num_nodes = 1 + sum(child.num_nodes for child in self._children)
-        self.num_leaves = sum(child.num_leaves for child in self._children) if type is not None else 1
-        self.num_children = len(self._children)
+        self.num_nodes: int = 1 + sum(child.num_nodes for child in self._children)
+        self.num_leaves: int = sum(child.num_leaves for child in self._children) if type is not None else 1
+        self.num_children: int = len(self._children)
 
     @property
     def children_specs(self) -> list[LeafSpec | TreeSpec]:

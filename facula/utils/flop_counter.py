@@ -149,8 +149,8 @@ class FlopCounterMode:
                  custom_mapping: dict[Callable[..., Any], Callable[..., Any]] | None = None) -> None:  # fmt: skip
         self.depth = depth
         self.display = display
-        self.custom_mapping = dict(custom_mapping or {})
-        self.flop_counts = defaultdict(lambda: defaultdict(int))
+        self.custom_mapping: dict[Any, Any] = dict(custom_mapping or {})
+        self.flop_counts: dict[Any, Any] = defaultdict(lambda: defaultdict(int))
         self._mode = _Watch(self)
         self._stack = ["Global"]
         self._names = {}

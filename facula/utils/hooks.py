@@ -76,10 +76,10 @@ class RemovableHandle:
         # A dict that was gone when the handle was saved is replaced by an empty one, so that remove() still
         # works.
         hooks = OrderedDict() if state[0] is None else state[0]
-        self.hooks_dict_ref = weakref.ref(hooks)
+        self.hooks_dict_ref: Any = weakref.ref(hooks)
         self.id = state[1]
         extra = state[2] if len(state) > 2 else ()
-        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
+        self.extra_dict_ref: tuple[Any, ...] = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
         with _changing:
             RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
@@ -130,8 +130,8 @@ class BackwardHook:
     def __init__(self, module: Module, user_hooks: Sequence[Callable[..., Any]],
                  user_pre_hooks: Sequence[Callable[..., Any]]) -> None:  # fmt: skip
         self.module = module
-        self.user_hooks = list(user_hooks)
-        self.user_pre_hooks = list(user_pre_hooks)
+        self.user_hooks: list[Any] = list(user_hooks)
+        self.user_pre_hooks: list[Any] = list(user_pre_hooks)
         self.grad_outputs = None
         self.input_positions: list[int] | None = None
         self.output_positions: list[int] | None = None
@@ -141,7 +141,7 @@ class BackwardHook:
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Watches the gradients of the arguments; gives the arguments to call the module with."""
         args, self.input_positions, node = self._through_identity(args)
-        self.n_inputs = len(args)
+        self.n_inputs: int = len(args)
         if node is not None:
             node.register_hook(self._input_grads_ready)
         return args
@@ -151,7 +151,7 @@ class BackwardHook:
         is_tuple = isinstance(outputs, tuple)
         packed = outputs if is_tuple else (outputs,)
         packed, self.output_positions, node = self._through_identity(packed)
-        self.n_outputs = len(packed)
+        self.n_outputs: int = len(packed)
         if node is not None:
             node.register_prehook(self._output_grads_ready)
         return packed if is_tuple else packed[0]
@@ -199,12 +199,12 @@ class BackwardHook:
             result = hook(self.module, full, self.grad_outputs)
             if result is not None:
                 full = self._checked(result, self.n_inputs, "full backward hook")
-        self.grad_outputs = None
+        self.grad_outputs: Any = None
         return tuple(full[i] for i in self.input_positions)
 
     @staticmethod
     def _spread(positions, length: int, values) -> tuple:
-        full: list = [None] * length
+        full: list[Any] = [None] * length
         for i, value in zip(positions, values):
             full[i] = value
         return tuple(full)

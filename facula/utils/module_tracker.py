@@ -11,6 +11,8 @@ from facula.nn.modules.module import register_module_forward_hook, register_modu
 from facula.utils import _pytree
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from typing_extensions import Self
 
 __all__ = ["ModuleTracker"]
@@ -31,11 +33,14 @@ class ModuleTracker:
         ['Global', 'Sequential', 'Sequential.0']
     """
 
+    parents: set[str]
+    is_bw: bool
+
     def __init__(self):
         self.parents = {"Global"}
         self.is_bw = False
         self._names: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-        self._handles: list = []
+        self._handles: list[Any] = []
 
     def _name(self, module):
         if module not in self._names:

@@ -15,7 +15,7 @@ class PartialWrapper:
 
     def __init__(self, p: Callable[..., Any]) -> None:
         self.p = p
-        self.callable_args = {}
+        self.callable_args: dict[Any, Any] = {}
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         made = {name: function() for name, function in self.callable_args.items() if name not in keywords}

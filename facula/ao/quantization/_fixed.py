@@ -64,10 +64,10 @@ class PlaceholderObserver(ObserverBase):
                  quant_min: int | None = None, quant_max: int | None = None, qscheme: Any = None, eps: float | None = None,
                  is_dynamic: bool = False) -> None:  # fmt: skip
         super().__init__(dtype=dtype, is_dynamic=is_dynamic)
-        self.qscheme = facula.per_tensor_affine if qscheme is None else qscheme
+        self.qscheme: Any = facula.per_tensor_affine if qscheme is None else qscheme
         self.quant_min = quant_min
         self.quant_max = quant_max
-        self.eps = EPS if eps is None else eps
+        self.eps: float = EPS if eps is None else eps
         self.custom_op = custom_op_name
         if compute_dtype:
             self.is_dynamic = True
@@ -134,7 +134,7 @@ class RecordingObserver(ObserverBase):
 
     def __init__(self, dtype: facula.dtype = facula.quint8) -> None:
         super().__init__(dtype=dtype, is_dynamic=False)
-        self.tensor_val = []
+        self.tensor_val: list[Any] = []
 
     def forward(self, x: Tensor) -> Tensor:
         """Keeps a copy of the tensor and returns it."""

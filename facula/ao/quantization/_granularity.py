@@ -138,7 +138,7 @@ class AffineQuantizedObserverBase(ABC, Module):
     Errors: AssertionError for no granularity.
     """
 
-    with_args = classmethod(with_args)
+    with_args: Any = classmethod(with_args)
 
     def __init__(self, mapping_type: MappingType, target_dtype: facula.dtype, granularity: PerRow, quant_min: int | None = None,
                  quant_max: int | None = None, eps: float | None = None, scale_dtype: Any = None, zero_point_dtype: Any = None,
@@ -158,7 +158,7 @@ class AffineQuantizedObserverBase(ABC, Module):
         self.zero_point_dtype = zero_point_dtype
         self.preserve_zero = preserve_zero
         self.zero_point_domain = zero_point_domain
-        self.block_size = None
+        self.block_size: Any = None
 
     @abstractmethod
     def forward(self, input: Tensor) -> Any:

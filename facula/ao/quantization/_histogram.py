@@ -62,7 +62,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         self.register_buffer("histogram", facula.zeros(bins, **where))
         self.register_buffer("min_val", facula.tensor(float("inf"), **where))
         self.register_buffer("max_val", facula.tensor(float("-inf"), **where))
-        self.dst_nbins = 2 ** (8 * facula.empty(0, dtype=getattr(dtype, "_levels", dtype)).element_size())
+        self.dst_nbins: Any = 2 ** (8 * facula.empty(0, dtype=getattr(dtype, "_levels", dtype)).element_size())
         self.upsample_rate = 16
 
     def _is_empty(self):

@@ -46,8 +46,8 @@ class ObserverBase(ABC, Module):
         """(scale, zero point) for what was seen."""
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
-    with_args = classmethod(with_args)
-    with_callable_args = classmethod(with_callable_args)
+    with_args: Any = classmethod(with_args)
+    with_callable_args: Any = classmethod(with_callable_args)
 
 
 class UniformQuantizationObserverBase(ObserverBase):
@@ -68,6 +68,8 @@ class UniformQuantizationObserverBase(ObserverBase):
 
     _version = 3
     eps: facula.Tensor
+    quant_min: int
+    quant_max: int
 
     def __init__(self, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_tensor_affine, reduce_range: bool = False,
                  quant_min: int | None = None, quant_max: int | None = None, factory_kwargs: dict[str, Any] | None = None,
@@ -81,7 +83,7 @@ class UniformQuantizationObserverBase(ObserverBase):
             raise AssertionError(f"{name}: expected a scheme per tensor or per channel, got {qscheme}")
         if dtype not in _DTYPES:
             raise AssertionError(f"{name}: expected a dtype of {_DTYPES}, got {dtype}")
-        self.has_customized_qrange = quant_min is not None and quant_max is not None
+        self.has_customized_qrange: bool = quant_min is not None and quant_max is not None
         if self.has_customized_qrange:
             validate_qmin_qmax(quant_min, quant_max)
         self.quant_min, self.quant_max = calculate_qmin_qmax(

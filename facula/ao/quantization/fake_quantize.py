@@ -132,21 +132,21 @@ class FakeQuantize(FakeQuantizeBase):
             observer_kwargs.update(quant_min=quant_min, quant_max=quant_max)
         watching = observer(**observer_kwargs, is_dynamic=is_dynamic)
         self.activation_post_process = watching
-        self.quant_min = watching.quant_min
-        self.quant_max = watching.quant_max
-        self.is_dynamic = watching.is_dynamic
+        self.quant_min: Any = watching.quant_min
+        self.quant_max: Any = watching.quant_max
+        self.is_dynamic: Any = watching.is_dynamic
         whole = facula.float32 if _is_float_qparams(watching.qscheme) else facula.int32
         self.register_buffer("scale", facula.tensor([1.0], dtype=facula.float32))
         self.register_buffer("zero_point", facula.tensor([0], dtype=whole))
-        self.dtype = watching.dtype
-        self.qscheme = watching.qscheme
-        self.ch_axis = getattr(watching, "ch_axis", -1)
+        self.dtype: Any = watching.dtype
+        self.qscheme: Any = watching.qscheme
+        self.ch_axis: Any = getattr(watching, "ch_axis", -1)
         if not (_is_per_channel(self.qscheme) or _is_per_tensor(self.qscheme)):
             raise AssertionError(
                 "FakeQuantize: Only per channel and per tensor quantization are supported in fake quantize, "
                 f"got qscheme: {self.qscheme}"
             )
-        self.is_per_channel = _is_per_channel(self.qscheme)
+        self.is_per_channel: bool = _is_per_channel(self.qscheme)
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point) of the observer."""
@@ -208,8 +208,8 @@ class FixedQParamsFakeQuantize(FakeQuantize):
                 f"got {type(watching).__name__}"
             )
         self._observer_ctr = observer
-        self.scale = watching.scale
-        self.zero_point = watching.zero_point
+        self.scale: Tensor = watching.scale
+        self.zero_point: Tensor = watching.zero_point
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point), which are known."""
@@ -245,7 +245,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
             )
         self.register_buffer("fake_quant_enabled", facula.tensor([1], dtype=facula.int64))
         self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.int64))
-        self.is_symmetric_quant = _is_symmetric_quant(watching.qscheme)
+        self.is_symmetric_quant: bool = _is_symmetric_quant(watching.qscheme)
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point) of the averages."""
@@ -272,50 +272,50 @@ _AVERAGE, _AVERAGES = MovingAverageMinMaxObserver, MovingAveragePerChannelMinMax
 _INT8 = {"quant_min": -128, "quant_max": 127, "dtype": facula.qint8}
 _INT8_EVEN = {"quant_min": -127, "quant_max": 127, "dtype": facula.qint8}
 
-default_fake_quant = FakeQuantize.with_args(
+default_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, quant_min=0, quant_max=255, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=True
 )
-default_weight_fake_quant = FakeQuantize.with_args(
+default_weight_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, **_INT8, qscheme=facula.per_tensor_symmetric, reduce_range=False
 )
-default_dynamic_fake_quant = FakeQuantize.with_args(
+default_dynamic_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, quant_min=0, quant_max=255, is_dynamic=True, dtype=facula.quint8, averaging_constant=1
 )
-default_fixed_qparams_range_neg1to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+default_fixed_qparams_range_neg1to1_fake_quant: Any = FixedQParamsFakeQuantize.with_args(
     observer=default_fixed_qparams_range_neg1to1_observer
 )
-default_fixed_qparams_range_0to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+default_fixed_qparams_range_0to1_fake_quant: Any = FixedQParamsFakeQuantize.with_args(
     observer=default_fixed_qparams_range_0to1_observer
 )
 default_symmetric_fixed_qparams_fake_quant = default_fixed_qparams_range_neg1to1_fake_quant
 default_affine_fixed_qparams_fake_quant = default_fixed_qparams_range_0to1_fake_quant
-default_per_channel_weight_fake_quant = FakeQuantize.with_args(
+default_per_channel_weight_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGES, **_INT8, qscheme=facula.per_channel_symmetric, reduce_range=False, ch_axis=0
 )
-default_embedding_fake_quant = FakeQuantize.with_args(
+default_embedding_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGES, qscheme=facula.per_channel_affine_float_qparams, dtype=facula.quint8, quant_min=0, quant_max=255,
     ch_axis=0, averaging_constant=1,
 )  # fmt: skip
-default_embedding_fake_quant_4bit = FakeQuantize.with_args(
+default_embedding_fake_quant_4bit: Any = FakeQuantize.with_args(
     observer=_AVERAGES, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0, dtype=facula.quint4x2, averaging_constant=1
 )
-default_histogram_fake_quant = FakeQuantize.with_args(
+default_histogram_fake_quant: Any = FakeQuantize.with_args(
     observer=HistogramObserver, quant_min=0, quant_max=255, dtype=facula.quint8, qscheme=facula.per_tensor_affine,
     reduce_range=True,
 )  # fmt: skip
-default_fused_act_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+default_fused_act_fake_quant: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGE, quant_min=0, quant_max=255, dtype=facula.quint8
 )
-default_fused_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+default_fused_wt_fake_quant: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGE, **_INT8, qscheme=facula.per_tensor_symmetric
 )
-default_fused_per_channel_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+default_fused_per_channel_wt_fake_quant: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGES, **_INT8, qscheme=facula.per_channel_symmetric
 )
-fused_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuantize.with_args(
+fused_wt_fake_quant_range_neg_127_to_127: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGE, **_INT8_EVEN, qscheme=facula.per_tensor_symmetric, eps=2**-12
 )
-fused_per_channel_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuantize.with_args(
+fused_per_channel_wt_fake_quant_range_neg_127_to_127: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGES, **_INT8_EVEN, qscheme=facula.per_channel_symmetric, eps=2**-12
 )
 

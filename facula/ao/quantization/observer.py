@@ -226,33 +226,33 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
 
 # ---- the usual ones
 
-default_observer = MinMaxObserver.with_args(quant_min=0, quant_max=127)
+default_observer: Any = MinMaxObserver.with_args(quant_min=0, quant_max=127)
 default_placeholder_observer = PlaceholderObserver
 default_debug_observer = RecordingObserver
-default_weight_observer = MinMaxObserver.with_args(dtype=facula.qint8, qscheme=facula.per_tensor_symmetric)
-weight_observer_range_neg_127_to_127 = MinMaxObserver.with_args(
+default_weight_observer: Any = MinMaxObserver.with_args(dtype=facula.qint8, qscheme=facula.per_tensor_symmetric)
+weight_observer_range_neg_127_to_127: Any = MinMaxObserver.with_args(
     dtype=facula.qint8, qscheme=facula.per_tensor_symmetric, quant_min=-127, quant_max=127, eps=2**-12
 )
-default_histogram_observer = HistogramObserver.with_args(quant_min=0, quant_max=127)
-default_per_channel_weight_observer = PerChannelMinMaxObserver.with_args(
+default_histogram_observer: Any = HistogramObserver.with_args(quant_min=0, quant_max=127)
+default_per_channel_weight_observer: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.qint8, qscheme=facula.per_channel_symmetric
 )
-per_channel_weight_observer_range_neg_127_to_127 = PerChannelMinMaxObserver.with_args(
+per_channel_weight_observer_range_neg_127_to_127: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.qint8, qscheme=facula.per_channel_symmetric, quant_min=-127, quant_max=127, eps=2**-12
 )
-default_dynamic_quant_observer = PlaceholderObserver.with_args(
+default_dynamic_quant_observer: Any = PlaceholderObserver.with_args(
     dtype=facula.quint8, quant_min=0, quant_max=255, is_dynamic=True
 )
-default_float_qparams_observer = PerChannelMinMaxObserver.with_args(
+default_float_qparams_observer: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.quint8, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0
 )
-default_float_qparams_observer_4bit = PerChannelMinMaxObserver.with_args(
+default_float_qparams_observer_4bit: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.quint4x2, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0
 )
-default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(
+default_fixed_qparams_range_neg1to1_observer: Any = FixedQParamsObserver.with_args(
     scale=2.0 / 256.0, zero_point=128, dtype=facula.quint8, quant_min=0, quant_max=255
 )
-default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(
+default_fixed_qparams_range_0to1_observer: Any = FixedQParamsObserver.with_args(
     scale=1.0 / 256.0, zero_point=0, dtype=facula.quint8, quant_min=0, quant_max=255
 )
 default_symmetric_fixed_qparams_observer = default_fixed_qparams_range_neg1to1_observer

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula import nn
@@ -74,7 +73,7 @@ def _refuse_modules(name, *given):
             )
 
 
-class QConfig(namedtuple("QConfig", ["activation", "weight"])):
+class QConfig(NamedTuple("QConfig", [("activation", Any), ("weight", Any)])):
     """Which observers watch a module's output and its weight.
 
     Args:
@@ -97,7 +96,7 @@ class QConfig(namedtuple("QConfig", ["activation", "weight"])):
         return super().__new__(cls, activation, weight)
 
 
-class QConfigDynamic(namedtuple("QConfigDynamic", ["activation", "weight"])):
+class QConfigDynamic(NamedTuple("QConfigDynamic", [("activation", Any), ("weight", Any)])):
     """PyTorch's old name for a `QConfig` whose activations get their scales with each input.
 
     Args:
@@ -115,37 +114,37 @@ class QConfigDynamic(namedtuple("QConfigDynamic", ["activation", "weight"])):
 
 QConfigAny = Any
 
-default_qconfig = QConfig(default_observer, default_weight_observer)
-default_debug_qconfig = QConfig(default_debug_observer, default_weight_observer)
-default_per_channel_qconfig = QConfig(default_observer, default_per_channel_weight_observer)
-default_dynamic_qconfig = QConfig(default_dynamic_quant_observer, default_weight_observer)
-float16_dynamic_qconfig = QConfig(
+default_qconfig: QConfig = QConfig(default_observer, default_weight_observer)
+default_debug_qconfig: QConfig = QConfig(default_debug_observer, default_weight_observer)
+default_per_channel_qconfig: QConfig = QConfig(default_observer, default_per_channel_weight_observer)
+default_dynamic_qconfig: QConfig = QConfig(default_dynamic_quant_observer, default_weight_observer)
+float16_dynamic_qconfig: QConfig = QConfig(
     PlaceholderObserver.with_args(dtype=facula.float16, is_dynamic=True), PlaceholderObserver.with_args(dtype=facula.float16)
 )
-float16_static_qconfig = QConfig(
+float16_static_qconfig: QConfig = QConfig(
     PlaceholderObserver.with_args(dtype=facula.float16), PlaceholderObserver.with_args(dtype=facula.float16)
 )
-per_channel_dynamic_qconfig = QConfig(default_dynamic_quant_observer, default_per_channel_weight_observer)
-float_qparams_weight_only_qconfig = QConfig(default_placeholder_observer, default_float_qparams_observer)
-float_qparams_weight_only_qconfig_4bit = QConfig(default_placeholder_observer, default_float_qparams_observer_4bit)
-default_qat_qconfig = QConfig(default_fake_quant, default_weight_fake_quant)
-default_dynamic_qat_qconfig = QConfig(default_dynamic_fake_quant, default_weight_fake_quant)
-default_weight_only_qconfig = QConfig(nn.Identity, default_weight_fake_quant)
-default_activation_only_qconfig = QConfig(default_fake_quant, nn.Identity)
-default_qat_qconfig_v2 = QConfig(default_fused_act_fake_quant, default_fused_wt_fake_quant)
-default_reuse_input_qconfig = QConfig(default_reuse_input_observer, NoopObserver)
-default_embedding_qat_qconfig = QConfig(NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant)
+per_channel_dynamic_qconfig: QConfig = QConfig(default_dynamic_quant_observer, default_per_channel_weight_observer)
+float_qparams_weight_only_qconfig: QConfig = QConfig(default_placeholder_observer, default_float_qparams_observer)
+float_qparams_weight_only_qconfig_4bit: QConfig = QConfig(default_placeholder_observer, default_float_qparams_observer_4bit)
+default_qat_qconfig: QConfig = QConfig(default_fake_quant, default_weight_fake_quant)
+default_dynamic_qat_qconfig: QConfig = QConfig(default_dynamic_fake_quant, default_weight_fake_quant)
+default_weight_only_qconfig: QConfig = QConfig(nn.Identity, default_weight_fake_quant)
+default_activation_only_qconfig: QConfig = QConfig(default_fake_quant, nn.Identity)
+default_qat_qconfig_v2: QConfig = QConfig(default_fused_act_fake_quant, default_fused_wt_fake_quant)
+default_reuse_input_qconfig: QConfig = QConfig(default_reuse_input_observer, NoopObserver)
+default_embedding_qat_qconfig: QConfig = QConfig(NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant)
 default_embedding_qat_qconfig_4bit = QConfig(NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant_4bit)
-default_quint8_weight_qconfig = QConfig(HistogramObserver, MinMaxObserver)
+default_quint8_weight_qconfig: QConfig = QConfig(HistogramObserver, MinMaxObserver)
 
 _EVEN = HistogramObserver.with_args(dtype=facula.qint8, reduce_range=False, eps=2**-12)
 _EVEN_QAT = FusedMovingAvgObsFakeQuantize.with_args(
     observer=MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, dtype=facula.qint8, reduce_range=False, eps=2**-12
 )
-default_symmetric_qnnpack_qconfig = QConfig(_EVEN, weight_observer_range_neg_127_to_127)
-default_per_channel_symmetric_qnnpack_qconfig = QConfig(_EVEN, per_channel_weight_observer_range_neg_127_to_127)
-default_symmetric_qnnpack_qat_qconfig = QConfig(_EVEN_QAT, fused_wt_fake_quant_range_neg_127_to_127)
-default_per_channel_symmetric_qnnpack_qat_qconfig = QConfig(
+default_symmetric_qnnpack_qconfig: QConfig = QConfig(_EVEN, weight_observer_range_neg_127_to_127)
+default_per_channel_symmetric_qnnpack_qconfig: QConfig = QConfig(_EVEN, per_channel_weight_observer_range_neg_127_to_127)
+default_symmetric_qnnpack_qat_qconfig: QConfig = QConfig(_EVEN_QAT, fused_wt_fake_quant_range_neg_127_to_127)
+default_per_channel_symmetric_qnnpack_qat_qconfig: QConfig = QConfig(
     _EVEN_QAT, fused_per_channel_wt_fake_quant_range_neg_127_to_127
 )
 

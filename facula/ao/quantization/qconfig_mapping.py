@@ -60,14 +60,14 @@ class QConfigMapping:
 
     def __init__(self) -> None:
         self.global_qconfig = None
-        self.object_type_qconfigs = OrderedDict()
-        self.module_name_regex_qconfigs = OrderedDict()
-        self.module_name_qconfigs = OrderedDict()
-        self.module_name_object_type_order_qconfigs = OrderedDict()
+        self.object_type_qconfigs: dict[Any, Any] = OrderedDict()
+        self.module_name_regex_qconfigs: dict[Any, Any] = OrderedDict()
+        self.module_name_qconfigs: dict[Any, Any] = OrderedDict()
+        self.module_name_object_type_order_qconfigs: dict[Any, Any] = OrderedDict()
 
     def set_global(self, global_qconfig: QConfig) -> QConfigMapping:
         """The qconfig of what nothing else says."""
-        self.global_qconfig = global_qconfig
+        self.global_qconfig: QConfig | None = global_qconfig
         return self
 
     def set_object_type(self, object_type: Callable[..., Any] | str | type, qconfig: Any) -> QConfigMapping:

@@ -42,13 +42,13 @@ _QAT_FUSED = """
     ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d ConvReLU2d ConvReLU3d LinearReLU LinearBn1d
     """.split()
 
-DEFAULT_QAT_MODULE_MAPPINGS = {
+DEFAULT_QAT_MODULE_MAPPINGS: dict[Any, Any] = {
     **{getattr(nn, name): getattr(nnqat, name) for name in ("Conv2d", "Conv3d", "Linear")},
     nn.modules.linear.NonDynamicallyQuantizableLinear: nnqat.Linear,
     **{getattr(nni, name): getattr(nniqat, name) for name in _QAT_FUSED},
 }
 
-DEFAULT_STATIC_QUANT_MODULE_MAPPINGS = {
+DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[Any, Any] = {
     QuantStub: nnq.Quantize,
     DeQuantStub: nnq.DeQuantize,
     **{getattr(nn, name): getattr(nnq, name) for name in _SAME_NAME},
@@ -62,7 +62,7 @@ DEFAULT_STATIC_QUANT_MODULE_MAPPINGS = {
     **{getattr(nnqat, name): getattr(nnq, name) for name in ("Linear", "Conv2d", "Conv3d")},
 }
 
-DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS = {
+DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[Any, Any] = {
     **{getattr(nn, name): getattr(nnqd, name) for name in ("GRUCell", "Linear", "LSTM", "GRU", "LSTMCell", "RNNCell")},
     nnqatd.Linear: nnqd.Linear,
     nn.modules.linear.NonDynamicallyQuantizableLinear: nnqd.Linear,
@@ -74,7 +74,7 @@ DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS = {
 _INCLUDE_QCONFIG_PROPAGATE_LIST = {nn.Sequential}
 
 #: modules whose results have known bounds, while training
-DEFAULT_MODULE_TO_ACT_POST_PROCESS = {
+DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict[Any, Any] = {
     nn.Hardsigmoid: default_fixed_qparams_range_0to1_fake_quant,
     nn.Sigmoid: default_fixed_qparams_range_0to1_fake_quant,
     nn.Softmax: default_fixed_qparams_range_0to1_fake_quant,

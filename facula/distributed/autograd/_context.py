@@ -30,6 +30,7 @@ from ..rpc._rref import agent_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from facula import Tensor
 
@@ -46,7 +47,7 @@ class DistAutogradContext:
     def __init__(self, number):
         self.number = number
         self.lock = threading.Lock()
-        self.sent: dict[int, tuple] = {}  # by message, the results of its node
+        self.sent: dict[int, tuple[Any, ...]] = {}  # by message, the results of its node
         self.known: set[int] = set()  # workers that may know the context from this one
         self.gradients: dict[facula.Tensor, facula.Tensor] = {}
         self.passes: dict[int, _Part] = {}

@@ -46,6 +46,14 @@ class FileSystemWriter:
         single_file_per_rank, thread_count, per_thread_copy_ahead, cache_staged_state_dict: accepted; a process writes one file.
     """
 
+    path: Path
+    sync_files: bool
+    overwrite: bool
+    single_file_per_rank: bool
+    thread_count: int
+    per_thread_copy_ahead: int
+    cache_staged_state_dict: bool
+
     def __init__(
         self, path: Any, single_file_per_rank: bool = True, sync_files: bool = True, thread_count: int = 1,
         per_thread_copy_ahead: int = 10_000_000, cache_staged_state_dict: bool = False, overwrite: bool = True,
@@ -89,9 +97,9 @@ class FileSystemReader:
     """
 
     def __init__(self, path: Any) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._lock = threading.Lock()
-        self._cache: tuple | None = None
+        self._cache: tuple[Any, ...] | None = None
 
     def read_metadata(self) -> Metadata:
         """What the folder holds. CheckpointException if it is no checkpoint."""

@@ -36,7 +36,7 @@ def _everything(reader: FileSystemReader) -> dict:
 
     metadata = reader.read_metadata()
     paths = metadata.planner_data or {}
-    whole: dict = {}
+    whole: dict[Any, Any] = {}
     for name, entry in metadata.state_dict_metadata.items():
         if isinstance(entry, TensorStorageMetadata):
             value = facula.empty(entry.size, dtype=entry.properties.dtype)

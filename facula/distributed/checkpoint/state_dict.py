@@ -59,8 +59,8 @@ class StateDictOptions:
 
 
 class _Incompatible(NamedTuple):
-    missing_keys: list
-    unexpected_keys: list
+    missing_keys: list[Any]
+    unexpected_keys: list[Any]
 
 
 def _clean(name: str, model) -> str:
@@ -183,7 +183,7 @@ def get_optimizer_state_dict(model: Module, optimizers: Any, *, submodules: Any 
     if submodules:
         raise NotImplementedError("get_optimizer_state_dict: submodules are not supported, got some")
     names = {id(p): _clean(n, model) for n, p in model.named_parameters()}
-    result: dict = {"state": {}, "param_groups": []}
+    result: dict[Any, Any] = {"state": {}, "param_groups": []}
     for optimizer in _optimizers(optimizers):
         _init_optim_state(optimizer)
         for group in optimizer.param_groups:
@@ -217,7 +217,7 @@ def _flat(state) -> dict:
 
 
 def _unflat(flat, names, groups) -> dict:
-    result: dict = {"state": {}, "param_groups": []}
+    result: dict[Any, Any] = {"state": {}, "param_groups": []}
     for key, value in flat.items():
         if key.startswith("state."):
             name, _, field = key[len("state.") :].rpartition(".")
@@ -240,7 +240,7 @@ def set_optimizer_state_dict(model: Module, optimizers: Any, optim_state_dict: d
         groups = [[names[id(p)] for p in g["params"]] for g in optimizer.param_groups]
         saved = optim_state_dict if "param_groups" in optim_state_dict else _unflat(optim_state_dict, names, groups)
         by_member = {name: g for g in saved["param_groups"] for name in g["params"]}
-        local: dict = {"state": {}, "param_groups": []}
+        local: dict[Any, Any] = {"state": {}, "param_groups": []}
         number = 0
         for group, members in zip(optimizer.param_groups, groups):
             numbers = []

@@ -50,7 +50,7 @@ def load(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_reade
     except Exception as failure:
         error = failure
     if size > 1:
-        everybody: list = [None] * size
+        everybody: list[Any] = [None] * size
         dist.all_gather_object(everybody, None if error is None else f"{type(error).__name__}: {error}", group=process_group)
         failed = {r: text for r, text in enumerate(everybody) if text is not None}
         if failed:

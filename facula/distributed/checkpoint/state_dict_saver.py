@@ -42,8 +42,8 @@ class AsyncSaveResponse:
         staging_completion, upload_completion: futures of the copy and of the files.
     """
 
-    staging_completion: Future
-    upload_completion: Future
+    staging_completion: Future[Any]
+    upload_completion: Future[Any]
 
 
 def _world(process_group, no_dist) -> tuple[int, int]:
@@ -139,7 +139,7 @@ def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_write
         error = failure
     told = [(None if error is None else f"{type(error).__name__}: {error}", plan.told() if error is None else None)]
     if size > 1:
-        everybody: list = [None] * size
+        everybody: list[Any] = [None] * size
         dist.all_gather_object(everybody, told[0], group=process_group)
         told = everybody
     failed = {r: text for r, (text, _) in enumerate(told) if text is not None}
@@ -171,12 +171,12 @@ def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage
     told = [plan.told()]
     key, store = "", None
     if size > 1:
-        everybody: list = [None] * size
+        everybody: list[Any] = [None] * size
         dist.all_gather_object(everybody, (plan.told(), uuid.uuid4().hex), group=process_group)
         told, key = [entry for entry, _ in everybody], f"checkpoint/{everybody[0][1]}"
         group = process_group if process_group is not None else dist.group.WORLD
         store = group.get_group_store().clone()
-    future: Future = Future()
+    future: Future[Any] = Future()
 
     def run():
         try:

@@ -145,7 +145,7 @@ def _check_meshes(name, inner, outer) -> None:
 
 def _places(modules, ignored, mesh, grid):
     """{parameter: [(module, name)]} of what no module inside has spread."""
-    places: dict = {}
+    places: dict[Any, Any] = {}
     seen = set()
 
     def walk(m):
@@ -329,7 +329,7 @@ class FSDPModule(Module):
 
     def set_separate_reduce_scatter_group(self, enable: bool = True, *, recurse: bool = True) -> None:
         """Whether sums of gradients go over a process group of their own, so that they need not queue behind gathers."""
-        made: dict = {}
+        made: dict[Any, Any] = {}
         for group in self._fsdp_groups(recurse):
             if enable and group.group not in made:
                 made[group.group] = dist.new_group(

@@ -275,7 +275,7 @@ class FullyShardedDataParallel(Module):
         saved = optim_state_dict or optim.state_dict()
         numbers = [n for g in saved["param_groups"] for n in g["params"]]
         parameters = dict(zip(numbers, (p for g in optim.param_groups for p in g["params"])))
-        result: dict = {"state": {}, "param_groups": []}
+        result: dict[Any, Any] = {"state": {}, "param_groups": []}
         for number, values in saved["state"].items():
             p = parameters[number]
             config = settings.optim_state_dict_config
@@ -294,7 +294,7 @@ class FullyShardedDataParallel(Module):
         named = {name.replace(_PREFIX, ""): p for name, p in model.named_parameters()}
         number = {id(p): n for n, p in enumerate(p for g in optim.param_groups for p in g["params"])}
         key = (lambda name: name) if is_named_optimizer else (lambda name: number[id(named[name])])
-        result: dict = {"state": {}, "param_groups": []}
+        result: dict[Any, Any] = {"state": {}, "param_groups": []}
         for name, values in optim_state_dict["state"].items():
             result["state"][key(name)] = {k: _part_of(v, named[name]) for k, v in values.items()}
         for g in optim_state_dict["param_groups"]:
@@ -373,7 +373,7 @@ def _mesh(process_group, strategy, kind):
         shards, replicas = process_group
         ranks, rows = dist.get_process_group_ranks(shards), dist.get_process_group_ranks(replicas)
         table = facula.full((len(rows), len(ranks)), -1, dtype=facula.int64)
-        everybody: list = [None] * dist.get_world_size()
+        everybody: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(everybody, (rows.index(dist.get_rank()), ranks))
         for row, columns in everybody:
             table[row] = facula.tensor(columns)

@@ -122,7 +122,7 @@ def _recurse(module, policy, wrapper, ignored, options) -> int:
     return wrapped
 
 
-_enabled: list[tuple] = []
+_enabled: list[tuple[Any, ...]] = []
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ class DistributedOptimizer:
         if not owners:
             raise ValueError("DistributedOptimizer: expected at least one RRef of a parameter, got none")
         made = [rpc.rpc_async(owner, _made, (optimizer_class, rrefs, args, kwargs)) for owner, rrefs in owners.items()]
-        self.remote_optimizers = wait_all(made)
+        self.remote_optimizers: list[int] = wait_all(made)
         self.is_functional_optim = False
 
     def step(self, context_id: int) -> None:

@@ -23,9 +23,12 @@ class PostLocalSGDOptimizer(Optimizer):
         averager: when and over whom parameters are averaged.
     """
 
+    optim: Optimizer
+    averager: ModelAverager
+
     def __init__(self, optim: Optimizer, averager: ModelAverager) -> None:
         self.optim, self.averager = optim, averager
-        self.param_groups = optim.param_groups
+        self.param_groups: list[dict[str, Any]] = optim.param_groups
 
     @property
     def state(self) -> Any:

@@ -36,6 +36,10 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         defaults: options of the optimizer.
     """
 
+    world_size: int
+    parameters_as_bucket_view: bool
+    overlap_with_ddp: bool
+
     def __init__(
         self,
         params: Any,
@@ -49,12 +53,12 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         if not params:
             raise ValueError("ZeroRedundancyOptimizer: expected parameters, got none")
         Joinable.__init__(self)
-        self.process_group = process_group if process_group is not None else dist.group.WORLD
+        self.process_group: ProcessGroup | None = process_group if process_group is not None else dist.group.WORLD
         self.world_size, self.rank = dist.get_world_size(self.process_group), dist.get_rank(self.process_group)
         self.parameters_as_bucket_view, self.overlap_with_ddp = parameters_as_bucket_view, overlap_with_ddp
         self._has_hook = False
         self._optimizer_class, self._optimizer_options = optimizer_class, defaults
-        self._all_states: list[dict] = []
+        self._all_states: list[dict[Any, Any]] = []
         self.optim: Optimizer | None = None
         self._ready = False
         Optimizer.__init__(self, params, defaults)
@@ -159,7 +163,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         messages = []
         with facula.no_grad():
             for rank in ranks:
-                kinds: dict = {}
+                kinds: dict[Any, Any] = {}
                 for group in self.param_groups:
                     for p in self._of(rank, group):
                         if is_sent(p):

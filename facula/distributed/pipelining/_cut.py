@@ -221,7 +221,7 @@ class Pipe(facula.nn.Module):
 
     def __init__(self, traced: Module, parts: Sequence[Module]) -> None:
         super().__init__()
-        self.num_stages = len(parts)
+        self.num_stages: int = len(parts)
         self.has_loss_and_backward = False
         root, graph = facula.nn.Module(), fx.Graph()
         inputs = [node for node in parts[0].graph.nodes if node.op == "placeholder"]
@@ -232,7 +232,7 @@ class Pipe(facula.nn.Module):
             count = sum(node.op == "placeholder" for node in parts[number + 1].graph.nodes) if part is not parts[-1] else 0
             values = (call,) if count < 2 else tuple(fx.Proxy(call)[at].node for at in range(count))
         graph.output(values[0])
-        self.split_gm = fx.GraphModule(root, graph)
+        self.split_gm: GraphModule = fx.GraphModule(root, graph)
         self._whole = [traced]  # not a submodule
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:

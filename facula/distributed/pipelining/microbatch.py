@@ -53,6 +53,8 @@ class _CustomReducer:
         reduce_fn: `reduce_fn(so far, value of a piece)`.
     """
 
+    init_value: float
+
     def __init__(self, init_value: float, reduce_fn: Callable[..., Any]) -> None:
         self.init_value, self.reduce_fn = init_value, reduce_fn
 
@@ -68,7 +70,7 @@ class _LossReducer(_CustomReducer):
     """Joins losses."""
 
 
-sum_reducer = _LossReducer(0.0, operator.add)
+sum_reducer: Any = _LossReducer(0.0, operator.add)
 
 
 def _is_mask(value) -> bool:
@@ -85,7 +87,7 @@ def _spec_of_each(spec, leaves, structure) -> list:
     """The spec of each leaf: one is for all below it."""
     if _is_spec(spec):
         return [spec] * len(leaves)
-    found: list = []
+    found: list[Any] = []
 
     def spread(part, below):
         if _is_spec(below):

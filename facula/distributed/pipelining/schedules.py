@@ -56,7 +56,7 @@ class _PipelineSchedule:
             stage._rank_of = lambda index: self._place(index, self._size)
             stage._near = self._stages
         #: {rank: [its actions]}
-        self.pipeline_order = dict(enumerate(self._orders()))
+        self.pipeline_order: dict[Any, Any] = dict(enumerate(self._orders()))
         self._order = self.pipeline_order[self._rank]
 
     @staticmethod

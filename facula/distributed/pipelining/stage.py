@@ -44,10 +44,16 @@ class PipelineStage:
             backward passes.
     """
 
+    submod: Module
+    stage_index: int
+    num_stages: int
+    is_first: bool
+    is_last: bool
+
     def __init__(self, submodule: Module, stage_index: int, num_stages: int, device: Device, input_args: Any = None,
                  output_args: Any = None, output_grads: Any = None, input_grads: Any = None, group: ProcessGroup | None = None,
                  dw_builder: Any = None, get_mesh: Any = None) -> None:  # fmt: skip
-        self.group = group if group is not None else dist.group.WORLD
+        self.group: ProcessGroup | None = group if group is not None else dist.group.WORLD
         size = dist.get_world_size(self.group)
         if dw_builder is not None and not callable(dw_builder):
             raise TypeError(f"PipelineStage: dw_builder must be a function, got {type(dw_builder).__name__}")
@@ -57,14 +63,14 @@ class PipelineStage:
             raise ValueError(f"PipelineStage: there are {num_stages} stages, got stage_index {stage_index}")
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
         self.dw_builder = dw_builder
-        self.device = facula.device(device)
+        self.device: facula.device = facula.device(device)
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
         self._rank_of = lambda stage: stage % size
-        self._near: dict = {}  # stages of this process
-        self._mail: dict = {}  # tensors that such a one has left here, oldest first
-        self._sent: list = []
-        self._reducers: list = []
-        self._groups: list = []
+        self._near: dict[Any, Any] = {}  # stages of this process
+        self._mail: dict[Any, Any] = {}  # tensors that such a one has left here, oldest first
+        self._sent: list[Any] = []
+        self._reducers: list[Any] = []
+        self._groups: list[Any] = []
 
     # ---- messages; those to a stage have its number as their tag, and the direction
 

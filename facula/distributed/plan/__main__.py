@@ -81,7 +81,7 @@ def _add_cluster(group) -> None:
 def cluster_of(options: Any) -> Cluster:
     """The cluster that the options describe."""
     cluster = Cluster.load(options.cluster) if options.cluster else Cluster()
-    changes: dict = {"ranks_per_node": options.ranks_per_node} if options.ranks_per_node else {}
+    changes: dict[Any, Any] = {"ranks_per_node": options.ranks_per_node} if options.ranks_per_node else {}
     given = {"between": (options.latency, options.bandwidth), "inside": (options.inside_latency, options.inside_bandwidth)}
     for name, (latency, bandwidth) in given.items():
         old = getattr(cluster, name)

@@ -79,7 +79,7 @@ class Cluster:
     switch: float = 0.0
     processors: float | None = None
     overlap: float = 1.0
-    measured: list = field(default_factory=list, compare=False)
+    measured: list[Any] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
         if self.ranks_per_node < 1 or not 0 <= self.overlap <= 1 or min(self.call, self.reduce, self.copy, self.switch) < 0:

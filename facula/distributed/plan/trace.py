@@ -88,10 +88,10 @@ class Program:
         optimizer: optimizer(parameters) makes the optimizer; by default Adam.
     """
 
-    model: Callable
-    example: Callable
-    loss: Callable
-    optimizer: Callable
+    model: Callable[..., Any]
+    example: Callable[..., Any]
+    loss: Callable[..., Any]
+    optimizer: Callable[..., Any]
 
 
 def _mean_square(output):

@@ -56,6 +56,9 @@ _FOR_EVER = float("inf")
 class WorkerInfo:
     """A worker: its name and its rank, which is called id."""
 
+    name: str
+    id: int
+
     def __init__(self, name: str, id: int) -> None:
         self.name, self.id = name, id
 
@@ -171,7 +174,7 @@ class Agent:
         self._threads = _Threads()
         self._free = options.num_worker_threads
         self._waiting = collections.deque()
-        self._gathers: dict[tuple, dict] = {}
+        self._gathers: dict[tuple[Any, ...], dict[Any, Any]] = {}
         self._gathered = collections.Counter()
         self._keepers: dict[int, queue.SimpleQueue] = {}
         self._clock = queue.SimpleQueue()

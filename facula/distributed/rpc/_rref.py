@@ -47,7 +47,7 @@ class Owned:
     def __init__(self, number):
         self.number = number
         self.future = Future()
-        self.forks: dict[tuple, int] = {}  # which worker holds it, by fork
+        self.forks: dict[tuple[Any, ...], int] = {}  # which worker holds it, by fork
 
 
 class References:
@@ -57,9 +57,9 @@ class References:
         self.agent = agent
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self.owned: dict[tuple, Owned] = {}  # those with forks, or whose call has not come
+        self.owned: dict[tuple[Any, ...], Owned] = {}  # those with forks, or whose call has not come
         self.weakly = weakref.WeakValueDictionary()  # all
-        self.children: dict[tuple, tuple] = {}  # forks that others are being given: (who, the RRef they come from)
+        self.children: dict[tuple, tuple[Any, ...]] = {}  # forks that others are being given: (who, the RRef they come from)
         self.forking: dict[tuple, tuple] = {}  # forks of this worker that the owner has not confirmed: (parent, RRef, weakly)
         self.users = weakref.WeakSet()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from facula import Tensor
+    from facula import Event, Tensor
 
 __all__ = [
     "AllGatherStates", "BackendType", "RRef", "WorkerInfo", "get_rpc_timeout", "get_worker_info", "init_rpc", "method_factory",
@@ -43,8 +43,8 @@ class AllGatherStates:
     """What the leader of a gathering of objects has: the objects so far, and whether they are all."""
 
     def __init__(self):
-        self.gathered_objects = {}
-        self.proceed_signal = threading.Event()
+        self.gathered_objects: dict[Any, Any] = {}
+        self.proceed_signal: Event = threading.Event()
 
 
 def _checked(name, backend, options):

@@ -42,10 +42,10 @@ class TensorPipeRpcBackendOptions:
             raise ValueError(f"TensorPipeRpcBackendOptions: num_worker_threads must be positive, got {num_worker_threads}")
         if rpc_timeout < 0:
             raise ValueError(f"TensorPipeRpcBackendOptions: rpc_timeout must not be negative, got {rpc_timeout}")
-        self.num_worker_threads = int(num_worker_threads)
-        self.rpc_timeout = float(rpc_timeout)
+        self.num_worker_threads: int = int(num_worker_threads)
+        self.rpc_timeout: float = float(rpc_timeout)
         self.init_method = init_method
-        self.device_maps = {}
+        self.device_maps: dict[Any, Any] = {}
         for worker, places in (device_maps or {}).items():
             self.set_device_map(worker, places)
         self.set_devices(devices or [])
@@ -65,4 +65,4 @@ class TensorPipeRpcBackendOptions:
 
     def set_devices(self, devices: Sequence[Any]) -> None:
         """The GPUs that are used."""
-        self.devices = [_device(d) for d in devices]
+        self.devices: list[facula.device] = [_device(d) for d in devices]

@@ -9,6 +9,7 @@ Ops without a rule get the whole of every tensor, in every process: right, and a
 from __future__ import annotations
 
 import collections
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -20,6 +21,9 @@ from ._plan import alike, choose, falling, growing, linear, moved, numerator, sc
 from ._redistribute import redistribute, summed_gradient
 from ._spec import Spec
 from .placement_types import Partial, Replicate, Shard
+
+if TYPE_CHECKING:
+    from typing import Any
 
 #: How often an op without a rule got the whole of its tensors, by name: {name: number}.
 fallbacks: collections.Counter = collections.Counter()
@@ -365,7 +369,7 @@ def _needs_gradient(x) -> bool:
 
 def _is_uneven(x, cut) -> bool:
     """Whether processes have unlike numbers of what is averaged."""
-    ways: dict = {}
+    ways: dict[Any, Any] = {}
     for d, size in cut:
         ways[d] = ways.get(d, 1) * size
     return any(x.shape[d] % n for d, n in ways.items())

@@ -72,8 +72,8 @@ class Replicate(Placement):
 class Partial(Placement):
     """The value is the reduction of what the processes hold."""
 
-    ALL_REDUCE_OPS: ClassVar[tuple] = ("sum", "avg", "min", "max", "product")
-    LINEAR_REDUCE_OPS: ClassVar[tuple] = ("sum", "avg")
+    ALL_REDUCE_OPS: ClassVar[tuple[Any, ...]] = ("sum", "avg", "min", "max", "product")
+    LINEAR_REDUCE_OPS: ClassVar[tuple[Any, ...]] = ("sum", "avg")
 
     reduce_op: str = "sum"
 

@@ -33,7 +33,7 @@ class FoldedGraphModule(GraphModule):
     def __init__(self, root: Module, graph: Graph, const_subgraph: Graph | None = None,
                  fx_const_folded_attrs_name: str | None = None, device_for_folded_attrs: str = "cpu") -> None:  # fmt: skip
         super().__init__(root, graph)
-        self.const_subgraph_module = None if const_subgraph is None else GraphModule(root, const_subgraph)
+        self.const_subgraph_module: GraphModule | None = None if const_subgraph is None else GraphModule(root, const_subgraph)
         self.has_folding_been_run = False
         self.fx_const_folded_attrs_name = fx_const_folded_attrs_name
         self.device_for_folded_attrs = device_for_folded_attrs
@@ -49,7 +49,7 @@ class FoldedGraphModule(GraphModule):
             return
         if self.has_folding_been_run:
             raise AssertionError("run_folding() should not be called after folding has been run.")
-        self.has_folding_been_run = True
+        self.has_folding_been_run: bool = True
         folded = self.const_subgraph_module()
         as_parameter = lambda t: facula.nn.Parameter(t.detach() if not t.is_leaf else t, requires_grad=t.requires_grad)
         if isinstance(folded, facula.Tensor):

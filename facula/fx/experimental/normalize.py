@@ -30,7 +30,7 @@ class NormalizeArgs(Transformer):
 
     def __init__(self, module: Module, normalize_to_only_use_kwargs: bool = True) -> None:
         super().__init__(module)
-        self.node_map = {}
+        self.node_map: dict[Any, Any] = {}
         self.normalize_to_only_use_kwargs = normalize_to_only_use_kwargs
 
     def run_node(self, n: Node) -> Any:
@@ -73,6 +73,9 @@ class AnnotateTypesWithSchema(Transformer):
         annotate_modules: whether calls of Facula's modules do.
         annotate_get_attrs: whether reads of attributes do.
     """
+
+    annotate_functionals: bool
+    annotate_modules: bool
 
     def __init__(self, module: Module, annotate_functionals: bool = True, annotate_modules: bool = True,
                  annotate_get_attrs: bool = True) -> None:  # fmt: skip
@@ -123,7 +126,7 @@ class NormalizeOperators(AnnotateTypesWithSchema):
         module, annotate_functionals, annotate_modules, annotate_get_attrs: as of AnnotateTypesWithSchema.
     """
 
-    binary_magic_method_remap = _SAME
+    binary_magic_method_remap: Any = _SAME
 
     def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a function in the new graph.

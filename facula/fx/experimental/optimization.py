@@ -150,6 +150,9 @@ class UnionFind:
         n: how many numbers.
     """
 
+    parent: Any
+    size: Any
+
     def __init__(self, n: Node) -> None:
         self.parent, self.size = [None] * n, [0] * n
 

@@ -53,7 +53,7 @@ class PythonKeyTracer(Tracer):
 
     def __init__(self):
         super().__init__(autowrap_modules=())
-        self.tracked = {}
+        self.tracked: dict[Any, Any] = {}
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """Runs the module: no module is a node.
@@ -120,6 +120,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         tracer: a PythonKeyTracer.
         tracing_mode: "real" or "fake".
     """
+
+    tracer: Tracer
+    tracing_mode: str
 
     def __init__(self, tracer: Tracer, tracing_mode: str = "real") -> None:
         super().__init__()

@@ -183,4 +183,4 @@ def sym_or(x: Any, *others: Any) -> Any:
     return functools.reduce(operator.or_, others, x)
 
 
-SymTypes = tuple(getattr(facula, name) for name in ("SymInt", "SymFloat", "SymBool") if hasattr(facula, name))
+SymTypes: tuple[Any, ...] = tuple(getattr(facula, name) for name in ("SymInt", "SymFloat", "SymBool") if hasattr(facula, name))

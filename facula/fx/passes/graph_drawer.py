@@ -80,6 +80,11 @@ class FxGraphDrawer:
         normalize_args: whether arguments are shown by the names of the function's own.
     """
 
+    normalize_args: bool
+    parse_stack_trace: bool
+    ignore_getattr: bool
+    ignore_parameters: bool
+
     def __init__(self, graph_module: Module, name: str, ignore_getattr: bool = False,
                  ignore_parameters_and_buffers: bool = False, skip_node_names_in_args: bool = True,
                  parse_stack_trace: bool = False, dot_graph_shape: Any = None,

@@ -18,7 +18,7 @@ __all__ = ["default_matching", "extract_attrs_for_lowering", "lift_lowering_attr
 _CONV = ["weight", "bias", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"]
 _NORM = ["weight", "bias", "running_mean", "running_var", "eps"]
 #: class -> (version, attributes)
-module_fetch_book = {
+module_fetch_book: dict[Any, Any] = {
     facula.nn.modules.linear.Linear: (1, ["weight", "bias"]),
     facula.nn.modules.conv.Conv2d: (1, _CONV),
     facula.nn.modules.batchnorm.BatchNorm2d: (2, _NORM),

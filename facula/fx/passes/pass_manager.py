@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PassManager", "inplace_wrapper", "log_hook", "loop_pass", "this_before_that_pass_constraint",
            "these_before_those_pass_constraint"]  # fmt: skip
 
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 @compatibility(is_backward_compatible=False)
@@ -118,6 +118,8 @@ class PassManager:
         constraints: functions (pass, later pass) -> whether that order is right.
     """
 
+    constraints: list[Any]
+
     def __init__(self, passes: Sequence[Callable[..., Any]] | None = None, constraints: Any = None) -> None:
         self.passes, self.constraints = list(passes or ()), list(constraints or ())
         self._validated = False
@@ -164,7 +166,7 @@ class PassManager:
         Args:
             _target, _replacement: the passes.
         """
-        self.passes = [_replacement if p.__name__ == _target.__name__ else p for p in self.passes]
+        self.passes: list[Any] = [_replacement if p.__name__ == _target.__name__ else p for p in self.passes]
         self._validated = False
 
     def validate(self) -> None:

@@ -24,7 +24,7 @@ class TensorMetadata(NamedTuple):
     shape: facula.Size
     dtype: facula.dtype
     requires_grad: bool
-    stride: tuple
+    stride: tuple[Any, ...]
     memory_format: facula.memory_format | None
     is_quantized: bool
     qparams: dict[str, Any]
@@ -60,11 +60,11 @@ class ShapeProp(Interpreter):
         super().__init__(gm)
         self.fake_mode = fake_mode
         self.fake_module = None
-        self.real_module = self.module
+        self.real_module: Any = self.module
         if fake_mode is not None:
             from facula.fx.passes.fake_tensor_prop import fake_copy
 
-            self.fake_module = fake_copy(self.module, fake_mode)
+            self.fake_module: Module | None = fake_copy(self.module, fake_mode)
 
     def run_node(self, n: Node) -> Tensor | Any:
         """The value of a node, whose `meta` gets what is known of it.
@@ -97,7 +97,7 @@ class ShapeProp(Interpreter):
                 with self.fake_mode:
                     return super().run_node(n)
             finally:
-                self.module = self.real_module
+                self.module: Any = self.real_module
         except Exception as error:
             raise RuntimeError(f"ShapeProp error for: node={n.format_node()} with meta={n.meta}") from error
 

@@ -28,13 +28,20 @@ class Partition:
         name: its name.
     """
 
+    inputs: dict[Any, Any]
+    outputs: dict[Any, Any]
+    dependencies: dict[Any, Any]
+    dependents: dict[Any, Any]
+    environment: dict[Any, Any]
+    targets: dict[Any, Any]
+
     def __init__(self, name: str) -> None:
         self.name = name
-        self.submod_name = f"submod_{name}"
-        self.node_names = []
+        self.submod_name: str = f"submod_{name}"
+        self.node_names: list[Any] = []
         self.inputs, self.outputs = {}, {}
         self.dependencies, self.dependents = {}, {}
-        self.graph = Graph()
+        self.graph: Graph = Graph()
         self.environment, self.targets = {}, {}
 
     def __repr__(self) -> str:

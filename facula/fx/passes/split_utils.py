@@ -62,11 +62,11 @@ class Component:
     graph: Graph
     order: int
     name: str
-    input_placeholders: list = field(default_factory=list)
-    orig_inputs: list = field(default_factory=list)
-    orig_outputs: list = field(default_factory=list)
-    getattr_maps: dict = field(default_factory=dict)
-    constructor_args: list = field(default_factory=list)
+    input_placeholders: list[Any] = field(default_factory=list)
+    orig_inputs: list[Any] = field(default_factory=list)
+    orig_outputs: list[Any] = field(default_factory=list)
+    getattr_maps: dict[Any, Any] = field(default_factory=dict)
+    constructor_args: list[Any] = field(default_factory=list)
     gm: GraphModule | None = None
 
 

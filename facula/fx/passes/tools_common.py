@@ -79,7 +79,7 @@ class FxNetAccFusionsFinder:
 
     def __init__(self, module: Module, acc_nodes: Any) -> None:
         self.module = module
-        self.nodes = list(module.graph.nodes)
+        self.nodes: list[Any] = list(module.graph.nodes)
         self.acc_nodes = acc_nodes
 
     def __call__(self) -> dict[Any, Any]:

@@ -29,13 +29,19 @@ _DEEPEST = 100  # of syntax trees, brackets within one another
 class ScriptClass:
     """A class of the archive: its constants, attributes and methods."""
 
+    name: str
+    library: Any
+    constants: dict[Any, Any]
+    fields: list[Any]
+    methods: dict[Any, Any]
+
     def __init__(self, name: str, node: Any, library: Any) -> None:
         self.name, self.library = name, library
-        self.kind = next((b.id for b in node.bases if isinstance(b, ast.Name)), "")
+        self.kind: str = next((b.id for b in node.bases if isinstance(b, ast.Name)), "")
         self.parameters, self.buffers, self.constants, self.fields, self.methods = [], [], {}, [], {}
         for item in node.body:
             self._member(item)
-        self.python = self._made()
+        self.python: Any = self._made()
 
     def _member(self, item):
         if isinstance(item, ast.FunctionDef):
@@ -43,9 +49,9 @@ class ScriptClass:
         elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
             names = [e.value for e in getattr(item.value, "elts", ()) if isinstance(e, ast.Constant)]
             if item.targets[0].id == "__parameters__":
-                self.parameters = names
+                self.parameters: Any = names
             elif item.targets[0].id == "__buffers__":
-                self.buffers = names
+                self.buffers: Any = names
             elif self.kind == "Enum":
                 self.constants[item.targets[0].id] = self.library.literal(item.value)
         elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and not item.target.id.startswith("__"):
@@ -117,6 +123,9 @@ class ScriptEnum(ScriptClass):
 
 class Library:
     """Functions and classes of an archive, parsed when first named."""
+
+    constants: tuple[Any, ...]
+    depth: int
 
     def __init__(self, records: Any, module_class: Any) -> None:
         self.module_class = module_class
@@ -195,7 +204,7 @@ def _typed(value, *rest):
 class Scope(allowed.Scope):
     """Names in the pickles of an archive: its own classes, tensors, and the marks of typed lists."""
 
-    bare = (ScriptEnum,)
+    bare: tuple[type[ScriptEnum]] = (ScriptEnum,)
 
     def __init__(self, library: Any) -> None:
         super().__init__(False)
@@ -241,7 +250,7 @@ class Archive(checkpoint.Checkpoint):
         self._records, self._skip_data, self._storages, self._swap = records, False, {}, False
         if "byteorder" in records and records.read("byteorder").strip() not in (b"little", b""):
             raise NotImplementedError("jit.load: an archive of the other byte order cannot be read")
-        self.library = Library(records, module_class)
+        self.library: Library = Library(records, module_class)
         self._folder = "data"
 
     def module(self, restore: Any) -> Any:

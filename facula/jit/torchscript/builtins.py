@@ -376,7 +376,7 @@ _PRIM = {
 }  # fmt: skip
 
 #: names without a module
-NAMES = {
+NAMES: dict[Any, Any] = {
     "range": range, "int": int, "float": float, "bool": bool, "str": str, "len": len, "inf": math.inf, "nan": math.nan,
     "print": print, "list": list, "min": min, "max": max, "abs": abs, "round": round, "complex": complex, "sorted": sorted,
     "ord": ord, "chr": chr, "hash": hash,
@@ -390,6 +390,9 @@ class Op:
     """An op by its name: a function of plain values, or Facula's op."""
 
     __slots__ = ("name", "plain", "own")
+    name: str
+    plain: Any
+    own: Any
 
     def __init__(self, name: str, plain: Any, own: Any) -> None:
         self.name, self.plain, self.own = name, plain, own

@@ -27,16 +27,18 @@ class Function:
     """A function or method of the archive."""
 
     __slots__ = ("name", "parameters", "body", "node", "_library", "line")
+    name: str
+    line: Any
 
     def __init__(self, name: str, node: Any, library: Any) -> None:
         self.name, self.node, self._library, self.line = name, node, library, node.lineno
-        self.parameters = _parameters(node, library, name)
+        self.parameters: Any = _parameters(node, library, name)
         self.body = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.body is None:  # compiled when first called: archives hold much that is never used
-            self.body = Compiler(self._library, self.name).block(self.node.body)
-            self.node = None
+            self.body: Any = Compiler(self._library, self.name).block(self.node.body)
+            self.node: Any = None
         env = self._bound(args, kwargs)
         library = self._library
         library.depth += 1

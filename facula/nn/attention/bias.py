@@ -27,6 +27,10 @@ class CausalVariant(enum.IntEnum):
 class CausalBias(Tensor):
     """A causal mask of a variant for (seq_len_q, seq_len_kv); prints as the bool tensor that it stands for."""
 
+    variant: CausalVariant
+    seq_len_q: int
+    seq_len_kv: int
+
     def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Tensor:
         if not isinstance(variant, CausalVariant):
             raise AssertionError(f"CausalBias: variant must be a CausalVariant, got {type(variant).__name__}")

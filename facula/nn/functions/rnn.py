@@ -56,7 +56,7 @@ def gru_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_
     return ((h - new) * update + new,)
 
 
-CELLS = {"RNN_TANH": tanh_cell, "RNN_RELU": relu_cell, "LSTM": lstm_cell, "GRU": gru_cell}
+CELLS: dict[Any, Any] = {"RNN_TANH": tanh_cell, "RNN_RELU": relu_cell, "LSTM": lstm_cell, "GRU": gru_cell}
 
 
 def _direction(cell, steps, hidden, weights, reverse: bool):

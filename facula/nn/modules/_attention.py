@@ -78,13 +78,13 @@ class MultiheadAttention(Module):
             )
         super().__init__()
         self.embed_dim = embed_dim
-        self.kdim = kdim if kdim is not None else embed_dim
-        self.vdim = vdim if vdim is not None else embed_dim
+        self.kdim: int = kdim if kdim is not None else embed_dim
+        self.vdim: int = vdim if vdim is not None else embed_dim
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
         self.num_heads = num_heads
         self.dropout = dropout
         self.batch_first = batch_first
-        self.head_dim = embed_dim // num_heads
+        self.head_dim: int = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError(
                 f"MultiheadAttention: embed_dim must be divisible by num_heads, got {embed_dim} and "
@@ -102,7 +102,7 @@ class MultiheadAttention(Module):
         self.register_parameter("k_proj_weight", None if packed else empty(embed_dim, self.kdim))
         self.register_parameter("v_proj_weight", None if packed else empty(embed_dim, self.vdim))
         self.register_parameter("in_proj_bias", empty(3 * embed_dim) if bias else None)
-        self.out_proj = NonDynamicallyQuantizableLinear(
+        self.out_proj: NonDynamicallyQuantizableLinear = NonDynamicallyQuantizableLinear(
             embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
         )
         self.bias_k = empty(1, 1, embed_dim) if add_bias_kv else None

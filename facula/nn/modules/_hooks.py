@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_global_backward_pre_hooks: dict = OrderedDict()
-_global_backward_hooks: dict = OrderedDict()
+_global_backward_pre_hooks: dict[Any, Any] = OrderedDict()
+_global_backward_hooks: dict[Any, Any] = OrderedDict()
 _global_is_full_backward_hook: bool | None = None
-_global_forward_pre_hooks: dict = OrderedDict()
-_global_forward_hooks: dict = OrderedDict()
-_global_forward_hooks_always_called: dict = OrderedDict()
-_global_forward_hooks_with_kwargs: dict = OrderedDict()
-_global_buffer_registration_hooks: dict = OrderedDict()
-_global_module_registration_hooks: dict = OrderedDict()
-_global_parameter_registration_hooks: dict = OrderedDict()
+_global_forward_pre_hooks: dict[Any, Any] = OrderedDict()
+_global_forward_hooks: dict[Any, Any] = OrderedDict()
+_global_forward_hooks_always_called: dict[Any, Any] = OrderedDict()
+_global_forward_hooks_with_kwargs: dict[Any, Any] = OrderedDict()
+_global_buffer_registration_hooks: dict[Any, Any] = OrderedDict()
+_global_module_registration_hooks: dict[Any, Any] = OrderedDict()
+_global_parameter_registration_hooks: dict[Any, Any] = OrderedDict()
 
 
 def _add(hooks: dict[Any, Any], hook: Callable[..., Any], prepend: bool = False, **flags: dict[Any, Any]) -> RemovableHandle:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import facula
     from facula import Tensor
+    from facula.nn.parameter import Parameter
     from facula.types import Device
 
 
@@ -23,10 +24,10 @@ class _LazyConvXdMixin(LazyModuleMixin):
                  device: Device = None, dtype: facula.dtype | None = None, **kwargs: Any) -> None:  # fmt: skip
         # No channels and no bias: nothing is allocated or drawn before the shape is known.
         super().__init__(0, 0, kernel_size, *args, bias=False, **kwargs)
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.weight: Parameter = UninitializedParameter(device=device, dtype=dtype)
         self.out_channels = out_channels
         if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
+            self.bias: Parameter = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_channels != 0:
@@ -35,7 +36,7 @@ class _LazyConvXdMixin(LazyModuleMixin):
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         if not self.has_uninitialized_params():
             return
-        self.in_channels = self._get_in_channels(input)
+        self.in_channels: int = self._get_in_channels(input)
         if self.in_channels % self.groups:
             raise ValueError(
                 f"{type(self).__name__}: in_channels must be divisible by groups {self.groups}, got "

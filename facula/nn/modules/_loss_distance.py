@@ -188,7 +188,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         super().__init__(reduction=reduction)
         if margin <= 0:
             raise ValueError(f"TripletMarginWithDistanceLoss: margin must be greater than 0, got {margin}")
-        self.distance_function = distance_function if distance_function is not None else PairwiseDistance()
+        self.distance_function: Any = distance_function if distance_function is not None else PairwiseDistance()
         self.margin = margin
         self.swap = swap
 

@@ -74,7 +74,7 @@ class RNNBase(Module):
         "bidirectional",
         "proj_size",
     ]
-    __jit_unused_properties__ = ["all_weights"]
+    __jit_unused_properties__: list[str] = ["all_weights"]
     mode: str
     input_size: int
     hidden_size: int

@@ -48,8 +48,8 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         gates = num_chunks * hidden_size
-        self.weight_ih = Parameter(facula.empty((gates, input_size), device=device, dtype=dtype))
-        self.weight_hh = Parameter(facula.empty((gates, hidden_size), device=device, dtype=dtype))
+        self.weight_ih: Parameter = Parameter(facula.empty((gates, input_size), device=device, dtype=dtype))
+        self.weight_hh: Parameter = Parameter(facula.empty((gates, hidden_size), device=device, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
             value = Parameter(facula.empty(gates, device=device, dtype=dtype)) if bias else None
             self.register_parameter(name, value)

@@ -80,23 +80,23 @@ class TransformerEncoderLayer(Module):
     ) -> None:
         super().__init__()
         kwargs = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
+        self.self_attn: MultiheadAttention = MultiheadAttention(
             d_model, nhead, dropout=dropout, batch_first=batch_first, **kwargs
         )
-        self.linear1 = Linear(d_model, dim_feedforward, **kwargs)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **kwargs)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **kwargs)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **kwargs)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
         self.activation = _get_activation_fn(activation)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "activation" not in self.__dict__ and "activation" not in self._modules:
-            self.activation = F.relu
+            self.activation: Any = F.relu
 
     def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
                 is_causal: bool = False) -> Tensor:  # fmt: skip
@@ -175,24 +175,24 @@ class TransformerDecoderLayer(Module):
         super().__init__()
         kwargs = {"bias": bias, "device": device, "dtype": dtype}
         attention_kwargs = {"dropout": dropout, "batch_first": batch_first, **kwargs}
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention_kwargs)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **attention_kwargs)
-        self.linear1 = Linear(d_model, dim_feedforward, **kwargs)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **kwargs)
+        self.self_attn: MultiheadAttention = MultiheadAttention(d_model, nhead, **attention_kwargs)
+        self.multihead_attn: MultiheadAttention = MultiheadAttention(d_model, nhead, **attention_kwargs)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **kwargs)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **kwargs)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
+        self.dropout3: Dropout = Dropout(dropout)
         self.activation = _get_activation_fn(activation)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "activation" not in self.__dict__ and "activation" not in self._modules:
-            self.activation = F.relu
+            self.activation: Any = F.relu
 
     def forward(
         self,

@@ -190,9 +190,9 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             if bias:
                 self.bias = UninitializedParameter(device=device, dtype=dtype)
         if track_running_stats:
-            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
-            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
-            self.num_batches_tracked = facula.tensor(0, dtype=facula.int64, device=device)
+            self.running_mean: Tensor = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var: Tensor = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked: Tensor = facula.tensor(0, dtype=facula.int64, device=device)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.num_features != 0:
@@ -201,7 +201,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
     def initialize_parameters(self, input: Tensor) -> None:
         if not self.has_uninitialized_params():
             return
-        self.num_features = input.shape[1]
+        self.num_features: int = input.shape[1]
         waiting = [self.weight, self.bias] if self.affine else []
         if self.track_running_stats:
             waiting += [self.running_mean, self.running_var]

@@ -258,7 +258,7 @@ class ModuleList(_NumberedModules):
 
     def __repr__(self) -> str:
         """Runs of equal entries are shown once, with their number."""
-        runs: list[list] = []
+        runs: list[list[Any]] = []
         for i, text in enumerate(repr(module) for module in self):
             if runs and runs[-1][2] == text:
                 runs[-1][1] = i

@@ -79,7 +79,7 @@ class Linear(Module):
         self.out_features = out_features
         self.weight = Parameter(facula.empty((out_features, in_features), device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(facula.empty(out_features, device=device, dtype=dtype))
+            self.bias: Parameter = Parameter(facula.empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -157,7 +157,7 @@ class Bilinear(Module):
         shape = (out_features, in1_features, in2_features)
         self.weight = Parameter(facula.empty(shape, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(facula.empty(out_features, device=device, dtype=dtype))
+            self.bias: Parameter = Parameter(facula.empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -250,4 +250,4 @@ class LazyLinear(LazyModuleMixin, Linear):
                     f"LazyLinear: the weight has {self.weight.shape[-1]} input features, got "
                     f"{input.shape[-1]}"
                 )
-            self.in_features = input.shape[-1]
+            self.in_features: int = input.shape[-1]

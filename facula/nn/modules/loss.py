@@ -423,7 +423,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
         # Two-dimensional here; forward gives it the dimensions of a K-dimensional loss.
         rows = math.prod(out_features, start=num_classes)
-        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+        self.linear: Linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
         self.options = options
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

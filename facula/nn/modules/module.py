@@ -39,10 +39,11 @@ from ._state import _StateMethods
 from ._traverse import _TraverseMethods
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from typing_extensions import Self
 
     from facula import Tensor
-    pass
 
 __all__ = [
     "register_module_forward_pre_hook",
@@ -122,6 +123,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
     ([2.0, 2.0, 2.0], ['weight'])
     """
 
+    __constants__: ClassVar[list[str]]
     dump_patches: bool = False
     training: bool
     _parameters: dict[str, Parameter | None]
@@ -131,7 +133,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
     call_super_init: bool = False
     # True on an instance (or on Module itself) once a hook has been registered; see _hooks.py.
     _hooked: bool = False
-    _compiled_call_impl: Callable | None = None
+    _compiled_call_impl: Callable[..., Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if self.call_super_init is False and (args or kwargs):

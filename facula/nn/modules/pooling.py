@@ -67,7 +67,7 @@ class _MaxPoolNd(Module):
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
+        self.stride: int | Sequence[int] = stride if stride is not None else kernel_size
         self.padding = padding
         self.dilation = dilation
         self.return_indices = return_indices
@@ -118,9 +118,9 @@ class _MaxUnpoolNd(Module):
     def __init__(self, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0) -> None:  # fmt: skip
         super().__init__()
-        self.kernel_size = self._tuple(kernel_size)
-        self.stride = self._tuple(stride if stride is not None else kernel_size)
-        self.padding = self._tuple(padding)
+        self.kernel_size: Any = self._tuple(kernel_size)
+        self.stride: Any = self._tuple(stride if stride is not None else kernel_size)
+        self.padding: Any = self._tuple(padding)
 
     def forward(self, input: Tensor, indices: Tensor, output_size: int | Sequence[int] | None = None) -> Tensor:
         return self._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -161,9 +161,9 @@ class AvgPool1d(_AvgPoolNd):
     def __init__(self, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> None:
         super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(stride if stride is not None else kernel_size)
-        self.padding = _single(padding)
+        self.kernel_size: tuple[Any, ...] = _single(kernel_size)
+        self.stride: tuple[Any, ...] = _single(stride if stride is not None else kernel_size)
+        self.padding: tuple[Any, ...] = _single(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
@@ -188,7 +188,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
+        self.stride: int | Sequence[int] = stride if stride is not None else kernel_size
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
@@ -244,11 +244,11 @@ class _FractionalMaxPoolNd(Module):
         _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.kernel_size = self._tuple(kernel_size)
+        self.kernel_size: Any = self._tuple(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = self._tuple(output_size) if output_size is not None else None
-        self.output_ratio = self._tuple(output_ratio) if output_ratio is not None else None
+        self.output_size: Any = self._tuple(output_size) if output_size is not None else None
+        self.output_ratio: Any = self._tuple(output_ratio) if output_ratio is not None else None
         name = type(self).__name__
         if (output_size is None) == (output_ratio is None):
             raise ValueError(

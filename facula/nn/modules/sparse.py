@@ -134,7 +134,7 @@ class Embedding(_EmbeddingBase):
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = self._resolve_padding(padding_idx)
+        self.padding_idx: int | None = self._resolve_padding(padding_idx)
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
@@ -270,7 +270,7 @@ class EmbeddingBag(_EmbeddingBase):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx = self._resolve_padding(padding_idx)
+        self.padding_idx: int | None = self._resolve_padding(padding_idx)
         self._set_weight(_weight, device, dtype)
         self.mode = mode
         self.sparse = sparse

@@ -118,12 +118,12 @@ class Transformer(Module):
             self.encoder = custom_encoder
         else:
             layer = TransformerEncoderLayer(*layer_args)
-            self.encoder = TransformerEncoder(layer, num_encoder_layers, norm())
+            self.encoder: TransformerEncoder = TransformerEncoder(layer, num_encoder_layers, norm())
         if custom_decoder is not None:
             self.decoder = custom_decoder
         else:
             layer = TransformerDecoderLayer(*layer_args)
-            self.decoder = TransformerDecoder(layer, num_decoder_layers, norm())
+            self.decoder: TransformerDecoder = TransformerDecoder(layer, num_decoder_layers, norm())
         self._reset_parameters()
         self.d_model = d_model
         self.nhead = nhead
@@ -240,7 +240,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _get_clones(encoder_layer, num_layers)
+        self.layers: ModuleList = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -297,7 +297,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _get_clones(decoder_layer, num_layers)
+        self.layers: ModuleList = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 

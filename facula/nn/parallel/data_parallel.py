@@ -52,8 +52,8 @@ class DataParallel(Module):
             raise RuntimeError("DataParallel: no CUDA device was found, got an empty device_ids")
         self.dim = dim
         self.device_ids = [_device_index(d) for d in device_ids]
-        self.output_device = _device_index(self.device_ids[0] if output_device is None else output_device)
-        self.src_device_obj = facula.device("cuda", self.device_ids[0])
+        self.output_device: int = _device_index(self.device_ids[0] if output_device is None else output_device)
+        self.src_device_obj: facula.device = facula.device("cuda", self.device_ids[0])
         if len(self.device_ids) == 1:
             self.module.to(self.src_device_obj)
 

@@ -58,6 +58,12 @@ class DistributedDataParallel(Module, _LazyJoinable):
         ValueError: device_ids do not fit the module.
     """
 
+    device_ids: Any
+    output_device: Device
+    find_unused_parameters: bool
+    gradient_as_bucket_view: bool
+    reducer: Any
+
     def __init__(
         self,
         module: Module,
@@ -99,7 +105,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         self.module = module
         self.process_group = device_mesh.get_group() if device_mesh is not None else process_group
         self.device_ids, self.output_device = self._checked_devices(device_ids), output_device
-        self.device = next(module.parameters()).device
+        self.device: Any = next(module.parameters()).device
         self.dim = dim
         if broadcast_buffers is None:
             broadcast_buffers = True if forward_sync_buffers is None else forward_sync_buffers
@@ -108,8 +114,8 @@ class DistributedDataParallel(Module, _LazyJoinable):
         self.static_graph = static_graph
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MIB)
         if bucket_cap_mb_list:
-            self.bucket_bytes_cap = int(bucket_cap_mb_list[-1] * _MIB)
-        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+            self.bucket_bytes_cap: int = int(bucket_cap_mb_list[-1] * _MIB)
+        self.parameters_to_ignore: set[Any] = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self.reducer = None
         self._divide_by_initial_world_size = True
@@ -158,7 +164,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
     def _check_parameters(self, named) -> None:
         """RuntimeError, in every process, that names the first parameter in which processes differ."""
         mine = [(name, tuple(p.shape), str(p.dtype), p.requires_grad) for name, p in named]
-        everybody: list = [None] * self._dist.get_world_size(self.process_group)
+        everybody: list[Any] = [None] * self._dist.get_world_size(self.process_group)
         self._dist.all_gather_object(everybody, mine, group=self.process_group)
         for rank, theirs in enumerate(everybody):
             if theirs == everybody[0]:
@@ -264,7 +270,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         try:
             yield
         finally:
-            self.require_backward_grad_sync = before
+            self.require_backward_grad_sync: bool = before
 
     def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
         """Hands each bucket to `hook(state, bucket)`, which returns a Future of the tensor that replaces its buffer.
@@ -292,7 +298,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
                 f"got it after {self.reducer._passes} backward passes"
             )
             raise self._record.error
-        self.static_graph = True
+        self.static_graph: bool = True
         if self.reducer is not None:
             self.reducer.static_graph = True
 

@@ -98,8 +98,8 @@ class ParametrizationList(ModuleList):
                 "ParametrizationList: right_inverse must give a Tensor or a sequence of them, got "
                 f"{type(source).__name__}"
             )
-        self.is_tensor = isinstance(source, facula.Tensor)
-        self.ntensors = 1 if self.is_tensor else len(source)
+        self.is_tensor: bool = isinstance(source, facula.Tensor)
+        self.ntensors: int = 1 if self.is_tensor else len(source)
         if self.is_tensor:
             self._keep_single_source(original, source)
         else:

@@ -60,6 +60,7 @@ class FuzzedParameter:
     """
 
     _DRAWN = {"loguniform": _loguniform, "uniform": _uniform}
+    strict: bool
 
     def __init__(self, name: str, minval: float | None = None, maxval: float | None = None, distribution: Any = None,
                  strict: bool = False) -> None:  # fmt: skip

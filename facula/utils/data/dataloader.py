@@ -93,6 +93,7 @@ class DataLoader(Generic[_T_co]):
 
     _iterator = None
     _initialized = False
+    dataset: Any
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class DataLoader(Generic[_T_co]):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.num_workers = num_workers
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.prefetch_factor: int | None = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout
@@ -143,7 +144,7 @@ class DataLoader(Generic[_T_co]):
         self.sampler = sampler
         self.batch_sampler = batch_sampler
         self.generator = generator
-        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+        self.collate_fn: Any = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.persistent_workers = persistent_workers
         self._IterableDataset_len_called = None  # what len() said, to warn when a stream gives more
         self._initialized = True

@@ -116,7 +116,7 @@ class StackDataset(Dataset):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if bool(args) == bool(kwargs):
             raise ValueError("StackDataset: give datasets either by position or by keyword, and at least one")
-        self.datasets = args or kwargs
+        self.datasets: Any = args or kwargs
         lengths = [len(dataset) for dataset in self._each()]
         if len(set(lengths)) > 1:
             raise ValueError(f"StackDataset: datasets differ in length: {lengths}")
@@ -178,12 +178,12 @@ class ConcatDataset(Dataset[_T_co]):
         return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
     def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
-        self.datasets = list(datasets)
+        self.datasets: list[Dataset[Any]] = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset: needs at least one dataset")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise AssertionError("ConcatDataset: takes no IterableDataset; ChainDataset does")
-        self.cumulative_sizes = self.cumsum(self.datasets)
+        self.cumulative_sizes: list[int] = self.cumsum(self.datasets)
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]

@@ -52,8 +52,8 @@ class DistributedSampler(Sampler[_T_co]):
         if drop_last and len(dataset) % num_replicas:
             self.num_samples = math.ceil((len(dataset) - num_replicas) / num_replicas)
         else:
-            self.num_samples = math.ceil(len(dataset) / num_replicas)
-        self.total_size = self.num_samples * num_replicas
+            self.num_samples: int = math.ceil(len(dataset) / num_replicas)
+        self.total_size: Any = self.num_samples * num_replicas
         self.shuffle = shuffle
         self.seed = seed
 
@@ -85,4 +85,4 @@ class DistributedSampler(Sampler[_T_co]):
         >>> first == list(sampler)
         False
         """
-        self.epoch = epoch
+        self.epoch: int = epoch

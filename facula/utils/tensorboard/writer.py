@@ -40,7 +40,7 @@ class FileWriter:
 
     def __init__(self, log_dir: str | PathLike[str], max_queue: int = 10, flush_secs: int = 120,
                  filename_suffix: str = "") -> None:  # fmt: skip
-        self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
+        self.event_writer: EventFileWriter = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
 
     def get_logdir(self) -> str:
         """The directory of the file."""
@@ -86,17 +86,19 @@ class SummaryWriter:
     given). Values may be tensors, NumPy arrays or numbers.
     """
 
+    file_writer: FileWriter | None
+
     def __init__(self, log_dir: Any = None, comment: str = "", purge_step: int | None = None, max_queue: int = 10,
                  flush_secs: int = 120, filename_suffix: str = "") -> None:  # fmt: skip
         if not log_dir:
             started = datetime.now().strftime("%b%d_%H-%M-%S")
             log_dir = os.path.join("runs", f"{started}_{socket.gethostname()}{comment}")
-        self.log_dir = str(log_dir)
+        self.log_dir: str = str(log_dir)
         self.purge_step = purge_step
         self.max_queue = max_queue
         self.flush_secs = flush_secs
         self.filename_suffix = filename_suffix
-        self.default_bins = summary.default_edges()
+        self.default_bins: list[float] = summary.default_edges()
         self._projector = ProjectorConfig()
         self.file_writer = None
         self.all_writers: dict[str, FileWriter] | None = None

@@ -34,7 +34,7 @@ class _Steps:
             for message in self._sending:
                 self._zero._receive(message)
             self._zero._pull_options()
-        done: facula.futures.Future = facula.futures.Future()
+        done: facula.futures.Future[Any] = facula.futures.Future()
         done.set_result(bucket.buffer())
         return done
 

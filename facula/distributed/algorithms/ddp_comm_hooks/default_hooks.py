@@ -99,6 +99,6 @@ def bf16_compress_wrapper(hook: Callable[..., Any]) -> Any:
 
 def noop_hook(_: Any, bucket: Any) -> facula.futures.Future[Any]:
     """Leaves gradients as they are, different in every process: to see what communication costs."""
-    future: facula.futures.Future = facula.futures.Future()
+    future: facula.futures.Future[Any] = facula.futures.Future()
     future.set_result(bucket.buffer())
     return future

@@ -27,6 +27,10 @@ class PostLocalSGDState:
         post_local_gradient_allreduce: False leaves gradients alone from then on.
     """
 
+    process_group: ProcessGroup
+    subgroup: Any
+    iter: int
+
     def __init__(self, process_group: ProcessGroup, subgroup: Any, start_localSGD_iter: Any,
                  post_local_gradient_allreduce: bool = True) -> None:  # fmt: skip
         self.process_group, self.subgroup = process_group, subgroup

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from facula.distributed._group import ProcessGroup
 
 __all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 class PowerSGDState:
@@ -40,6 +40,14 @@ class PowerSGDState:
         compression_stats_logging_frequency: every so many steps the rate is logged.
         batch_tensors_with_same_shape: tensors of one shape are multiplied together.
     """
+
+    matrix_approximation_rank: int
+    start_powerSGD_iter: int
+    use_error_feedback: bool
+    warm_start: bool
+    orthogonalization_epsilon: int
+    random_seed: int
+    iter: int
 
     def __init__(
         self,
@@ -66,7 +74,7 @@ class PowerSGDState:
         self.min_compression_rate = min_compression_rate
         self.use_error_feedback, self.warm_start = use_error_feedback, warm_start
         self.orthogonalization_epsilon, self.random_seed = orthogonalization_epsilon, random_seed
-        self.compression_stats_logging_frequency = max(1, compression_stats_logging_frequency)
+        self.compression_stats_logging_frequency: int = max(1, compression_stats_logging_frequency)
         self.batch_tensors_with_same_shape = batch_tensors_with_same_shape
         self.error_dict: dict[int, facula.Tensor] = {}
         self.q_memory_dict: dict[int, list[facula.Tensor]] = {}
@@ -151,7 +159,7 @@ def _run(state: PowerSGDState, bucket, group, tensors, whole=None) -> facula.fut
         state.next_stats_report = state.iter + state.compression_stats_logging_frequency
         logger.info("PowerSGD: rate %s, %s numbers became %s", *state.compression_stats())
     state.maybe_increase_iter(bucket)
-    future: facula.futures.Future = facula.futures.Future()
+    future: facula.futures.Future[Any] = facula.futures.Future()
     future.set_result(buffer if whole is None else whole)
     return future
 

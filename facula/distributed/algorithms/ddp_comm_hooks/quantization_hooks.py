@@ -41,7 +41,7 @@ def _averaged(process_group, rows):
 
 
 def _done(value) -> facula.futures.Future:
-    future: facula.futures.Future = facula.futures.Future()
+    future: facula.futures.Future[Any] = facula.futures.Future()
     future.set_result(value)
     return future
 

@@ -26,7 +26,7 @@ class ModelAverager(abc.ABC):
     """
 
     def __init__(self, process_group: ProcessGroup | None = None) -> None:
-        self.process_group = process_group if process_group is not None else dist.group.WORLD
+        self.process_group: ProcessGroup | None = process_group if process_group is not None else dist.group.WORLD
         self.step = 0
 
     @abc.abstractmethod
@@ -36,6 +36,8 @@ class ModelAverager(abc.ABC):
 
 class PeriodicModelAverager(ModelAverager):
     """Averages after every `period` steps, from step `warmup_steps` on."""
+
+    warmup_steps: int
 
     def __init__(self, period: Any, warmup_steps: int = 0, process_group: ProcessGroup | None = None) -> None:
         super().__init__(process_group)

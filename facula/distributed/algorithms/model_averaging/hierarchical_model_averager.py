@@ -42,7 +42,7 @@ class HierarchicalModelAverager(averagers.ModelAverager):
             raise ValueError(f"HierarchicalModelAverager: the last size must be that of the group, {size}, got {sizes[-1]}")
         if warmup_steps < 0:
             raise ValueError(f"HierarchicalModelAverager: warmup_steps must not be negative, got {warmup_steps}")
-        self.period_process_group_dict = OrderedDict()
+        self.period_process_group_dict: dict[Any, Any] = OrderedDict()
         for period, group_size in period_group_size_dict.items():
             if group_size == size:
                 self.period_process_group_dict[period] = self.process_group

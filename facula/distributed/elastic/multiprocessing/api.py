@@ -71,6 +71,11 @@ def _end_with_launcher(launcher: int) -> None:
 class PContext:
     """The processes of one attempt. `start`, then `wait` until it gives a result, then `close`."""
 
+    name: str
+    entrypoint: str | Callable[..., Any]
+    args: dict[int, tuple[Any, ...]]
+    envs: dict[int, dict[str, str]]
+
     def __init__(
         self,
         name: str,
@@ -85,7 +90,7 @@ class PContext:
                 f"{name}: args and envs must have the local ranks 0 to n - 1, got {sorted(args)} and {sorted(envs)}"
             )
         self.name, self.entrypoint, self.args, self.envs = name, entrypoint, args, envs
-        self.nprocs = len(args)
+        self.nprocs: int = len(args)
         self._logs_specs, self._prefixes = logs_specs, log_line_prefixes or {}
         self._dest: LogsDest = logs_specs.reify(envs)
         for rank, path in self._dest.error_files.items():

@@ -200,6 +200,9 @@ class ChildFailedError(Exception):
         failures: how each process failed, by global rank; not empty.
     """
 
+    name: str
+    failures: dict[int, ProcessFailure]
+
     def __init__(self, name: str, failures: dict[int, ProcessFailure]):
         if not failures:
             raise ValueError("ChildFailedError: failures must name a failed process, got none")

@@ -88,6 +88,9 @@ class LogsSpecs(abc.ABC):
 class DefaultLogsSpecs(LogsSpecs):
     """``<log_dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}``."""
 
+    duplicate_stdout_filters: Any
+    duplicate_stderr_filters: Any
+
     def __init__(self, log_dir: str | PathLike[str] | None = None, redirects: Any = Std.NONE, tee: Any = Std.NONE,
                  local_ranks_filter: Any = None, duplicate_stdout_filters: Any = None,
                  duplicate_stderr_filters: Any = None) -> None:  # fmt: skip

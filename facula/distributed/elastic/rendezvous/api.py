@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from facula.distributed._store import Store
 
-__all__ = [
+__all__: RendezvousHandlerRegistry = [
     "RendezvousClosedError",
     "RendezvousConnectionError",
     "RendezvousError",
@@ -139,6 +139,14 @@ class RendezvousParameters:
         config: further settings.
     """
 
+    backend: str
+    endpoint: str
+    run_id: str
+    min_nodes: int
+    max_nodes: int
+    local_addr: str | None
+    config: dict[str, Any]
+
     def __init__(self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int, local_addr: str | None = None,
                  **config: Any) -> None:  # fmt: skip
         if not backend:
@@ -208,4 +216,4 @@ class RendezvousHandlerRegistry:
         return handler
 
 
-rendezvous_handler_registry = RendezvousHandlerRegistry()
+rendezvous_handler_registry: RendezvousHandlerRegistry = RendezvousHandlerRegistry()

@@ -35,6 +35,8 @@ from .api import (
 from .hosting import connect, host
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from facula.distributed._store import Store
 
 __all__ = ["DynamicRendezvous", "create_handler"]
@@ -49,7 +51,7 @@ class _Registrar:
     def __init__(self, store, settings: _Settings) -> None:
         self._store, self._settings = store, settings
         self._round, self._joined = 0, 0
-        self._came: dict[str, dict] = {}
+        self._came: dict[str, dict[Any, Any]] = {}
         self._members: list[str] = []
         self._beats: dict[str, tuple[bytes, float]] = {}
         self._opened, self._enough_since, self._waiting = time.monotonic(), None, 0

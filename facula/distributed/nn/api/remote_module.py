@@ -75,16 +75,19 @@ class RemoteModule(nn.Module):
         args, kwargs: what the class takes.
     """
 
+    on: Any
+    device: Any
+
     def __init__(self, remote_device: Any, module_cls: Any, args: Any = None, kwargs: Any = None) -> None:
         super().__init__()
         self._settle(remote_device)
         made = rpc.remote(self.on, _made, (module_cls, tuple(args or ()), dict(kwargs or {}), self.device))
         made.rpc_sync().train()  # whatever goes wrong there goes wrong here
-        self.module_rref = made
+        self.module_rref: Any = made
 
     def _settle(self, remote_device):
         self.on, self.device = _place(remote_device)
-        self.is_device_map_set = bool(rpc._get_current_rpc_agent().options.device_maps)
+        self.is_device_map_set: bool = bool(rpc._get_current_rpc_agent().options.device_maps)
         self.is_scriptable = False
 
     @classmethod

@@ -52,7 +52,10 @@ class _Layer(ParallelStyle):
     """A Linear or Embedding with cut parameters."""
 
     #: {class: {name of the parameter: placement}}
-    _cuts: dict = {}
+    _cuts: dict[Any, Any] = {}
+    input_layout: Any
+    output_layout: Any
+    use_local_output: Any
 
     def __init__(self, input_layout: Any, output_layout: Any, use_local_output: Any) -> None:
         self.input_layout, self.output_layout, self.use_local_output = input_layout, output_layout, use_local_output
@@ -125,6 +128,9 @@ class SequenceParallel(ParallelStyle):
         use_local_output: whether the output is the part of this process, as a Tensor.
     """
 
+    layout: Shard
+    use_local_output: bool
+
     def __init__(self, *, sequence_dim: int = 1, use_local_output: bool = False) -> None:
         self.layout, self.use_local_output = Shard(sequence_dim), use_local_output
 
@@ -151,6 +157,11 @@ class PrepareModuleInput(ParallelStyle):
         input_kwarg_layouts, desired_input_kwarg_layouts: the same by name.
         use_local_output: whether the module gets parts, as Tensors.
     """
+
+    given: Any
+    wanted: Any
+    named: Any
+    named_wanted: Any
 
     def __init__(self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
                  desired_input_kwarg_layouts: Any = None, use_local_output: bool = False) -> None:  # fmt: skip
@@ -193,6 +204,9 @@ class PrepareModuleOutput(ParallelStyle):
         use_local_output: whether parts leave, as Tensors.
     """
 
+    given: Any
+    wanted: Any
+
     def __init__(self, *, output_layouts: Any, desired_output_layouts: Any, use_local_output: bool = True) -> None:
         self.given, self.wanted = _tuple(output_layouts), _tuple(desired_output_layouts)
         self.use_local_output = use_local_output
@@ -222,11 +236,11 @@ class PrepareModuleInputOutput(ParallelStyle):
     def __init__(self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
                  desired_input_kwarg_layouts: Any = None, use_local_input: bool = False, output_layouts: Any,
                  desired_output_layouts: Any, use_local_output: bool = True) -> None:  # fmt: skip
-        self.inputs = PrepareModuleInput(
+        self.inputs: PrepareModuleInput = PrepareModuleInput(
             input_layouts=input_layouts, desired_input_layouts=desired_input_layouts, input_kwarg_layouts=input_kwarg_layouts,
             desired_input_kwarg_layouts=desired_input_kwarg_layouts, use_local_output=use_local_input,
         )  # fmt: skip
-        self.outputs = PrepareModuleOutput(
+        self.outputs: PrepareModuleOutput = PrepareModuleOutput(
             output_layouts=output_layouts, desired_output_layouts=desired_output_layouts, use_local_output=use_local_output
         )
 

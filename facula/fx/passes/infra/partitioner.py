@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from facula.fx.node import Node
     from facula.nn.modules.module import Module
 
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 class Partition:
@@ -33,7 +33,7 @@ class Partition:
     def __init__(self, id: int | None = None, nodes: Iterable[Node] | None = None, node_orders: Any = None) -> None:
         del node_orders
         self.id = id
-        self.nodes = dict.fromkeys(nodes or ())
+        self.nodes: dict[Node, Any | None] = dict.fromkeys(nodes or ())
 
     def __repr__(self) -> str:
         return str(self.nodes)
@@ -73,13 +73,16 @@ class CapabilityBasedPartitioner:
         skip_horizontal_fusion: whether parts that only share an input stay apart.
     """
 
+    graph_module: Module
+    operator_support: Any
+
     def __init__(self, graph_module: Module, operator_support: Any, allows_single_node_partition: bool = False,
                  non_compute_ops: Any = None, allowed_single_node_partition_ops: Any = None,
                  skip_horizontal_fusion: bool = False) -> None:  # fmt: skip
         self.graph_module, self.operator_support = graph_module, operator_support
         self.allows_single_node_partition = allows_single_node_partition
-        self.non_compute_ops = non_compute_ops if non_compute_ops is not None else []
-        self.allowed_single_node_partition_ops = allowed_single_node_partition_ops or []
+        self.non_compute_ops: Any = non_compute_ops if non_compute_ops is not None else []
+        self.allowed_single_node_partition_ops: Any = allowed_single_node_partition_ops or []
         self.skip_horizontal_fusion = skip_horizontal_fusion
 
     def _is_node_supported(self, node):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pass_result_wrapper", "this_before_that_pass_constraint", "PassManager"]
 
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 @compatibility(is_backward_compatible=False)
@@ -60,11 +60,14 @@ class PassManager:
         suppress_check_failures: whether an order that breaks a constraint is run all the same.
     """
 
+    passes: Any
+    constraints: list[Any]
+
     def __init__(self, passes: Sequence[Callable[..., Any] | PassBase] | None = None,
                  constraints: Sequence[Callable[..., Any]] | None = None, steps: int | None = None,
                  run_checks_after_each_pass: bool = False, suppress_check_failures: bool = False) -> None:  # fmt: skip
         self.passes, self.constraints = list(passes or ()), list(constraints or ())
-        self.steps = steps or 1
+        self.steps: int = steps or 1
         self.run_checks_after_each_pass = run_checks_after_each_pass
         self.suppress_check_failures = suppress_check_failures
         self._validated = False

@@ -14,22 +14,24 @@ from facula.fx.node import Node
 from facula.fx.passes.utils._cycles import leads_back
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from facula.fx.graph import Graph
 
 __all__ = ["SubgraphMatcher", "InternalMatch"]
 
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 @dataclass
 class InternalMatch:
     """One occurrence: which node of the graph stands for which of the pattern."""
 
-    anchors: list
-    nodes_map: dict = field(default_factory=dict)
-    placeholder_nodes: list = field(default_factory=list)
-    returning_nodes: list = field(default_factory=list)
-    name_node_map: dict = field(default_factory=dict)
+    anchors: list[Any]
+    nodes_map: dict[Any, Any] = field(default_factory=dict)
+    placeholder_nodes: list[Any] = field(default_factory=list)
+    returning_nodes: list[Any] = field(default_factory=list)
+    name_node_map: dict[Any, Any] = field(default_factory=dict)
 
     def __copy__(self) -> InternalMatch:
         return InternalMatch(
@@ -49,6 +51,11 @@ class SubgraphMatcher:
         ignore_literals: whether numbers and strings may differ.
     """
 
+    match_output: bool
+    match_placeholder: bool
+    remove_overlapping_matches: bool
+    ignore_literals: bool
+
     def __init__(self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False,
                  remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip
         self.pattern = pattern
@@ -59,13 +66,13 @@ class SubgraphMatcher:
         for node in pattern.nodes:
             if node.op != "output" and not node.users:
                 raise AssertionError("SubgraphMatcher cannot be initialized with an pattern with dead code")
-        self.pattern_placeholder_nodes = [n for n in pattern.nodes if n.op == "placeholder"]
+        self.pattern_placeholder_nodes: list[Any] = [n for n in pattern.nodes if n.op == "placeholder"]
         output = next(iter(reversed(pattern.nodes)))
-        self.pattern_returning_nodes = output.all_input_nodes
+        self.pattern_returning_nodes: Any = output.all_input_nodes
         if match_output:
             self.pattern_anchors = [output]
         else:
-            self.pattern_anchors = [n for n in output.all_input_nodes if len(n.users) == 1]
+            self.pattern_anchors: list[Any] = [n for n in output.all_input_nodes if len(n.users) == 1]
 
     # ---- single nodes
 

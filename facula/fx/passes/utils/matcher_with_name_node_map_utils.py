@@ -8,6 +8,8 @@ from facula.fx._compatibility import compatibility
 from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from facula.fx.graph import Graph
     from facula.fx.passes.utils.matcher_utils import InternalMatch
     from facula.nn.modules.module import Module
@@ -35,6 +37,8 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
         pattern_gm: the GraphModule of the pattern.
         match_output, match_placeholder, remove_overlapping_matches, ignore_literals: as of SubgraphMatcher.
     """
+
+    name_node_map: Any
 
     def __init__(self, pattern_gm: Module, match_output: bool = False, match_placeholder: bool = False,
                  remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip

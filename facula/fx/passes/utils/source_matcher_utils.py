@@ -21,11 +21,11 @@ __all__ = ["get_source_partitions", "check_subgraphs_connected", "SourcePartitio
 class SourcePartition:
     """The nodes of one call of a function or module, with what they take and give."""
 
-    nodes: list
+    nodes: list[Any]
     source: object
-    input_nodes: list = field(default_factory=list)
-    output_nodes: list = field(default_factory=list)
-    params: list = field(default_factory=list)
+    input_nodes: list[Any] = field(default_factory=list)
+    output_nodes: list[Any] = field(default_factory=list)
+    params: list[Any] = field(default_factory=list)
 
 
 def _sources(node):

@@ -19,7 +19,8 @@ __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
 class _Pipe:
     """What both kinds have: functions by name, and text."""
 
-    functions: dict
+    functions: dict[Any, Any]
+    __iter__: Any
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -92,7 +93,7 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
     [10, 20, 30]
     """
 
-    functions: dict = {}
+    functions: dict[Any, Any] = {}
 
     def reset(self) -> None:
         """Called by pipes that begin again; a subclass may do something then."""
@@ -108,7 +109,7 @@ class MapDataPipe(_Pipe, Dataset[_T_co]):
     (3, 30)
     """
 
-    functions: dict = {}
+    functions: dict[Any, Any] = {}
 
 
 class DFIterDataPipe(IterDataPipe):

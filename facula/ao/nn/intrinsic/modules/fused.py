@@ -23,7 +23,7 @@ __all__ = [
 class _FusedModule(nn.Sequential):
     """What all containers of fused layers are."""
 
-    _KINDS: tuple = ()
+    _KINDS: tuple[Any, ...] = ()
 
     def _checked(self, *modules):
         found = [type_before_parametrizations(module) for module in modules]

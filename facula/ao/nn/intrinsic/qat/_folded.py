@@ -14,6 +14,8 @@ from facula import nn
 from facula.nn import init
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from typing_extensions import Self
 
     from facula.nn.modules.module import Module
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
 class Folded(nn.Module):
     """What layers share that have `weight`, `bias`, `bn` and `weight_fake_quant`."""
 
+    weight: Any
+    bias: Any
+
     def _with_bn(self, bn, rounding, qconfig, freeze_bn):
-        self.qconfig = qconfig
+        self.qconfig: Any = qconfig
         self.freeze_bn = freeze_bn if self.training else True
-        self.bn = bn
-        self.weight_fake_quant = rounding
+        self.bn: Any = bn
+        self.weight_fake_quant: Any = rounding
         self.reset_bn_parameters()
         if self.training:
             if freeze_bn:
@@ -57,7 +62,7 @@ class Folded(nn.Module):
 
     def freeze_bn_stats(self) -> Self:
         """Has the batch normalisation use its statistics as they are; returns the layer."""
-        self.freeze_bn = True
+        self.freeze_bn: bool = True
         self.bn.training = False
         return self
 

@@ -38,7 +38,7 @@ class _ConvNd(nn.modules.conv._ConvNd):
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )
         self.qconfig = qconfig
-        self.weight_fake_quant = rounding
+        self.weight_fake_quant: Any = rounding
 
     def forward(self, input: Tensor) -> Any:
         """The convolution with the rounded weight."""

@@ -36,8 +36,8 @@ class _Embeddings(nn.Module):
                 f"qat.{type(self).__name__}: Embedding weights requires a qscheme of "
                 f"torch.per_channel_affine_float_qparams, got {rounding.qscheme}"
             )
-        self.qconfig = qconfig
-        self.weight_fake_quant = rounding
+        self.qconfig: Any = qconfig
+        self.weight_fake_quant: Any = rounding
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:

@@ -46,7 +46,7 @@ class Linear(nn.Linear):
         rounding = weight_rounding(type(self).__name__, qconfig, device)
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
         self.qconfig = qconfig
-        self.weight_fake_quant = rounding
+        self.weight_fake_quant: Any = rounding
 
     def forward(self, input: Tensor) -> Tensor:
         """input @ rounded weight.T + bias"""

@@ -145,6 +145,9 @@ class Sigmoid(nn.Sigmoid):
         output_scale, output_zero_point: of the outputs.
     """
 
+    output_scale: float
+    output_zero_point: int
+
     def __init__(self, output_scale: float, output_zero_point: int) -> None:
         super().__init__()
         self.output_scale, self.output_zero_point = output_scale, output_zero_point
@@ -167,6 +170,9 @@ class Softmax(_Levels, nn.Softmax):
         scale, zero_point: of the outputs.
     """
 
+    scale: float
+    zero_point: int
+
     def __init__(self, dim: int | None = None, scale: float = 1.0, zero_point: int = 0) -> None:
         super().__init__(-1 if dim is None else dim)
         self.scale, self.zero_point = scale, zero_point
@@ -184,6 +190,9 @@ class PReLU(nn.Module):
         output_scale, output_zero_point: of the outputs.
         num_parameters: number of slopes.
     """
+
+    scale: float
+    zero_point: int
 
     def __init__(self, output_scale: float, output_zero_point: int, num_parameters: int = 1) -> None:
         super().__init__()
@@ -289,6 +298,9 @@ class LayerNorm(_Levels, nn.LayerNorm):
         scale, zero_point: of the outputs.
     """
 
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, normalized_shape: int | Sequence[int], weight: Tensor, bias: Tensor, scale: float, zero_point: int,
                  eps: float = 1e-5, elementwise_affine: bool = True, device: Device = None,
                  dtype: facula.dtype | None = None) -> None:  # fmt: skip
@@ -312,6 +324,9 @@ class GroupNorm(_Levels, nn.GroupNorm):
         scale, zero_point: of the outputs.
     """
 
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, num_groups: int, num_channels: Any, weight: Tensor, bias: Tensor, scale: float, zero_point: int,
                  eps: float = 1e-5, affine: bool = True, device: Device = None,
                  dtype: facula.dtype | None = None) -> None:  # fmt: skip
@@ -327,6 +342,9 @@ class GroupNorm(_Levels, nn.GroupNorm):
 
 
 class _InstanceNorm(_Levels):
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, num_features: int, weight: Tensor, bias: Tensor, scale: float, zero_point: int, eps: float = 1e-5,
                  momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Device = None,
                  dtype: facula.dtype | None = None) -> None:  # fmt: skip

@@ -12,6 +12,7 @@ from .utils import WeightedQuantizedModule, observed_weight, output_levels, quan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from typing_extensions import Self
 
@@ -31,6 +32,16 @@ class _Conv(WeightedQuantizedModule):
     _FLOAT: type = nn.Module
     _TRANSPOSED = False
     _RELU = False
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: Any
+    stride: Any
+    padding: Any
+    dilation: Any
+    output_padding: Any
+    scale: float
+    zero_point: int
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
                  padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,

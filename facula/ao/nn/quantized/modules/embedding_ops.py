@@ -69,7 +69,7 @@ class EmbeddingPackedParams(nn.Module):
             if prefix + key not in state_dict:
                 missing_keys.append(prefix + key)
                 return
-        self.dtype = _checked_dtype(state_dict.pop(prefix + "dtype"))
+        self.dtype: Any = _checked_dtype(state_dict.pop(prefix + "dtype"))
         self.set_weight(state_dict.pop(prefix + "_packed_weight"))
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
@@ -97,6 +97,9 @@ class Embedding(nn.Module):
     """
 
     _version = 1
+    num_embeddings: int
+    embedding_dim: int
+    dtype: facula.dtype
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
                  norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
@@ -183,6 +186,10 @@ class EmbeddingBag(Embedding):
         >>> bag(torch.tensor([1, 2, 4]), torch.tensor([0, 2])).shape
         torch.Size([2, 3])
     """
+
+    mode: str
+    pruned_weights: bool
+    include_last_offset: bool
 
     def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
                  scale_grad_by_freq: bool = False, mode: str = "sum", sparse: bool = False, _weight: Tensor | None = None,

@@ -36,7 +36,7 @@ class FloatFunctional(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.activation_post_process = nn.Identity()
+        self.activation_post_process: Module = nn.Identity()
 
     def forward(self, x: Tensor) -> Any:
         """There is none: call the functions. Errors: RuntimeError."""
@@ -97,10 +97,13 @@ class QFunctional(OutputLevels, nn.Module):
         tensor([2., 2.])
     """
 
+    scale: float
+    zero_point: int
+
     def __init__(self):
         super().__init__()
         self.scale, self.zero_point = 1.0, 0
-        self.activation_post_process = nn.Identity()
+        self.activation_post_process: Module = nn.Identity()
 
     def _get_name(self):
         return "QFunctional"

@@ -72,7 +72,7 @@ class LinearPackedParams(nn.Module):
         if not isinstance(params, tuple) or len(params) != 2:
             error_msgs.append(f"{prefix}_packed_params: expected a weight and a bias, got {type(params).__name__}")
             return
-        self.dtype = dtype
+        self.dtype: facula.dtype = dtype
         self.set_weight_bias(*params)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
@@ -110,6 +110,10 @@ class Linear(OutputLevels, WeightedQuantizedModule):
     _version = 3
     _FLOAT_MODULE = (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear)
     _RELU = False
+    in_features: int
+    out_features: int
+    scale: float
+    zero_point: int
 
     def __init__(self, in_features: int, out_features: int, bias_: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__()

@@ -37,9 +37,9 @@ class WorkerSpec:
     role: str
     local_world_size: int
     rdzv_handler: RendezvousHandler
-    fn: Callable | None = None
-    entrypoint: Callable | str | None = None
-    args: tuple = ()
+    fn: Callable[..., Any] | None = None
+    entrypoint: Callable[..., Any] | str | None = None
+    args: tuple[Any, ...] = ()
     max_restarts: int = 3
     monitor_interval: float = 0.1
     master_port: int | None = None

@@ -29,8 +29,8 @@ class ElasticDistributedSampler(DistributedSampler):
         if start_index >= len(dataset):
             raise ValueError(f"ElasticDistributedSampler: start_index must be below {len(dataset)}, got {start_index}")
         self.start_index = start_index
-        self.num_samples = -(-(len(dataset) - start_index) // self.num_replicas)
-        self.total_size = self.num_samples * self.num_replicas
+        self.num_samples: Any = -(-(len(dataset) - start_index) // self.num_replicas)
+        self.total_size: Any = self.num_samples * self.num_replicas
 
     def __iter__(self) -> Any:
         generator = facula.Generator().manual_seed(self.epoch)

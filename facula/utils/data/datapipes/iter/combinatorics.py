@@ -32,7 +32,7 @@ class SamplerIterDataPipe(IterDataPipe):
     def __init__(self, datapipe: SequenceWrapperMapDataPipe, sampler: type = SequentialSampler, sampler_args: Any = None,
                  sampler_kwargs: dict[str, Any] | None = None) -> None:  # fmt: skip
         self.datapipe = datapipe
-        self.sampler = sampler(*(sampler_args or ()), data_source=datapipe, **(sampler_kwargs or {}))
+        self.sampler: Any = sampler(*(sampler_args or ()), data_source=datapipe, **(sampler_kwargs or {}))
 
     def __iter__(self) -> Iterator[int]:
         yield from self.sampler
@@ -54,7 +54,7 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     def __init__(self, datapipe: IterableWrapperIterDataPipe, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size <= 0:
             raise ValueError(f"buffer_size should be larger than 0, got {buffer_size}")
-        self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
+        self.datapipe: Any = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
 
     def __iter__(self) -> Iterator[int]:

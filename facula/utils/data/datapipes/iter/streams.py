@@ -30,6 +30,9 @@ class IterableWrapperIterDataPipe(IterDataPipe):
         deepcopy: whether each iterator reads a copy of it.
     """
 
+    iterable: Iterable[Any]
+    deepcopy: bool
+
     def __init__(self, iterable: Iterable[Any], deepcopy: bool = True) -> None:
         self.iterable, self.deepcopy = iterable, deepcopy
 
@@ -57,6 +60,10 @@ class MapperIterDataPipe(IterDataPipe):
         output_col: where its result goes. Default: in the place of the (first) input.
     """
 
+    datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe | ShardingFilterIterDataPipe
+    input_col: Sequence[int] | int | str | None
+    output_col: int | str | None
+
     def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe | ShardingFilterIterDataPipe,
                  fn: Callable[..., Any], input_col: Sequence[int] | int | str | None = None,
                  output_col: int | str | None = None) -> None:  # fmt: skip
@@ -81,6 +88,9 @@ class FilterIterDataPipe(IterDataPipe):
         filter_fn: the function.
         input_col: columns that it gets. Default: the sample.
     """
+
+    datapipe: IterableWrapperIterDataPipe
+    input_col: int | None
 
     def __init__(self, datapipe: IterableWrapperIterDataPipe, filter_fn: Callable[..., Any],
                  input_col: int | None = None) -> None:  # fmt: skip
@@ -119,6 +129,11 @@ class BatcherIterDataPipe(IterDataPipe):
         wrapper_class: what a batch is.
     """
 
+    datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe
+    batch_size: int
+    drop_last: bool
+    wrapper_class: type
+
     def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe, batch_size: int, drop_last: bool = False,
                  wrapper_class: type = DataChunk) -> None:  # fmt: skip
         if batch_size <= 0:
@@ -148,6 +163,9 @@ class UnBatcherIterDataPipe(IterDataPipe):
         datapipe: the stream.
         unbatch_level: how often; -1: until samples are no lists.
     """
+
+    datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe
+    unbatch_level: int
 
     def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe, unbatch_level: int = 1) -> None:
         if unbatch_level < -1:
@@ -181,6 +199,13 @@ class GrouperIterDataPipe(IterDataPipe):
         guaranteed_group_size: the least number of samples that a group must have when the buffer is full.
         drop_remaining: whether groups that are too small then are left out.
     """
+
+    datapipe: IterableWrapperIterDataPipe
+    keep_key: bool
+    buffer_size: int
+    group_size: int | None
+    guaranteed_group_size: Any
+    drop_remaining: bool
 
     def __init__(self, datapipe: IterableWrapperIterDataPipe, group_key_fn: Callable[..., Any], *, keep_key: bool = False,
                  buffer_size: int = 10000, group_size: int | None = None, guaranteed_group_size: Any = None,
@@ -352,6 +377,11 @@ class DemultiplexerIterDataPipe(IterDataPipe):
 class ShardingFilterIterDataPipe(IterDataPipe):
     """Every n-th sample, where `apply_sharding` has said which; else all."""
 
+    source_datapipe: IterableWrapperIterDataPipe | ShardingFilterIterDataPipe | ShufflerIterDataPipe
+    sharding_group_filter: Any
+    num_of_instances: int
+    instance_id: int
+
     def __init__(self, source_datapipe: IterableWrapperIterDataPipe | ShardingFilterIterDataPipe | ShufflerIterDataPipe,
                  sharding_group_filter: Any = None) -> None:  # fmt: skip
         self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
@@ -384,9 +414,12 @@ class FileListerIterDataPipe(IterDataPipe):
         abspath: whether paths begin at the root of the file system.
     """
 
+    recursive: bool
+    abspath: bool
+
     def __init__(self, root: str = ".", masks: str = "", *, recursive: bool = False, abspath: bool = False) -> None:
-        self.roots = [root] if isinstance(root, str) else root
-        self.masks = [masks] if isinstance(masks, str) else masks
+        self.roots: list[str] = [root] if isinstance(root, str) else root
+        self.masks: list[str] = [masks] if isinstance(masks, str) else masks
         self.recursive, self.abspath = recursive, abspath
 
     def __iter__(self) -> Iterator[str]:
@@ -408,6 +441,9 @@ class FileOpenerIterDataPipe(IterDataPipe):
         mode, encoding: as of `open`.
     """
 
+    datapipe: FileListerIterDataPipe
+    encoding: str | None
+
     def __init__(self, datapipe: FileListerIterDataPipe, mode: str = "r", encoding: str | None = None) -> None:
         if mode not in ("b", "t", "rb", "rt", "r"):
             raise ValueError(f"Invalid mode {mode}")
@@ -420,6 +456,9 @@ class FileOpenerIterDataPipe(IterDataPipe):
 
 class StreamReaderIterDataPipe(IterDataPipe):
     """(path, contents) for open files, whole or `chunk` by chunk."""
+
+    datapipe: FileOpenerIterDataPipe
+    chunk: int | None
 
     def __init__(self, datapipe: FileOpenerIterDataPipe, chunk: int | None = None) -> None:
         self.datapipe, self.chunk = datapipe, chunk

@@ -28,7 +28,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
     """
 
     def __init__(self, sequence: Any, deepcopy: bool = True) -> None:
-        self.sequence = copy.deepcopy(sequence) if deepcopy else sequence
+        self.sequence: Any = copy.deepcopy(sequence) if deepcopy else sequence
 
     def __getitem__(self, index: int | str) -> int:
         return self.sequence[index]
@@ -40,6 +40,8 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe):
     """What a function gives for each sample."""
+
+    datapipe: SequenceWrapperMapDataPipe
 
     def __init__(self, datapipe: SequenceWrapperMapDataPipe, fn: Callable[..., Any]) -> None:
         self.datapipe, self.fn = datapipe, fn
@@ -54,6 +56,11 @@ class MapperMapDataPipe(MapDataPipe):
 @functional_datapipe("batch")
 class BatcherMapDataPipe(MapDataPipe):
     """Batches of samples that follow each other; `drop_last` leaves out a last one that is not full."""
+
+    datapipe: SequenceWrapperMapDataPipe
+    batch_size: int
+    drop_last: bool
+    wrapper_class: type
 
     def __init__(self, datapipe: SequenceWrapperMapDataPipe, batch_size: int, drop_last: bool = False,
                  wrapper_class: type = DataChunk) -> None:  # fmt: skip
@@ -117,7 +124,7 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     def __init__(self, datapipe: MapperMapDataPipe | SequenceWrapperMapDataPipe, *,
                  indices: Sequence[int] | None = None) -> None:  # fmt: skip
         self.datapipe = datapipe
-        self.indices = list(range(len(datapipe))) if indices is None else indices
+        self.indices: list[int] | Sequence[int] = list(range(len(datapipe))) if indices is None else indices
 
     def __iter__(self) -> Iterator[int | str]:
         order = self.indices

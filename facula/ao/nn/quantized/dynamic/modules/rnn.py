@@ -81,6 +81,16 @@ def step(mode: str, from_input: Tensor, from_hidden: Tensor, state: Sequence[Ten
 class _RNNBase(nn.Module):
     _FLOAT_MODULE: type = nn.RNNBase
     _version = 2
+    mode: str
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    dtype: facula.dtype
+    training: bool
 
     def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
                  batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
@@ -293,6 +303,11 @@ class GRU(_RNNBase):
 
 class _Cell(nn.Module):
     _FLOAT_MODULE: type = nn.RNNCellBase
+    mode: str
+    input_size: int
+    hidden_size: int
+    bias: bool
+    weight_dtype: facula.dtype
 
     def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool = True,
                  dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
