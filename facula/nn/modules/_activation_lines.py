@@ -10,6 +10,8 @@ from ._activation_base import _InplaceActivation
 from .module import Module
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
 
 
@@ -80,7 +82,7 @@ class LeakyReLU(Module):
     tensor([-0.1000,  0.0000,  2.0000])
     """
 
-    __constants__ = ["inplace", "negative_slope"]
+    __constants__: ClassVar[list[str]] = ["inplace", "negative_slope"]
     inplace: bool
     negative_slope: float
 
@@ -113,7 +115,7 @@ class RReLU(Module):
     tensor([-0.2000,  0.0000,  2.0000])
     """
 
-    __constants__ = ["lower", "upper", "inplace"]
+    __constants__: ClassVar[list[str]] = ["lower", "upper", "inplace"]
     lower: float
     upper: float
     inplace: bool
@@ -145,7 +147,7 @@ class Threshold(Module):
     tensor([20.0000, 20.0000,  0.7500])
     """
 
-    __constants__ = ["threshold", "value", "inplace"]
+    __constants__: ClassVar[list[str]] = ["threshold", "value", "inplace"]
     threshold: float
     value: float
     inplace: bool
@@ -180,7 +182,7 @@ class Hardtanh(Module):
     tensor([-2.0000,  0.5000,  2.0000])
     """
 
-    __constants__ = ["min_val", "max_val", "inplace"]
+    __constants__: ClassVar[list[str]] = ["min_val", "max_val", "inplace"]
     min_val: float
     max_val: float
     inplace: bool
@@ -242,7 +244,7 @@ class Hardshrink(Module):
     tensor([-1.0000,  0.0000,  0.7500])
     """
 
-    __constants__ = ["lambd"]
+    __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -270,7 +272,7 @@ class Softshrink(Module):
     tensor([-0.5000,  0.0000,  0.2500])
     """
 
-    __constants__ = ["lambd"]
+    __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float
 
     def __init__(self, lambd: float = 0.5) -> None:

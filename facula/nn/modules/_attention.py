@@ -13,7 +13,7 @@ from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -53,7 +53,7 @@ class MultiheadAttention(Module):
     (torch.Size([4, 5, 8]), torch.Size([4, 5, 5]))
     """
 
-    __constants__ = ["batch_first"]
+    __constants__: ClassVar[list[str]] = ["batch_first"]
     bias_k: facula.Tensor | None
     bias_v: facula.Tensor | None
 

@@ -9,7 +9,7 @@ from ._loss_base import _Loss
 from .distance import PairwiseDistance
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
 
@@ -29,7 +29,7 @@ class HingeEmbeddingLoss(_Loss):
     tensor([0.5000, 0.5000])
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
 
     def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:  # fmt: skip
@@ -59,7 +59,7 @@ class CosineEmbeddingLoss(_Loss):
     tensor([1., 1.])
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
 
     def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:  # fmt: skip
@@ -88,7 +88,7 @@ class MarginRankingLoss(_Loss):
     tensor([2., 0.])
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
 
     def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
                  reduction: str = "mean") -> None:  # fmt: skip
@@ -120,7 +120,7 @@ class TripletMarginLoss(_Loss):
     tensor(0.5000)
     """
 
-    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "p", "eps", "swap", "reduction"]
     margin: float
     p: float
     eps: float
@@ -178,7 +178,7 @@ class TripletMarginWithDistanceLoss(_Loss):
     tensor(0.5000)
     """
 
-    __constants__ = ["margin", "swap", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "swap", "reduction"]
     margin: float
     swap: bool
 

@@ -8,6 +8,8 @@ from .. import functional as F
 from ._loss_base import _Loss
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
 
 
@@ -25,7 +27,7 @@ class L1Loss(_Loss):
     tensor(1.5000)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
@@ -47,7 +49,7 @@ class MSELoss(_Loss):
     tensor([0., 9.])
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
@@ -71,7 +73,7 @@ class SmoothL1Loss(_Loss):
     tensor([0.1250, 2.5000])
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
                  beta: float = 1.0) -> None:  # fmt: skip
@@ -99,7 +101,7 @@ class HuberLoss(_Loss):
     tensor([0.1250, 4.0000])
     """
 
-    __constants__ = ["reduction", "delta"]
+    __constants__: ClassVar[list[str]] = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -126,7 +128,7 @@ class KLDivLoss(_Loss):
     tensor(0.1438)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def __init__(
         self,
@@ -159,7 +161,7 @@ class PoissonNLLLoss(_Loss):
     tensor(0.8591)
     """
 
-    __constants__ = ["log_input", "full", "eps", "reduction"]
+    __constants__: ClassVar[list[str]] = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
         self,
@@ -204,7 +206,7 @@ class GaussianNLLLoss(_Loss):
     tensor(1.)
     """
 
-    __constants__ = ["full", "eps", "reduction"]
+    __constants__: ClassVar[list[str]] = ["full", "eps", "reduction"]
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)

@@ -18,7 +18,7 @@ from .module import Module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -63,7 +63,7 @@ class RNNBase(Module):
     torch.Size([24, 4])
     """
 
-    __constants__ = [
+    __constants__: ClassVar[list[str]] = [
         "mode",
         "input_size",
         "hidden_size",

@@ -13,7 +13,7 @@ from ..parameter import Parameter
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -36,7 +36,7 @@ class RNNCellBase(Module):
     torch.Size([12, 2])
     """
 
-    __constants__ = ["input_size", "hidden_size", "bias"]
+    __constants__: ClassVar[list[str]] = ["input_size", "hidden_size", "bias"]
     input_size: int
     hidden_size: int
     bias: bool
@@ -120,7 +120,7 @@ class RNNCell(RNNCellBase):
     torch.Size([3, 20])
     """
 
-    __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
+    __constants__: ClassVar[list[str]] = ["input_size", "hidden_size", "bias", "nonlinearity"]
     nonlinearity: str
 
     def __init__(

@@ -9,7 +9,7 @@ from ._activation_base import _PlainActivation
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class _AlongDim(Module):
     """What the softmax family shares: the dimension, which files from before it existed lack."""
 
-    __constants__ = ["dim"]
+    __constants__: ClassVar[list[str]] = ["dim"]
     dim: int | None
 
     def __init__(self, dim: int | None = None) -> None:

@@ -15,7 +15,7 @@ from .normalization import LayerNorm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, ClassVar
 
     import facula
     from facula import Tensor
@@ -62,7 +62,7 @@ class TransformerEncoderLayer(Module):
     torch.Size([10, 5, 16])
     """
 
-    __constants__ = ["norm_first"]
+    __constants__: ClassVar[list[str]] = ["norm_first"]
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class TransformerDecoderLayer(Module):
     torch.Size([7, 5, 16])
     """
 
-    __constants__ = ["norm_first"]
+    __constants__: ClassVar[list[str]] = ["norm_first"]
 
     def __init__(
         self,

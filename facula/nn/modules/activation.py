@@ -28,6 +28,8 @@ from ._softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from .module import Module
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
     from facula.types import Device
 
@@ -192,7 +194,7 @@ class ELU(Module):
     tensor([-0.6321,  0.0000,  1.0000])
     """
 
-    __constants__ = ["alpha", "inplace"]
+    __constants__: ClassVar[list[str]] = ["alpha", "inplace"]
     alpha: float
     inplace: bool
 
@@ -223,7 +225,7 @@ class CELU(Module):
     tensor([-0.7869,  0.0000,  1.0000])
     """
 
-    __constants__ = ["alpha", "inplace"]
+    __constants__: ClassVar[list[str]] = ["alpha", "inplace"]
     alpha: float
     inplace: bool
 
@@ -255,7 +257,7 @@ class GELU(Module):
     tensor([-0.1588,  0.0000,  0.8412])
     """
 
-    __constants__ = ["approximate"]
+    __constants__: ClassVar[list[str]] = ["approximate"]
     approximate: str
 
     def __init__(self, approximate: str = "none") -> None:
@@ -283,7 +285,7 @@ class GLU(Module):
     tensor([[0.5000, 1.0000]])
     """
 
-    __constants__ = ["dim"]
+    __constants__: ClassVar[list[str]] = ["dim"]
     dim: int
 
     def __init__(self, dim: int = -1) -> None:
@@ -310,7 +312,7 @@ class Softplus(Module):
     tensor([ 0.3133,  0.6931, 30.0000])
     """
 
-    __constants__ = ["beta", "threshold"]
+    __constants__: ClassVar[list[str]] = ["beta", "threshold"]
     beta: float
     threshold: float
 
@@ -342,7 +344,7 @@ class PReLU(Module):
     [-0.25, 2.0]
     """
 
-    __constants__ = ["num_parameters"]
+    __constants__: ClassVar[list[str]] = ["num_parameters"]
     num_parameters: int
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device = None,

@@ -15,6 +15,8 @@ from .lazy import LazyModuleMixin
 from .module import Module
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
     from facula.distributed._group import ProcessGroup
     from facula.types import Device
@@ -35,7 +37,7 @@ class _NormBase(Module):
     """What batch and instance normalisation share: affine parameters and running statistics."""
 
     _version = 2
-    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    __constants__: ClassVar[list[str]] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
     num_features: int
     eps: float
     momentum: float | None

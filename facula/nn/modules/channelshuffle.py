@@ -8,6 +8,8 @@ from .. import functional as F
 from .module import Module
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
 
 __all__ = ["ChannelShuffle"]
@@ -28,7 +30,7 @@ class ChannelShuffle(Module):
     tensor([0., 2., 1., 3.])
     """
 
-    __constants__ = ["groups"]
+    __constants__: ClassVar[list[str]] = ["groups"]
     groups: int
 
     def __init__(self, groups: int) -> None:

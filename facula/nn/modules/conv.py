@@ -19,7 +19,7 @@ from .utils import _pair, _reverse_repeat_tuple, _single, _triple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -46,7 +46,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 class _ConvNd(Module):
     """What all convolutions share: checks, parameters, their initialisation and the repr."""
 
-    __constants__ = [
+    __constants__: ClassVar[list[str]] = [
         "stride",
         "padding",
         "dilation",

@@ -8,6 +8,8 @@ from .. import functional as F
 from .module import Module
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
 
 __all__ = ["PairwiseDistance", "CosineSimilarity"]
@@ -27,7 +29,7 @@ class PairwiseDistance(Module):
     tensor([5.])
     """
 
-    __constants__ = ["norm", "eps", "keepdim"]
+    __constants__: ClassVar[list[str]] = ["norm", "eps", "keepdim"]
     norm: float
     eps: float
     keepdim: bool
@@ -55,7 +57,7 @@ class CosineSimilarity(Module):
     tensor([0., 1.])
     """
 
-    __constants__ = ["dim", "eps"]
+    __constants__: ClassVar[list[str]] = ["dim", "eps"]
     dim: int
     eps: float
 

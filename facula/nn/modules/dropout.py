@@ -12,6 +12,8 @@ from ._docs import described
 from .module import Module
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
 
 __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"]
@@ -25,7 +27,7 @@ class _DropoutNd(Module):
         inplace: write into the input.
     """
 
-    __constants__ = ["p", "inplace"]
+    __constants__: ClassVar[list[str]] = ["p", "inplace"]
     p: float
     inplace: bool
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
 
@@ -29,7 +29,7 @@ class Flatten(Module):
     torch.Size([2, 12])
     """
 
-    __constants__ = ["start_dim", "end_dim"]
+    __constants__: ClassVar[list[str]] = ["start_dim", "end_dim"]
     start_dim: int
     end_dim: int
 
@@ -61,7 +61,7 @@ class Unflatten(Module):
     torch.Size([2, 3, 4])
     """
 
-    __constants__ = ["dim", "unflattened_size"]
+    __constants__: ClassVar[list[str]] = ["dim", "unflattened_size"]
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()

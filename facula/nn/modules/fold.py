@@ -9,6 +9,7 @@ from .module import Module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
 
@@ -37,7 +38,7 @@ class Fold(Module):
               [1., 2., 1.]]]])
     """
 
-    __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
+    __constants__: ClassVar[list[str]] = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
     def __init__(self, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
                  padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1) -> None:  # fmt: skip
@@ -79,7 +80,7 @@ class Unfold(Module):
              [4., 5., 7., 8.]]])
     """
 
-    __constants__ = ["kernel_size", "dilation", "padding", "stride"]
+    __constants__: ClassVar[list[str]] = ["kernel_size", "dilation", "padding", "stride"]
 
     def __init__(self, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
                  stride: int | Sequence[int] = 1) -> None:  # fmt: skip

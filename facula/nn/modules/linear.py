@@ -15,7 +15,7 @@ from .lazy import LazyModuleMixin
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -66,7 +66,7 @@ class Linear(Module):
     Linear(in_features=20, out_features=30, bias=True)
     """
 
-    __constants__ = ["in_features", "out_features"]
+    __constants__: ClassVar[list[str]] = ["in_features", "out_features"]
     in_features: int
     out_features: int
     weight: facula.Tensor
@@ -133,7 +133,7 @@ class Bilinear(Module):
     torch.Size([128, 40])
     """
 
-    __constants__ = ["in1_features", "in2_features", "out_features"]
+    __constants__: ClassVar[list[str]] = ["in1_features", "in2_features", "out_features"]
     in1_features: int
     in2_features: int
     out_features: int

@@ -23,7 +23,7 @@ from .linear import Linear
 from .linear_cross_entropy_options import LinearCrossEntropyOptions
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -75,7 +75,7 @@ class NLLLoss(_WeightedLoss):
     tensor([0.6931, 0.2877])
     """
 
-    __constants__ = ["ignore_index", "reduction"]
+    __constants__: ClassVar[list[str]] = ["ignore_index", "reduction"]
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class CrossEntropyLoss(_WeightedLoss):
     tensor(0.4100)
     """
 
-    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
+    __constants__: ClassVar[list[str]] = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class BCELoss(_WeightedLoss):
     tensor(0.4904)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
@@ -239,7 +239,7 @@ class MultiLabelMarginLoss(_Loss):
     tensor(0.8500)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
@@ -258,7 +258,7 @@ class SoftMarginLoss(_Loss):
     tensor(0.4100)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
@@ -279,7 +279,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     tensor(0.4100)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
@@ -305,7 +305,7 @@ class MultiMarginLoss(_WeightedLoss):
     tensor(0.2333)
     """
 
-    __constants__ = ["p", "margin", "reduction"]
+    __constants__: ClassVar[list[str]] = ["p", "margin", "reduction"]
     margin: float
     p: int
 
@@ -350,7 +350,7 @@ class CTCLoss(_Loss):
     tensor(0.8432)
     """
 
-    __constants__ = ["blank", "reduction"]
+    __constants__: ClassVar[list[str]] = ["blank", "reduction"]
     blank: int
     zero_infinity: bool
 
@@ -391,7 +391,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     (torch.Size([]), torch.Size([10, 16]))
     """
 
-    __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
+    __constants__: ClassVar[list[str]] = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from .module import Module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -43,7 +44,7 @@ class LocalResponseNorm(Module):
     tensor([0.6667, 0.5000, 0.5000])
     """
 
-    __constants__ = ["size", "alpha", "beta", "k"]
+    __constants__: ClassVar[list[str]] = ["size", "alpha", "beta", "k"]
     size: int
     alpha: float
     beta: float
@@ -131,7 +132,7 @@ class LayerNorm(Module):
     torch.Size([2, 3, 4])
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__: ClassVar[list[str]] = ["normalized_shape", "eps", "elementwise_affine"]
     normalized_shape: tuple[int, ...]
     eps: float
     elementwise_affine: bool
@@ -202,7 +203,7 @@ class GroupNorm(Module):
     (torch.Size([4, 6, 8]), True)
     """
 
-    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+    __constants__: ClassVar[list[str]] = ["num_groups", "num_channels", "eps", "affine"]
     num_groups: int
     num_channels: int
     eps: float
@@ -274,7 +275,7 @@ class RMSNorm(Module):
     tensor([[0.8485, 1.1314]])
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__: ClassVar[list[str]] = ["normalized_shape", "eps", "elementwise_affine"]
     normalized_shape: tuple[int, ...]
     eps: float | None
     elementwise_affine: bool

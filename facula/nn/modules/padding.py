@@ -12,6 +12,8 @@ from .module import Module
 from .utils import _ntuple
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
 
 __all__ = [
@@ -48,7 +50,7 @@ class _PadNd(Module):
             ...
     """
 
-    __constants__ = ["padding"]
+    __constants__: ClassVar[list[str]] = ["padding"]
     padding: Sequence[int]
     _ends = 2
     _mode = "constant"
@@ -67,7 +69,7 @@ class _PadNd(Module):
 class _ConstantPadNd(_PadNd):
     """Padding with a given value."""
 
-    __constants__ = ["padding", "value"]
+    __constants__: ClassVar[list[str]] = ["padding", "value"]
     value: float
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:

@@ -8,6 +8,8 @@ from .. import functional as F
 from .module import Module
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
@@ -28,7 +30,7 @@ class PixelShuffle(Module):
               [2., 3.]]]])
     """
 
-    __constants__ = ["upscale_factor"]
+    __constants__: ClassVar[list[str]] = ["upscale_factor"]
     upscale_factor: int
 
     def __init__(self, upscale_factor: int) -> None:
@@ -56,7 +58,7 @@ class PixelUnshuffle(Module):
     tensor([0., 1., 2., 3.])
     """
 
-    __constants__ = ["downscale_factor"]
+    __constants__: ClassVar[list[str]] = ["downscale_factor"]
     downscale_factor: int
 
     def __init__(self, downscale_factor: int) -> None:

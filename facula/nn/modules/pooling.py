@@ -12,7 +12,7 @@ from .utils import _pair, _single, _triple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
 
@@ -52,7 +52,7 @@ class _MaxPoolNd(Module):
         ceil_mode: round output sizes up.
     """
 
-    __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
+    __constants__: ClassVar[list[str]] = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
     ceil_mode: bool
 
@@ -150,7 +150,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 class _AvgPoolNd(Module):
     """What the average pooling layers share."""
 
-    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+    __constants__: ClassVar[list[str]] = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -174,7 +174,7 @@ class AvgPool1d(_AvgPoolNd):
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
-    __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+    __constants__: ClassVar[list[str]] = [*_AvgPoolNd.__constants__, "divisor_override"]
     _function = None
 
     def __init__(
@@ -231,7 +231,7 @@ class _FractionalMaxPoolNd(Module):
         return_indices: also return where the maxima were.
     """
 
-    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    __constants__: ClassVar[list[str]] = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     _tuple = None
     _function = None
 
@@ -283,7 +283,7 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 class _LPPoolNd(Module):
     """Power-average pooling: the ``norm_type``-norm of each window."""
 
-    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+    __constants__: ClassVar[list[str]] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     norm_type: float
     ceil_mode: bool
     _function = None
@@ -329,7 +329,7 @@ class _AdaptiveMaxPoolNd(Module):
         return_indices: also return where the maxima were.
     """
 
-    __constants__ = ["output_size", "return_indices"]
+    __constants__: ClassVar[list[str]] = ["output_size", "return_indices"]
     return_indices: bool
     _function = None
 
@@ -363,7 +363,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 class _AdaptiveAvgPoolNd(Module):
     """Average pooling to a given output size, one number or one per dimension (None: as the input)."""
 
-    __constants__ = ["output_size"]
+    __constants__: ClassVar[list[str]] = ["output_size"]
     _function = None
 
     def __init__(self, output_size: int | Sequence[int | None]) -> None:

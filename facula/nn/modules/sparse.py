@@ -12,6 +12,8 @@ from ..parameter import Parameter
 from .module import Module
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from typing_extensions import Self
 
     from facula import Tensor
@@ -106,7 +108,7 @@ class Embedding(_EmbeddingBase):
     [[0.0, 0.0, 0.0]]
     """
 
-    __constants__ = [
+    __constants__: ClassVar[list[str]] = [
         "num_embeddings",
         "embedding_dim",
         "padding_idx",
@@ -235,7 +237,7 @@ class EmbeddingBag(_EmbeddingBase):
             [ 5.,  6.]])
     """
 
-    __constants__ = [
+    __constants__: ClassVar[list[str]] = [
         "num_embeddings",
         "embedding_dim",
         "max_norm",

@@ -20,6 +20,7 @@ from .normalization import LayerNorm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -229,7 +230,7 @@ class TransformerEncoder(Module):
     torch.Size([10, 5, 16])
     """
 
-    __constants__ = ["norm"]
+    __constants__: ClassVar[list[str]] = ["norm"]
 
     def __init__(
         self,
@@ -293,7 +294,7 @@ class TransformerDecoder(Module):
     torch.Size([7, 5, 16])
     """
 
-    __constants__ = ["norm"]
+    __constants__: ClassVar[list[str]] = ["norm"]
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()

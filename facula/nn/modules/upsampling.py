@@ -9,7 +9,7 @@ from .module import Module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
 
@@ -40,7 +40,7 @@ class Upsample(Module):
     tensor([[[1.0000, 1.5000, 2.0000]]])
     """
 
-    __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
+    __constants__: ClassVar[list[str]] = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
 
     def __init__(
         self,
