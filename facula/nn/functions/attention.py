@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 _nn = _C.nn_functional
 
-scaled_dot_product_attention = _C.nn_functional.scaled_dot_product_attention
+if TYPE_CHECKING:
+    from facula._C.nn_functional import scaled_dot_product_attention as scaled_dot_product_attention
+else:
+    scaled_dot_product_attention = _C.nn_functional.scaled_dot_product_attention
 
 
 def _none_or_dtype(input):

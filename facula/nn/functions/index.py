@@ -11,7 +11,10 @@ from facula import _C
 if TYPE_CHECKING:
     from facula import Tensor
 
-one_hot = _C.nn_functional.one_hot
+if TYPE_CHECKING:
+    from facula._C.nn_functional import one_hot as one_hot
+else:
+    one_hot = _C.nn_functional.one_hot
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,

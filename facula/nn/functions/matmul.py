@@ -13,11 +13,18 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
-bilinear = _C.bilinear
-linear = _C.nn_functional.linear
-cosine_similarity = _C.cosine_similarity
-pairwise_distance = _C.pairwise_distance
-pdist = _C.pdist
+if TYPE_CHECKING:
+    from facula._C import bilinear as bilinear
+    from facula._C import cosine_similarity as cosine_similarity
+    from facula._C import pairwise_distance as pairwise_distance
+    from facula._C import pdist as pdist
+    from facula._C.nn_functional import linear as linear
+else:
+    bilinear = _C.bilinear
+    linear = _C.nn_functional.linear
+    cosine_similarity = _C.cosine_similarity
+    pairwise_distance = _C.pairwise_distance
+    pdist = _C.pdist
 
 
 class ScalingType(enum.IntEnum):

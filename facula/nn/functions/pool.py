@@ -30,10 +30,16 @@ _UNPOOLED = "the sizes of the output, within a stride of what None stands for: (
 
 _nn = _C.nn_functional
 
-avg_pool1d = _C.avg_pool1d
-avg_pool2d = _C.nn_functional.avg_pool2d
-avg_pool3d = _C.nn_functional.avg_pool3d
-adaptive_avg_pool1d = _C.adaptive_avg_pool1d
+if TYPE_CHECKING:
+    from facula._C import adaptive_avg_pool1d as adaptive_avg_pool1d
+    from facula._C import avg_pool1d as avg_pool1d
+    from facula._C.nn_functional import avg_pool2d as avg_pool2d
+    from facula._C.nn_functional import avg_pool3d as avg_pool3d
+else:
+    avg_pool1d = _C.avg_pool1d
+    avg_pool2d = _C.nn_functional.avg_pool2d
+    avg_pool3d = _C.nn_functional.avg_pool3d
+    adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
 @explained(_ARGUMENTS)
