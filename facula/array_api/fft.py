@@ -8,7 +8,7 @@ from facula import fft as _fft
 from facula.fft import fft, fftfreq, hfft, ifft, ihfft, irfft, rfft, rfftfreq
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from facula import Tensor
 
@@ -27,6 +27,10 @@ def _over_axes(name):
     return transform
 
 
+fftn: Callable[..., Tensor]
+ifftn: Callable[..., Tensor]
+rfftn: Callable[..., Tensor]
+irfftn: Callable[..., Tensor]
 fftn, ifftn, rfftn, irfftn = map(_over_axes, ("fftn", "ifftn", "rfftn", "irfftn"))
 
 

@@ -15,6 +15,7 @@ from facula.backends._attention import SDPAParams as SDPAParams
 from facula.backends._attention import SDPBackend as _Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from facula.types import Device
@@ -125,6 +126,14 @@ def _switch(name, backend):
     return enable, enabled
 
 
+enable_flash_sdp: Callable[[bool], None]
+flash_sdp_enabled: Callable[[], bool]
+enable_math_sdp: Callable[[bool], None]
+math_sdp_enabled: Callable[[], bool]
+enable_mem_efficient_sdp: Callable[[bool], None]
+mem_efficient_sdp_enabled: Callable[[], bool]
+enable_cudnn_sdp: Callable[[bool], None]
+cudnn_sdp_enabled: Callable[[], bool]
 enable_flash_sdp, flash_sdp_enabled = _switch("flash", _Kind.FLASH_ATTENTION)
 enable_math_sdp, math_sdp_enabled = _switch("math", _Kind.MATH)
 enable_mem_efficient_sdp, mem_efficient_sdp_enabled = _switch("mem_efficient", _Kind.EFFICIENT_ATTENTION)

@@ -12,7 +12,7 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import AbsTransform
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Half(TransformedDistribution):
     """|x| with x from `_base`(0, scale)."""
 
-    arg_constraints = {"scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraints.positive}
     support: Constraint = constraints.nonnegative
     has_rsample = True
 

@@ -13,6 +13,7 @@ from .utils import broadcast_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -23,7 +24,8 @@ __all__ = ["Beta"]
 class Beta(ExponentialFamily):
     """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1]; both positive."""
 
-    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "concentration1": constraints.positive, "concentration0": constraints.positive}
     support: Constraint = constraints.unit_interval
     has_rsample = True
     _parts = ("_dirichlet",)

@@ -12,9 +12,10 @@ from .distribution import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Binomial"]
 
@@ -22,7 +23,7 @@ __all__ = ["Binomial"]
 class Binomial(ProbsOrLogits, Distribution):
     """How many of `total_count` trials succeed, each with probability `probs` (log-odds `logits`)."""
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
         "total_count": constraints.nonnegative_integer,
         "probs": constraints.unit_interval,
         "logits": constraints.real,

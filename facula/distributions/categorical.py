@@ -13,8 +13,10 @@ from .distribution import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Categorical"]
 
@@ -27,7 +29,7 @@ class Categorical(ProbsOrLogits, Distribution):
         logits: logarithms of such weights; the attribute's exponentials sum to one.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
     _is_binary = False
     _kept = ("_given", "_num_events")

@@ -12,7 +12,7 @@ from .distribution import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -23,7 +23,7 @@ __all__ = ["Cauchy"]
 class Cauchy(Distribution):
     """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)); mean (NaN) and variance (infinity) do not exist."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real
     has_rsample = True
 

@@ -9,10 +9,12 @@ from .gamma import Gamma
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from typing_extensions import Self
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
     from facula.distributions.distribution import Distribution
 
 __all__ = ["Chi2"]
@@ -21,7 +23,7 @@ __all__ = ["Chi2"]
 class Chi2(Gamma):
     """Sum of squares of `df` > 0 standard normal values: Gamma(df / 2, 1 / 2)."""
 
-    arg_constraints = {"df": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"df": constraints.positive}
     _kept = ()
 
     def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:

@@ -15,7 +15,7 @@ from .utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -30,7 +30,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         lims: between these values of probs the formulas, which divide zero by zero at 1/2, are power series around it.
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support: Constraint = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0

@@ -11,6 +11,7 @@ from .exp_family import ExponentialFamily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -25,7 +26,7 @@ class Dirichlet(ExponentialFamily):
         concentration: positive, one for each component, in the last dimension.
     """
 
-    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.independent(constraints.positive, 1)}
     support: Constraint = constraints.simplex
     has_rsample = True
 

@@ -11,6 +11,7 @@ from .exp_family import ExponentialFamily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -21,7 +22,7 @@ __all__ = ["Exponential"]
 class Exponential(ExponentialFamily):
     """Density rate exp(-rate x) for x >= 0."""
 
-    arg_constraints = {"rate": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraints.positive}
     support: Constraint = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0

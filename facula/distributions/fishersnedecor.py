@@ -12,6 +12,7 @@ from .gamma import Gamma
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -25,7 +26,7 @@ class FisherSnedecor(Distribution):
     The mean is NaN for df2 <= 2, the variance for df2 <= 4.
     """
 
-    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"df1": constraints.positive, "df2": constraints.positive}
     support: Constraint = constraints.positive
     has_rsample = True
     _parts = ("_gamma1", "_gamma2")

@@ -11,7 +11,7 @@ from .exp_family import ExponentialFamily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -22,7 +22,7 @@ __all__ = ["Gamma"]
 class Gamma(ExponentialFamily):
     """Density proportional to x^(concentration - 1) exp(-rate x) for x >= 0; both parameters positive."""
 
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive, "rate": constraints.positive}
     support: Constraint = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0

@@ -11,9 +11,10 @@ from .distribution import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["GeneralizedPareto"]
 
@@ -25,7 +26,8 @@ class GeneralizedPareto(Distribution):
     NaN for a concentration of at least 1, the variance of at least 1/2.
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
 
     def __init__(self, loc: Tensor | float, scale: Tensor | float, concentration: Tensor | float,

@@ -14,6 +14,7 @@ from .utils import broadcast_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -24,7 +25,7 @@ __all__ = ["Geometric"]
 class Geometric(ProbsOrLogits, Distribution):
     """The number of failures before the first success of probability `probs` > 0 (log-odds `logits`)."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support: Constraint = constraints.nonnegative_integer
 
     def __init__(self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,

@@ -14,7 +14,7 @@ from .uniform import Uniform
 from .utils import broadcast_all, euler_constant
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -25,7 +25,7 @@ __all__ = ["Gumbel"]
 class Gumbel(TransformedDistribution):
     """The distribution of maxima: loc - scale log(-log(u)) with u spread evenly over (0, 1)."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real
     loc: Tensor
     scale: Tensor

@@ -12,7 +12,7 @@ from .utils import _sum_rightmost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from typing_extensions import Self
 
@@ -31,7 +31,7 @@ class Independent(Distribution):
         ValueError: there are not so many.
     """
 
-    arg_constraints = {}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
 
     def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int,
                  validate_args: bool | None = None) -> None:  # fmt: skip

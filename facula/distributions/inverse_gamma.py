@@ -12,7 +12,7 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import PowerTransform
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -23,7 +23,7 @@ __all__ = ["InverseGamma"]
 class InverseGamma(TransformedDistribution):
     """1 / x with x from Gamma(concentration, rate); the moments that do not exist are infinite."""
 
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive, "rate": constraints.positive}
     support: Constraint = constraints.positive
     has_rsample = True
 

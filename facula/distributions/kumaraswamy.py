@@ -13,6 +13,8 @@ from .uniform import Uniform
 from .utils import broadcast_all, euler_constant
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
     from facula.distributions.constraints import Constraint
 
@@ -22,7 +24,8 @@ __all__ = ["Kumaraswamy"]
 class Kumaraswamy(TransformedDistribution):
     """Distribution function 1 - (1 - x^concentration1)^concentration0 on [0, 1]; both parameters positive."""
 
-    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "concentration1": constraints.positive, "concentration0": constraints.positive}
     support: Constraint = constraints.unit_interval
     has_rsample = True
     concentration1: Tensor

@@ -15,6 +15,7 @@ from .utils import broadcast_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from typing_extensions import Self
 
@@ -32,7 +33,7 @@ class LKJCholesky(Distribution):
         concentration: positive; 1 is the uniform distribution, larger ones are nearer to the identity.
     """
 
-    arg_constraints = {"concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive}
     support: Constraint = constraints.corr_cholesky
     _kept = ("dim",)
     concentration: Tensor

@@ -10,7 +10,7 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -21,7 +21,7 @@ __all__ = ["LogNormal"]
 class LogNormal(TransformedDistribution):
     """exp(x) with x normal of mean `loc` and standard deviation `scale`."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.positive
     has_rsample = True
 

@@ -10,6 +10,8 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import StickBreakingTransform
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     from facula import Tensor
     from facula.distributions.constraints import Constraint
 
@@ -19,7 +21,7 @@ __all__ = ["LogisticNormal"]
 class LogisticNormal(TransformedDistribution):
     """Points of the simplex of n + 1 components, made by StickBreakingTransform of n normal values."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.simplex
     has_rsample = True
 

@@ -15,6 +15,7 @@ from .utils import _standard_normal, lazy_property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -48,7 +49,7 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
         cov_diag: (..., n), positive.
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
         "loc": constraints.real_vector,
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),

@@ -13,6 +13,7 @@ from .distribution import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from typing_extensions import Self
 
@@ -32,7 +33,7 @@ class MixtureSameFamily(Distribution):
         ValueError: wrong classes or shapes.
     """
 
-    arg_constraints = {}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
     has_rsample = False
 
     def __init__(self, mixture_distribution: Distribution, component_distribution: Distribution,

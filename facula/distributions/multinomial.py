@@ -15,9 +15,10 @@ from .utils import broadcast_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Multinomial"]
 
@@ -30,7 +31,7 @@ class Multinomial(Distribution):
         logits: their logarithms.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     _parts = ("_categorical",)
     _kept = ("total_count",)
 

@@ -14,6 +14,7 @@ from .utils import _standard_normal, lazy_property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -114,7 +115,7 @@ class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
         scale_tril: its lower Cholesky factor, which saves a decomposition.
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
         "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,

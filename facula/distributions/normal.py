@@ -14,6 +14,7 @@ from .utils import _standard_normal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -24,7 +25,7 @@ __all__ = ["Normal"]
 class Normal(SymmetricAroundLoc, ExponentialFamily):
     """The normal (Gaussian) distribution of mean `loc` and standard deviation `scale`."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real
     has_rsample = True
     _mean_carrier_measure = 0

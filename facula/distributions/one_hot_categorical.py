@@ -13,7 +13,7 @@ from .distribution import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -24,7 +24,7 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 class OneHotCategorical(Distribution):
     """Vectors with a single 1, whose place has the probabilities in the last dimension; arguments as Categorical's."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Constraint = constraints.one_hot
     has_enumerate_support = True
     _parts = ("_categorical",)

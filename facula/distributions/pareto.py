@@ -13,9 +13,10 @@ from .transforms import AffineTransform, ExpTransform
 from .utils import broadcast_all
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Pareto"]
 
@@ -23,7 +24,7 @@ __all__ = ["Pareto"]
 class Pareto(TransformedDistribution):
     """Density proportional to x^-(alpha + 1) for x >= scale; the moments that do not exist are infinite."""
 
-    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"alpha": constraints.positive, "scale": constraints.positive}
     scale: Tensor
     alpha: Tensor
 

@@ -12,7 +12,7 @@ from .utils import broadcast_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -23,7 +23,7 @@ __all__ = ["Poisson"]
 class Poisson(ExponentialFamily):
     """Counts of independent events of which `rate` >= 0 are expected."""
 
-    arg_constraints = {"rate": constraints.nonnegative}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraints.nonnegative}
     support: Constraint = constraints.nonnegative_integer
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:

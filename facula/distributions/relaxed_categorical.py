@@ -15,7 +15,7 @@ from .utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -26,7 +26,7 @@ __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 class ExpRelaxedCategorical(Distribution):
     """Logarithms of RelaxedOneHotCategorical values: log-softmax of Gumbel values around logits over temperature."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Constraint = constraints.real_vector  # of those whose exponentials sum to 1, which is not checked
     has_rsample = True
     _parts = ("_categorical",)
@@ -76,7 +76,7 @@ class RelaxedOneHotCategorical(Relaxed):
         temperature: tensor, positive.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Constraint = constraints.simplex
 
     def __init__(self, temperature: Tensor | float, probs: Tensor | None = None, logits: Tensor | None = None,

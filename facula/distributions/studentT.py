@@ -14,7 +14,7 @@ from .utils import _standard_normal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -28,7 +28,8 @@ class StudentT(Distribution):
     The mean is NaN for df <= 1; the variance is infinite for 1 < df <= 2 and NaN below.
     """
 
-    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real
     has_rsample = True
     _parts = ("_chi2",)

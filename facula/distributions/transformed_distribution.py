@@ -14,10 +14,12 @@ from .utils import _sum_rightmost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from typing_extensions import Self
 
     from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["TransformedDistribution"]
 
@@ -31,7 +33,7 @@ class TransformedDistribution(Distribution):
         ValueError: no transforms, or they need more dimensions than the base has.
     """
 
-    arg_constraints = {}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
 
     def __init__(self, base_distribution: Distribution, transforms: Sequence[Transform] | Transform,
                  validate_args: bool | None = None) -> None:  # fmt: skip

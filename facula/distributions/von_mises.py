@@ -14,6 +14,7 @@ from .utils import lazy_property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -33,7 +34,7 @@ class VonMises(SymmetricAroundLoc, Distribution):
     The variance is the circular one.
     """
 
-    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "concentration": constraints.positive}
     support: Constraint = constraints.real
     has_rsample = False
 

@@ -13,7 +13,7 @@ from .transforms import AffineTransform, PowerTransform
 from .utils import broadcast_all, euler_constant
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -24,7 +24,7 @@ __all__ = ["Weibull"]
 class Weibull(TransformedDistribution):
     """Distribution function 1 - exp(-(x / scale)^concentration) for x > 0."""
 
-    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraints.positive, "concentration": constraints.positive}
     support: Constraint = constraints.positive
     scale: Tensor
     concentration: Tensor

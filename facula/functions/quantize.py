@@ -23,7 +23,7 @@ from facula._quantized.schemes import (
 from facula._quantized.tensor import QuantizedTensor, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from facula import Tensor
@@ -234,15 +234,21 @@ def _method(name, doc, made, shown):
     return function
 
 
-int_repr = _method("int_repr", "A copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)")
-q_scale = _method("q_scale", "The scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
-q_zero_point = _method("q_zero_point", "The level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10")
-q_per_channel_scales = _method(
+int_repr: Callable[[Tensor], Tensor] = _method(
+    "int_repr", "A copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)",
+)
+q_scale: Callable[[Tensor], float] = _method("q_scale", "The scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
+q_zero_point: Callable[[Tensor], int] = _method(
+    "q_zero_point", "The level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10",
+)
+q_per_channel_scales: Callable[[Tensor], Tensor] = _method(
     "q_per_channel_scales", "The scales of a tensor quantised per channel, float64.", _PER_CHANNEL,
     "tensor([0.5000, 1.0000], dtype=torch.float64)",
 )  # fmt: skip
-q_per_channel_zero_points = _method(
+q_per_channel_zero_points: Callable[[Tensor], Tensor] = _method(
     "q_per_channel_zero_points", "The levels of zero of a tensor quantised per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
 )
-q_per_channel_axis = _method("q_per_channel_axis", "The dimension whose indices are channels.", _PER_CHANNEL, "0")
+q_per_channel_axis: Callable[[Tensor], int] = _method(
+    "q_per_channel_axis", "The dimension whose indices are channels.", _PER_CHANNEL, "0",
+)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from typing import TYPE_CHECKING
 
 from facula import Tensor
 from facula._autocast import in_dtype
 from facula.nn.functions.rnn import _one_layer, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
 
@@ -112,10 +116,14 @@ def _run_network(
     return (output.transpose(0, 1) if batch_first else output, *final)
 
 
-lstm = _network("LSTM", "lstm", "A long short-term memory network, whose state is (h, c).")
-gru = _network("GRU", "gru", "A network of gated recurrent units.")
-rnn_tanh = _network("RNN_TANH", "rnn_tanh", "An Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh).")
-rnn_relu = _network("RNN_RELU", "rnn_relu", "An Elman network: h' = relu(W_ih x + b_ih + W_hh h + b_hh).")
+lstm: Callable[..., tuple[Tensor, ...]] = _network("LSTM", "lstm", "A long short-term memory network, whose state is (h, c).")
+gru: Callable[..., tuple[Tensor, ...]] = _network("GRU", "gru", "A network of gated recurrent units.")
+rnn_tanh: Callable[..., tuple[Tensor, ...]] = _network(
+    "RNN_TANH", "rnn_tanh", "An Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh)."
+)
+rnn_relu: Callable[..., tuple[Tensor, ...]] = _network(
+    "RNN_RELU", "rnn_relu", "An Elman network: h' = relu(W_ih x + b_ih + W_hh h + b_hh)."
+)
 
 
 def _cell(mode: str, name: str, doc: str):

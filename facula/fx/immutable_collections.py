@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from facula.utils import _pytree
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["immutable_list", "immutable_dict"]
 
@@ -18,14 +15,26 @@ _HELP = (
 )
 
 
-def _refuse(self, *args, **kwargs):
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Raises TypeError: the arguments of a node are replaced, not changed."""
     raise TypeError(_HELP.format(name=type(self).__name__))
 
 
-class immutable_list(list):  # noqa: N801
+class immutable_list(list[Any]):  # noqa: N801
     """A list that cannot be changed, and so can be a key."""
 
+    __delitem__: Any
+    __iadd__: Any
+    __imul__: Any
+    __setitem__: Any
+    append: Any
+    clear: Any
+    extend: Any
+    insert: Any
+    pop: Any
+    remove: Any
+    reverse: Any
+    sort: Any
     __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
     def __hash__(self) -> int:
@@ -35,9 +44,17 @@ class immutable_list(list):  # noqa: N801
         return immutable_list, (tuple(self),)
 
 
-class immutable_dict(dict):  # noqa: N801
+class immutable_dict(dict[Any, Any]):  # noqa: N801
     """A dict that cannot be changed, and so can be a key."""
 
+    __delitem__: Any
+    __ior__: Any
+    __setitem__: Any
+    clear: Any
+    pop: Any
+    popitem: Any
+    setdefault: Any
+    update: Any
     __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = setdefault = update = _refuse
 
     def __hash__(self) -> int:

@@ -8,8 +8,9 @@ import types
 from typing import TYPE_CHECKING, Final, TypeVar  # noqa: F401
 
 import facula
+import facula.jit.annotations as annotations  # in place of the feature of that name
 from facula.futures import Future
-from facula.jit import annotations, scripted, traced  # noqa: F401
+from facula.jit import scripted, traced  # noqa: F401
 from facula.jit.loaded import load
 from facula.jit.scripted import ScriptFunction, ScriptModule, save
 from facula.jit.traced import TracerWarning, TracingCheckError, is_tracing

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import functional as F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from facula import Tensor
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 
@@ -43,15 +50,15 @@ def _weight_gradient(conv, doc):
     return gradient
 
 
-conv1d_input = _input_gradient(
+conv1d_input: Callable[..., Tensor] = _input_gradient(
     F.conv1d, "Gradient of `functional.conv1d` with respect to an input of ``input_size``."
 )
-conv2d_input = _input_gradient(
+conv2d_input: Callable[..., Tensor] = _input_gradient(
     F.conv2d, "Gradient of `functional.conv2d` with respect to an input of ``input_size``."
 )
-conv3d_input = _input_gradient(
+conv3d_input: Callable[..., Tensor] = _input_gradient(
     F.conv3d, "Gradient of `functional.conv3d` with respect to an input of ``input_size``."
 )
-conv1d_weight = _weight_gradient(F.conv1d, "Gradient of `functional.conv1d` with respect to the weight.")
-conv2d_weight = _weight_gradient(F.conv2d, "Gradient of `functional.conv2d` with respect to the weight.")
-conv3d_weight = _weight_gradient(F.conv3d, "Gradient of `functional.conv3d` with respect to the weight.")
+conv1d_weight: Callable[..., Tensor] = _weight_gradient(F.conv1d, "Gradient of `functional.conv1d` with respect to the weight.")
+conv2d_weight: Callable[..., Tensor] = _weight_gradient(F.conv2d, "Gradient of `functional.conv2d` with respect to the weight.")
+conv3d_weight: Callable[..., Tensor] = _weight_gradient(F.conv3d, "Gradient of `functional.conv3d` with respect to the weight.")

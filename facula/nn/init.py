@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import facula
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from facula import Generator, Tensor
 
 __all__ = [
@@ -310,14 +312,14 @@ def _deprecated(function):
     return deprecated_init
 
 
-uniform = _deprecated(uniform_)
-normal = _deprecated(normal_)
-constant = _deprecated(constant_)
-eye = _deprecated(eye_)
-dirac = _deprecated(dirac_)
-xavier_uniform = _deprecated(xavier_uniform_)
-xavier_normal = _deprecated(xavier_normal_)
-kaiming_uniform = _deprecated(kaiming_uniform_)
-kaiming_normal = _deprecated(kaiming_normal_)
-orthogonal = _deprecated(orthogonal_)
-sparse = _deprecated(sparse_)
+uniform: Callable[..., Tensor] = _deprecated(uniform_)
+normal: Callable[..., Tensor] = _deprecated(normal_)
+constant: Callable[..., Tensor] = _deprecated(constant_)
+eye: Callable[..., Tensor] = _deprecated(eye_)
+dirac: Callable[..., Tensor] = _deprecated(dirac_)
+xavier_uniform: Callable[..., Tensor] = _deprecated(xavier_uniform_)
+xavier_normal: Callable[..., Tensor] = _deprecated(xavier_normal_)
+kaiming_uniform: Callable[..., Tensor] = _deprecated(kaiming_uniform_)
+kaiming_normal: Callable[..., Tensor] = _deprecated(kaiming_normal_)
+orthogonal: Callable[..., Tensor] = _deprecated(orthogonal_)
+sparse: Callable[..., Tensor] = _deprecated(sparse_)

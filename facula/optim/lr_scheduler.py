@@ -97,7 +97,7 @@ class LRScheduler:
         """Restores what `state_dict` gave."""
         self.__dict__.update(state_dict)
 
-    def get_last_lr(self) -> list[Any]:
+    def get_last_lr(self) -> list[float]:
         """The rates of all groups that the last step set."""
         return self._last_lr
 

@@ -310,6 +310,11 @@ def _created(name, make):
     return create
 
 
+empty: Callable[..., DTensor]
+ones: Callable[..., DTensor]
+zeros: Callable[..., DTensor]
+rand: Callable[..., DTensor]
+randn: Callable[..., DTensor]
 empty, ones, zeros = (_created(n, getattr(facula, n)) for n in ("empty", "ones", "zeros"))
 rand, randn = (_created(n, getattr(facula, n)) for n in ("rand", "randn"))
 

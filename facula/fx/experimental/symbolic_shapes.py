@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import facula
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 __all__ = [
@@ -55,6 +55,9 @@ def has_free_symbols(val: Any) -> bool:
     return bool(free_symbols(val))
 
 
+has_free_unbacked_symbols: Callable[[Any], bool]
+has_symbolic_sizes_strides: Callable[[Any], bool]
+is_symbolic: Callable[[Any], bool]
 has_free_unbacked_symbols = has_symbolic_sizes_strides = is_symbolic = has_free_symbols
 
 
@@ -76,6 +79,11 @@ def _truth(a):
     return bool(a)
 
 
+guard_or_true: Callable[[Any], bool]
+guard_or_false: Callable[[Any], bool]
+guard_bool: Callable[[Any], bool]
+guard_size_oblivious: Callable[[Any], bool]
+statically_known_true: Callable[[Any], bool]
 guard_or_true = guard_or_false = guard_bool = guard_size_oblivious = statically_known_true = _truth
 
 

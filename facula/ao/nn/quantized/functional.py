@@ -11,7 +11,7 @@ from facula.nn import functional as F
 from .modules.activation import requantized
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from facula import Tensor
@@ -91,6 +91,9 @@ def _conv(dims):
     return function
 
 
+conv1d: Callable[..., Tensor]
+conv2d: Callable[..., Tensor]
+conv3d: Callable[..., Tensor]
 conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from facula.utils.data.dataset import Dataset, IterableDataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -120,7 +119,7 @@ class DFIterDataPipe(IterDataPipe):
     """
 
 
-class DataChunk(list):
+class DataChunk(list[Any]):
     """A batch of a stream: a list.
 
     Args:

@@ -85,6 +85,15 @@ def _sizes(name, base, *kinds):
         yield type(base)(f"{name}{n}d", (base,), {"_KINDS": layers, "__doc__": doc, "__module__": __name__})
 
 
+ConvReLU1d: type[Any]
+ConvReLU2d: type[Any]
+ConvReLU3d: type[Any]
+ConvBn1d: type[Any]
+ConvBn2d: type[Any]
+ConvBn3d: type[Any]
+ConvBnReLU1d: type[Any]
+ConvBnReLU2d: type[Any]
+ConvBnReLU3d: type[Any]
 ConvReLU1d, ConvReLU2d, ConvReLU3d = _sizes("ConvReLU", _ConvReLU, "Conv{}d", "ReLU")
 ConvBn1d, ConvBn2d, ConvBn3d = _sizes("ConvBn", _ConvBn, "Conv{}d", "BatchNorm{}d")
 ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = _sizes("ConvBnReLU", _ConvBnReLU, "Conv{}d", "BatchNorm{}d", "ReLU")

@@ -200,6 +200,12 @@ def _named(name, base, dims, kind):
     return type(base)(name, (base,), body)
 
 
+Conv1d: type[Any]
+Conv2d: type[Any]
+Conv3d: type[Any]
+ConvTranspose1d: type[Any]
+ConvTranspose2d: type[Any]
+ConvTranspose3d: type[Any]
 Conv1d, Conv2d, Conv3d = (_named(f"Conv{n}d", _Plain, n, "convolution") for n in (1, 2, 3))
 ConvTranspose1d, ConvTranspose2d, ConvTranspose3d = (
     _named(f"ConvTranspose{n}d", _Transposed, n, "transposed convolution") for n in (1, 2, 3)
