@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from facula.autograd.graph import GradientEdge
+
 Tensor = _C.Tensor
 
 
@@ -56,9 +58,9 @@ def _check_values(tensors, name):
             raise TypeError(f"{name}: element {i} must be a Tensor or a GradientEdge, got {type(tensor).__name__}")
 
 
-def backward(tensors: Tensor | Sequence[Any], grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+def backward(tensors: Tensor | GradientEdge | Sequence[Any], grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
              retain_graph: bool | None = None, create_graph: bool = False, grad_variables: Any = None,
-             inputs: Tensor | Sequence[Any] | None = None) -> None:  # fmt: skip
+             inputs: Tensor | GradientEdge | Sequence[Any] | None = None) -> None:  # fmt: skip
     """Adds the gradients of `tensors` to ``.grad`` of the leaves they were made from.
 
     Args:
@@ -124,8 +126,8 @@ def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False,
 
 
 def grad(
-    outputs: Tensor | Sequence[Any],
-    inputs: Tensor | Sequence[Any],
+    outputs: Tensor | GradientEdge | Sequence[Any],
+    inputs: Tensor | GradientEdge | Sequence[Any],
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,

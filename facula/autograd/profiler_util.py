@@ -252,7 +252,7 @@ class EventList(list):
     """Events in the order in which they began, thread by thread; then what devices did."""
 
     @property
-    def self_cpu_time_total(self) -> int:
+    def self_cpu_time_total(self) -> float:
         """Time of all events without that of the events inside them, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
 

@@ -419,7 +419,7 @@ class Attribute(Proxy):
         self.__dict__.update(root=root, attr=attr, tracer=root.tracer, _node=None)
 
     @property
-    def node(self) -> Attribute:
+    def node(self) -> Node:
         """The node that reads the attribute."""
         if self._node is None:
             proxy = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
@@ -449,7 +449,7 @@ class ParameterProxy(Proxy):
         return f"ParameterProxy({self.name})"
 
     @property
-    def shape(self) -> Attribute:
+    def shape(self) -> Any:
         """The parameter's shape."""
         return self.param.shape
 

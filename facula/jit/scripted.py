@@ -155,7 +155,7 @@ class ScriptFunction(_Recorded):
 _classes = weakref.WeakKeyDictionary()  # class -> the class of its scripted modules
 
 
-def module(original: Module) -> ScriptModule:
+def module(original: Module) -> Any:
     """A scripted twin of a module: it shares parameters, buffers and submodules, and has attributes of its own."""
     if isinstance(original, ScriptModule):
         return original

@@ -114,7 +114,7 @@ def _metadata(plan: _Plan, everybody) -> Metadata:
 
 
 def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None,
-         planner: DefaultSavePlanner | None = None, process_group: ProcessGroup | None = None, no_dist: bool = False,
+         planner: Any = None, process_group: ProcessGroup | None = None, no_dist: bool = False,
          use_collectives: bool = True) -> Metadata | None:  # fmt: skip
     """Saves nested dicts of tensors, DTensors and anything else that `facula.save` takes. All processes call it.
 

@@ -35,7 +35,7 @@ class _NumberedModules(Module):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self) -> Iterator[Module | None]:
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
     def append(self, module: Module) -> Self:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Generator
-    from facula.utils.data.datapipes.iter.streams import IterableWrapperIterDataPipe, ShardingFilterIterDataPipe
+    from facula.utils.data.datapipes.datapipe import IterDataPipe
+    from facula.utils.data.datapipes.iter.streams import ShardingFilterIterDataPipe
 
 __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_shuffle_settings", "get_all_graph_pipes"]
 
@@ -33,7 +34,7 @@ def _pipes(datapipe):
     return get_all_graph_pipes(traverse_dps(datapipe))
 
 
-def apply_sharding(datapipe: ShardingFilterIterDataPipe, num_of_instances: int, instance_id: int,
+def apply_sharding(datapipe: IterDataPipe[Any], num_of_instances: int, instance_id: int,
                    sharding_group: Any = None) -> ShardingFilterIterDataPipe:  # fmt: skip
     """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
 
@@ -59,8 +60,8 @@ def _shuffles(pipe):
     )
 
 
-def apply_shuffle_settings(datapipe: IterableWrapperIterDataPipe | ShardingFilterIterDataPipe,
-                           shuffle: bool | None = None) -> IterableWrapperIterDataPipe | ShardingFilterIterDataPipe:
+def apply_shuffle_settings(datapipe: IterDataPipe[Any],
+                           shuffle: bool | None = None) -> IterDataPipe[Any]:
     """Turns shuffling on or off in all pipes that shuffle; None leaves it. With True there must be one, or one is added."""
     if shuffle is None:
         return datapipe
@@ -79,12 +80,12 @@ def apply_shuffle_settings(datapipe: IterableWrapperIterDataPipe | ShardingFilte
     return datapipe
 
 
-def apply_shuffle_seed(datapipe: Any, rng: Any) -> ShufflerIterDataPipe:
+def apply_shuffle_seed(datapipe: Any, rng: Any) -> IterDataPipe[Any]:
     """The old name of `apply_random_seed`."""
     return apply_random_seed(datapipe, rng)
 
 
-def apply_random_seed(datapipe: ShufflerIterDataPipe, rng: Generator) -> ShufflerIterDataPipe:
+def apply_random_seed(datapipe: IterDataPipe[Any], rng: Generator) -> IterDataPipe[Any]:
     """Gives every pipe that draws a seed of its own, drawn by the Generator `rng`; gives the pipe."""
     for pipe in _pipes(datapipe):
         if callable(getattr(type(pipe), "set_seed", None)):

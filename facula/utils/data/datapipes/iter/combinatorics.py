@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from facula.utils.data.datapipes.iter.streams import IterableWrapperIterDataPipe
-    from facula.utils.data.datapipes.map import SequenceWrapperMapDataPipe
+    from facula.utils.data.datapipes.datapipe import MapDataPipe
 
 
 class SamplerIterDataPipe(IterDataPipe):
@@ -29,7 +28,7 @@ class SamplerIterDataPipe(IterDataPipe):
         sampler_args, sampler_kwargs: more arguments of the class.
     """
 
-    def __init__(self, datapipe: SequenceWrapperMapDataPipe, sampler: type = SequentialSampler, sampler_args: Any = None,
+    def __init__(self, datapipe: MapDataPipe[Any], sampler: type = SequentialSampler, sampler_args: Any = None,
                  sampler_kwargs: dict[str, Any] | None = None) -> None:  # fmt: skip
         self.datapipe = datapipe
         self.sampler: Any = sampler(*(sampler_args or ()), data_source=datapipe, **(sampler_kwargs or {}))
@@ -51,7 +50,7 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
         unbatch_level: how often batches are taken apart first; -1: wholly.
     """
 
-    def __init__(self, datapipe: IterableWrapperIterDataPipe, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
+    def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size <= 0:
             raise ValueError(f"buffer_size should be larger than 0, got {buffer_size}")
         self.datapipe: Any = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from facula.utils.data.datapipes.iter.combinatorics import ShufflerIterDataPipe
 
 
 class IterableWrapperIterDataPipe(IterDataPipe):
@@ -60,11 +59,11 @@ class MapperIterDataPipe(IterDataPipe):
         output_col: where its result goes. Default: in the place of the (first) input.
     """
 
-    datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe | ShardingFilterIterDataPipe
+    datapipe: IterDataPipe[Any]
     input_col: Sequence[int] | int | str | None
     output_col: int | str | None
 
-    def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe | ShardingFilterIterDataPipe,
+    def __init__(self, datapipe: IterDataPipe[Any],
                  fn: Callable[..., Any], input_col: Sequence[int] | int | str | None = None,
                  output_col: int | str | None = None) -> None:  # fmt: skip
         if input_col is None and output_col is not None:
@@ -92,7 +91,7 @@ class FilterIterDataPipe(IterDataPipe):
     datapipe: IterableWrapperIterDataPipe
     input_col: int | None
 
-    def __init__(self, datapipe: IterableWrapperIterDataPipe, filter_fn: Callable[..., Any],
+    def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any],
                  input_col: int | None = None) -> None:  # fmt: skip
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
@@ -114,7 +113,7 @@ class CollatorIterDataPipe(MapperIterDataPipe):
         collate_fn: makes tensors of a batch. Default: `default_collate`.
     """
 
-    def __init__(self, datapipe: BatcherIterDataPipe, collate_fn: Callable[..., Any] = default_collate) -> None:
+    def __init__(self, datapipe: IterDataPipe[Any], collate_fn: Callable[..., Any] = default_collate) -> None:
         super().__init__(datapipe, fn=collate_fn)
 
 
@@ -129,12 +128,12 @@ class BatcherIterDataPipe(IterDataPipe):
         wrapper_class: what a batch is.
     """
 
-    datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe
+    datapipe: IterDataPipe[Any]
     batch_size: int
     drop_last: bool
     wrapper_class: type
 
-    def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe, batch_size: int, drop_last: bool = False,
+    def __init__(self, datapipe: IterDataPipe[Any], batch_size: int, drop_last: bool = False,
                  wrapper_class: type = DataChunk) -> None:  # fmt: skip
         if batch_size <= 0:
             raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
@@ -164,10 +163,10 @@ class UnBatcherIterDataPipe(IterDataPipe):
         unbatch_level: how often; -1: until samples are no lists.
     """
 
-    datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe
+    datapipe: IterDataPipe[Any]
     unbatch_level: int
 
-    def __init__(self, datapipe: BatcherIterDataPipe | IterableWrapperIterDataPipe, unbatch_level: int = 1) -> None:
+    def __init__(self, datapipe: IterDataPipe[Any], unbatch_level: int = 1) -> None:
         if unbatch_level < -1:
             raise ValueError(f"unbatch_level must be -1 or >= 0, got {unbatch_level}")
         self.datapipe, self.unbatch_level = datapipe, unbatch_level
@@ -207,7 +206,7 @@ class GrouperIterDataPipe(IterDataPipe):
     guaranteed_group_size: Any
     drop_remaining: bool
 
-    def __init__(self, datapipe: IterableWrapperIterDataPipe, group_key_fn: Callable[..., Any], *, keep_key: bool = False,
+    def __init__(self, datapipe: IterDataPipe[Any], group_key_fn: Callable[..., Any], *, keep_key: bool = False,
                  buffer_size: int = 10000, group_size: int | None = None, guaranteed_group_size: Any = None,
                  drop_remaining: bool = False) -> None:  # fmt: skip
         guaranteed = group_size if guaranteed_group_size is None else guaranteed_group_size
@@ -245,7 +244,7 @@ class GrouperIterDataPipe(IterDataPipe):
 class ConcaterIterDataPipe(IterDataPipe):
     """Several streams, one after another."""
 
-    def __init__(self, *datapipes: IterableWrapperIterDataPipe | MapperIterDataPipe) -> None:
+    def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
         if not datapipes or not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
             raise TypeError(f"Expected at least one DataPipe and nothing else, got {datapipes}")
         self.datapipes = datapipes
@@ -342,7 +341,7 @@ class ForkerIterDataPipe(IterDataPipe):
         buffer_size: samples by which they may be apart; -1: any number.
     """
 
-    def __new__(cls, datapipe: IterableWrapperIterDataPipe, num_instances: int, buffer_size: int = 1000) -> list[Any]:
+    def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int = 1000) -> list[Any]:
         reader = _Reader(datapipe, num_instances, buffer_size, None)
         return [_Branch(reader, number) for number in range(num_instances)]
 
@@ -359,7 +358,7 @@ class DemultiplexerIterDataPipe(IterDataPipe):
         buffer_size: samples that may wait; -1: any number.
     """
 
-    def __new__(cls, datapipe: IterableWrapperIterDataPipe, num_instances: int, classifier_fn: Callable[..., Any],
+    def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, classifier_fn: Callable[..., Any],
                 drop_none: bool = False, buffer_size: int = 1000) -> list[Any]:  # fmt: skip
         def goes_to(sample):
             place = classifier_fn(sample)
@@ -377,12 +376,12 @@ class DemultiplexerIterDataPipe(IterDataPipe):
 class ShardingFilterIterDataPipe(IterDataPipe):
     """Every n-th sample, where `apply_sharding` has said which; else all."""
 
-    source_datapipe: IterableWrapperIterDataPipe | ShardingFilterIterDataPipe | ShufflerIterDataPipe
+    source_datapipe: IterDataPipe[Any]
     sharding_group_filter: Any
     num_of_instances: int
     instance_id: int
 
-    def __init__(self, source_datapipe: IterableWrapperIterDataPipe | ShardingFilterIterDataPipe | ShufflerIterDataPipe,
+    def __init__(self, source_datapipe: IterDataPipe[Any],
                  sharding_group_filter: Any = None) -> None:  # fmt: skip
         self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
         self.num_of_instances, self.instance_id = 1, 0
@@ -444,7 +443,7 @@ class FileOpenerIterDataPipe(IterDataPipe):
     datapipe: FileListerIterDataPipe
     encoding: str | None
 
-    def __init__(self, datapipe: FileListerIterDataPipe, mode: str = "r", encoding: str | None = None) -> None:
+    def __init__(self, datapipe: IterDataPipe[Any], mode: str = "r", encoding: str | None = None) -> None:
         if mode not in ("b", "t", "rb", "rt", "r"):
             raise ValueError(f"Invalid mode {mode}")
         self.datapipe, self.mode, self.encoding = datapipe, mode if "r" in mode else f"r{mode}", encoding
@@ -460,7 +459,7 @@ class StreamReaderIterDataPipe(IterDataPipe):
     datapipe: FileOpenerIterDataPipe
     chunk: int | None
 
-    def __init__(self, datapipe: FileOpenerIterDataPipe, chunk: int | None = None) -> None:
+    def __init__(self, datapipe: IterDataPipe[Any], chunk: int | None = None) -> None:
         self.datapipe, self.chunk = datapipe, chunk
 
     def __iter__(self) -> Iterator[tuple[str, bytes | str]]:

@@ -43,7 +43,7 @@ class MapperMapDataPipe(MapDataPipe):
 
     datapipe: SequenceWrapperMapDataPipe
 
-    def __init__(self, datapipe: SequenceWrapperMapDataPipe, fn: Callable[..., Any]) -> None:
+    def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[..., Any]) -> None:
         self.datapipe, self.fn = datapipe, fn
 
     def __getitem__(self, index: int) -> int | str:
@@ -62,7 +62,7 @@ class BatcherMapDataPipe(MapDataPipe):
     drop_last: bool
     wrapper_class: type
 
-    def __init__(self, datapipe: SequenceWrapperMapDataPipe, batch_size: int, drop_last: bool = False,
+    def __init__(self, datapipe: MapDataPipe[Any], batch_size: int, drop_last: bool = False,
                  wrapper_class: type = DataChunk) -> None:  # fmt: skip
         if batch_size <= 0:
             raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
@@ -83,7 +83,7 @@ class BatcherMapDataPipe(MapDataPipe):
 class ConcaterMapDataPipe(MapDataPipe):
     """Several pipes, one behind another."""
 
-    def __init__(self, *datapipes: SequenceWrapperMapDataPipe) -> None:
+    def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
         if not datapipes or not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
             raise TypeError(f"Expected at least one MapDataPipe and nothing else, got {datapipes}")
         self.datapipes = datapipes
@@ -121,7 +121,7 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
         indices: its indices. Default: 0, 1, ...
     """
 
-    def __init__(self, datapipe: MapperMapDataPipe | SequenceWrapperMapDataPipe, *,
+    def __init__(self, datapipe: MapDataPipe[Any], *,
                  indices: Sequence[int] | None = None) -> None:  # fmt: skip
         self.datapipe = datapipe
         self.indices: list[int] | Sequence[int] = list(range(len(datapipe))) if indices is None else indices
