@@ -2,6 +2,7 @@
 #
 #   make demo      build, install, and train the digits example
 #   make test      build, install, and run the whole suite
+#   make docs      the documentation site, build/docs/index.html
 #   make lint      what CI checks of the style of C++ and Python; `make format` puts C++ right
 #   make sanitize  the C++ tests under AddressSanitizer and UBSan; SANITIZER=thread looks for races
 #   make aarch64   for 64-bit ARM: a cross build, and tests under qemu (CONTRIBUTING.md, "Other processors")
@@ -15,7 +16,7 @@ SANITIZER ?= address,undefined
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format sanitize aarch64 clean
+.PHONY: demo test docs lint format sanitize aarch64 clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/built
@@ -25,6 +26,10 @@ demo: $(VENV)/built
 test: $(VENV)/built
 	$(PIP) --no-build-isolation ".[examples,test]"
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests
+
+docs: $(VENV)/built
+	$(PIP) --no-build-isolation ".[docs]"
+	$(BIN)/python docs/site/build.py
 
 # What builds the package stands in the environment itself: its paths stay, so that nothing is compiled twice.
 $(VENV)/built: pyproject.toml | $(VENV)/bin/python

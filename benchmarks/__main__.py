@@ -43,7 +43,7 @@ BENCHMARKS = (
 OTHERS = {
     "table1": "Table 1 of the PyTorch paper, on the CPU: Facula, PyTorch, JAX, TensorFlow, PaddlePaddle, MXNet; some 10 min",
     "rpc.py": "remote calls between two processes",
-    "plot.py": "draws what benchmarks/results holds as docs/performance.svg",
+    "plot.py": "draws what benchmarks/results holds, a picture for each file",
 }
 
 

@@ -3,7 +3,7 @@
     python benchmarks/plot.py [--out docs/performance.svg]
 
 Needs Matplotlib, not PyTorch. A bar to the right of the line at 1 is a case where Facula takes less time; a mark on a bar
-is the ratio that the project aims at. Of more than forty cases, the panel shows the sorted ratios as one curve.
+is the ratio that the project aims at. Of more than forty cases, it shows the sorted ratios as one curve.
 """
 
 from __future__ import annotations
@@ -89,25 +89,38 @@ def panel(axes, title: str, cases: list[Case]) -> None:
     axes.set_title(title, loc="left", fontsize=10)
 
 
+def read(results: Path) -> dict[str, list[Case]]:
+    """The cases of every result file that has some, by the file's name."""
+    files = {path.stem: cases_of(json.loads(path.read_text())) for path in sorted(results.glob("*.json"))}
+    return {stem: cases for stem, cases in files.items() if cases}
+
+
+def draw(stem: str, cases: list[Case], out: Path) -> None:
+    """A drawing of one result file, as SVG."""
+    settings = {
+        "svg.hashsalt": "facula", "svg.fonttype": "none", "font.family": "sans-serif", "text.color": INK, "xtick.color": INK,
+        "ytick.color": INK, "axes.edgecolor": MUTED, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.spines.left": False,
+    }  # fmt: skip
+    with plt.rc_context(settings):
+        height = 0.24 * len(cases) + 0.9 if len(cases) <= MOST_BARS else 4.5
+        figure, axes = plt.subplots(figsize=(8, height), layout="constrained")
+        panel(axes, f"{stem}: time of PyTorch over time of Facula", cases)
+        figure.savefig(out, metadata={"Date": None}, facecolor="white")
+        plt.close(figure)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder of the result files")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "performance.svg")
+    parser.add_argument("--out", type=Path, default=HERE.parent / "build" / "plots", help="folder for the drawings")
     options = parser.parse_args(arguments)
-    files = {path.stem: cases_of(json.loads(path.read_text())) for path in sorted(options.results.glob("*.json"))}
-    files = {stem: cases for stem, cases in files.items() if cases}
+    files = read(options.results)
     if not files:
         parser.error(f"no result files in {options.results}")
-    plt.rcParams.update({"svg.hashsalt": "facula", "font.family": "sans-serif", "text.color": INK, "xtick.color": INK,
-                         "ytick.color": INK, "axes.edgecolor": MUTED, "axes.spines.top": False,
-                         "axes.spines.right": False, "axes.spines.left": False})  # fmt: skip
-    heights = [0.24 * len(cases) + 0.7 if len(cases) <= MOST_BARS else 5 for cases in files.values()]
-    figure, axes = plt.subplots(len(files), 1, figsize=(9, sum(heights)), height_ratios=heights, layout="constrained",
-                                squeeze=False)  # fmt: skip
-    for cell, (stem, cases) in zip(axes.flat, files.items()):
-        panel(cell, f"{stem}: time of PyTorch over time of Facula", cases)
-    figure.savefig(options.out, metadata={"Date": None})
-    plt.close(figure)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for stem, cases in files.items():
+        draw(stem, cases, options.out / f"{stem}.svg")
     print(f"wrote {options.out}: {sum(map(len, files.values()))} cases of {len(files)} files")
     return 0
 

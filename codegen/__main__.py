@@ -1,4 +1,4 @@
-"""python -m codegen --ops ops --source src --out build/gen [--docs docs/api]"""
+"""python -m codegen --ops ops --source src --out build/gen"""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from . import (
     emit_boxed,
     emit_cuda,
     emit_cxx,
-    emit_docs,
     emit_ops,
     emit_python,
     emit_schema_json,
@@ -42,7 +41,6 @@ def main() -> int:
     parser.add_argument("--ops", type=Path, required=True, help="folder of the op schema")
     parser.add_argument("--out", type=Path, required=True, help="folder for the generated sources")
     parser.add_argument("--source", type=Path, required=True, help="folder src, for the backend's register functions")
-    parser.add_argument("--docs", type=Path, help="also write the API pages here")
     options = parser.parse_args()
     try:
         ops = load(options.ops)
@@ -58,8 +56,6 @@ def main() -> int:
     for stale in set(options.out.rglob("*.cpp")) | set(options.out.rglob("*.h")):
         if stale not in writer.files:
             stale.unlink()
-    if options.docs:
-        emit_docs.emit(ops, options.docs, writer)
     return 0
 
 

@@ -83,20 +83,21 @@ def namespace_of(module: str) -> str:
 
 
 def _is_ours(thing: object) -> bool:
-    if isinstance(thing, types.BuiltinFunctionType):
-        return not isinstance(thing.__self__, type)
     home = getattr(thing, "__module__", None)
+    if isinstance(thing, types.BuiltinFunctionType):
+        return not isinstance(thing.__self__, type) and str(home).split(".")[0] == "facula"
     return (inspect.isclass(thing) or inspect.isroutine(thing)) and str(home).split(".")[0] in ("facula", "torch")
 
 
 def names() -> list[Name]:
     """Every public name, in the order of the modules."""
-    found, seen = [], {id(facula.Tensor)}
-    found += _members("torch.Tensor", "Tensor", facula.Tensor, seen, whole=True)
+    found: list[Name] = []
+    seen = {id(facula.Tensor)}
     for path, module in modules():
         shown = getattr(module, "__all__", None) if path else None
         for name in shown or sorted(dir(module)):
-            thing = None if name.startswith("_") else getattr(module, name, None)
+            left_out = name.startswith("_") or f"{path}.{name}" in LEFT_OUT
+            thing = None if left_out else getattr(module, name, None)
             if thing is None or id(thing) in seen or not _is_ours(thing) or hasattr(thing, "_facula_missing"):
                 continue
             seen.add(id(thing))
@@ -104,7 +105,8 @@ def names() -> list[Name]:
             found.append(Name(space, full, thing))
             if inspect.isclass(thing):
                 found += _members(space, full, thing, seen)
-    return found
+    tensor = _members("torch.Tensor", "Tensor", facula.Tensor, seen, whole=True)  # now, as some modules give it methods
+    return tensor + found
 
 
 def _members(space: str, path: str, owner: type, seen: set[int], whole: bool = False) -> list[Name]:
@@ -114,7 +116,8 @@ def _members(space: str, path: str, owner: type, seen: set[int], whole: bool = F
     found = []
     for name in sorted(dir(owner)):
         value = inspect.getattr_static(owner, name)
-        if not name.startswith("_") and name not in inherited and isinstance(value, METHODS + PROPERTIES):
+        missing = name.startswith("_") or hasattr(value, "_facula_missing")
+        if not missing and name not in inherited and isinstance(value, METHODS + PROPERTIES):
             if not whole and name not in vars(owner):
                 if id(value) in seen:
                     continue
@@ -168,7 +171,7 @@ def faults(name: Name) -> list[str]:
         around = text_of(name.owner)
         text += around
         method = name.path.rpartition(".")[2]
-        shown += around if re.search(rf">>> .*\b{method}\b", around) else ""
+        shown += around if re.search(rf"(>>>|\.\.\.) .*\b{method}\b", around) else ""
     left_out = EVERYWHERE if name.namespace == "nn" else set()
     missing = [f"`{p}`" for p in parameters(name) if p not in left_out and not re.search(rf"\b{p}\b", text)]
     exception = inspect.isclass(name.value) and issubclass(name.value, BaseException)

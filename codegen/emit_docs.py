@@ -1,4 +1,4 @@
-"""Docstrings of the generated functions, and the pages of docs/api."""
+"""Docstrings of the generated functions; the pages of the API (docs/site) show them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Form:
         return "out" in op.variants and not self.method and not self.in_place
 
     def words(self, op: Op, text: str) -> str:
-        """The schema calls the first argument self, functions call it input."""
+        """The schema calls the first argument self, functions call it input; in place there is no copy of it."""
+        text = text.removeprefix("A copy of ") if self.in_place else text
         return text if self.method or all(a.name != "self" for a in op.args) else re.sub(r"\bself\b", "input", text)
 
 
@@ -47,6 +48,8 @@ def docstring(public: str, members: list[Op], form: Form = FUNCTION) -> str:
     parts = ["\n".join(f"{public}({python_signature(op, form)}) -> {_returns(op)}" for op in members)]
     texts = dict.fromkeys(form.words(op, op.doc) for op in members)
     facts = dict.fromkeys(fact for op in members for fact in _facts(op, form))
+    if "Differentiable." in facts:
+        facts.pop("Not differentiable.", None)  # an overload's own words say it
     parts.append(("In place: " if form.in_place else "") + "\n".join([*texts, " ".join(facts)]).rstrip())
     arguments = {name: text for op in members for name, text in argument_texts(op, members, form).items()}
     if arguments:
@@ -136,21 +139,3 @@ def _returns(op: Op) -> str:
     if len(kinds) > 1:
         return f"tuple[{', '.join(kinds)}]"
     return kinds[0] if kinds else "None"
-
-
-def emit(ops: list[Op], folder: Path, write) -> None:
-    """One page per topic."""
-    topics: dict[str, list[Op]] = {}
-    for op in ops:
-        if op.names:
-            topics.setdefault(op.topic, []).append(op)
-    for topic, members in sorted(topics.items()):
-        lines = [f"# {topic}", "", f"Stated in `ops/{topic}.yaml`.", ""]
-        for op in members:
-            signature = f"{op.names[0]}({python_signature(op)}) -> {_returns(op)}"
-            lines += [f"## {', '.join(f'`{n}`' for n in op.names)}", "", f"`{signature}`", "", FUNCTION.words(op, op.doc), ""]
-            if op.grad:
-                lines += ["Derivative: " + "; ".join(f"`{k}`: `{v}`" for k, v in op.grad.items()), ""]
-        write(folder / f"{topic}.md", "\n".join(lines))
-    index = [f"- [{topic}]({topic}.md): " + ", ".join(f"`{op.names[0]}`" for op in ops) for topic, ops in sorted(topics.items())]
-    write(folder / "README.md", "\n".join(["# API", "", "Generated from `ops/*.yaml`, a page for each topic.", "", *index, ""]))

@@ -17,7 +17,8 @@ from shared import load_digits, pyplot
 
 import facula as torch
 from facula import nn
-from facula.autograd.profiler_util import FunctionEvent, Recording
+from facula.autograd._recording import Recording
+from facula.autograd.profiler_util import FunctionEvent
 from facula.profiler import profile, record_function
 
 

@@ -22,17 +22,22 @@ COMPRESSED = {
 class check_sparse_tensor_invariants:
     """Whether constructors of sparse tensors check indices where a call does not say: off by default.
 
-    As a context manager or decorator it sets that for a block or a function.
+    As a context manager or decorator it sets that for a block or a function; enable(), disable() and is_enabled() do so for the
+    process.
 
     Args:
         enable: whether they check inside.
 
-    Example::
-
-        >>> with facula.sparse.check_sparse_tensor_invariants():
-        ...     x = facula.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (3,))
-        >>> x._nnz()
-        2
+    >>> check = torch.sparse.check_sparse_tensor_invariants
+    >>> check.is_enabled()
+    False
+    >>> with check():
+    ...     torch.sparse_coo_tensor([[0, 5]], [1.0, 2.0], (3,))
+    Traceback (most recent call last):
+        ...
+    RuntimeError: sparse_coo_tensor: size is inconsistent with indices: for dim 0, size is 3 but found index 5, got size (3,)
+    >>> check.enable()
+    >>> check.disable()
     """
 
     _enabled = False

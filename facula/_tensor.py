@@ -31,27 +31,26 @@ def _overridable(function):
     return method
 
 
-def _function(name):
-    """The method that is the function `name` of the top level, whose file is loaded on the first call."""
-
-    def method(self, *args, **kwargs):
-        import facula
-
-        return getattr(facula, name)(self, *args, **kwargs)
-
-    method.__name__, method.__doc__ = name, f"As facula.{name}."
-    return method
-
-
 # NumPy
 
 asarray = np.asarray
 
 def numpy(self, *, force=False):
-    """The elements as a NumPy array on the same memory.
+    """The elements as a NumPy array on the same memory, so that each sees what is written to the other.
 
-    Errors: RuntimeError for a tensor that requires grad or is conjugated lazily, TypeError for one that is not on
-    the CPU, unless `force`, which makes a copy where needed.
+    Args:
+        force: makes a copy where the memory cannot be shared: without history, on the CPU, conjugated.
+
+    Errors, without `force`: RuntimeError for a tensor that requires grad or is conjugated lazily, TypeError for one that is not
+    on the CPU, and for dtypes that NumPy has not (bfloat16).
+
+    >>> x = torch.zeros(2)
+    >>> array = x.numpy()
+    >>> array[0] = 3
+    >>> x
+    tensor([3., 0.])
+    >>> torch.ones(1, requires_grad=True).numpy(force=True)
+    array([1.], dtype=float32)
     """
     tensor = self.detach().cpu().resolve_conj() if force else self
     try:
@@ -98,7 +97,14 @@ def __array_wrap__(self, array, context=None, return_scalar=False):
 
 
 def apply_(self, callable):
-    """Replaces each element by callable(element); for the CPU, and slow."""
+    """Replaces each element by callable(element) in place; returns the tensor. For the CPU, and slow: Python is called each
+    time.
+
+    Errors: RuntimeError for a tensor that requires grad.
+
+    >>> torch.tensor([1.0, 4.0]).apply_(lambda value: value + 1)
+    tensor([2., 5.])
+    """
     if self.requires_grad:
         raise RuntimeError(f"apply_: not for a tensor that requires grad, got shape {list(self.shape)}")
     values = [callable(value) for value in self.detach().reshape(-1).tolist()]
@@ -106,7 +112,13 @@ def apply_(self, callable):
 
 
 def map_(self, tensor, callable):
-    """Replaces each element by callable(element, other element)."""
+    """Replaces each element by callable(element, element of `tensor`) in place; returns the tensor. Slow, as apply_.
+
+    `tensor` is broadcast to this shape. Errors: RuntimeError where one of the two requires grad.
+
+    >>> torch.tensor([1.0, 4.0]).map_(torch.tensor([10.0, 20.0]), lambda a, b: a + b)
+    tensor([11., 24.])
+    """
     if self.requires_grad or tensor.requires_grad:
         raise RuntimeError(f"map_: not for a tensor that requires grad, got shape {list(self.shape)}")
     pairs = zip(self.reshape(-1).tolist(), tensor.expand(self.shape).reshape(-1).tolist())
@@ -254,7 +266,11 @@ def __array_namespace__(self, *, api_version=None):
 
 
 def is_distributed(self):
-    """False."""
+    """False, as of every tensor that is not a `DTensor`.
+
+    >>> torch.ones(2).is_distributed()
+    False
+    """
     return False
 
 
@@ -292,22 +308,52 @@ def _make_wrapper_subclass(
 
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    """A tensor with a copy of `data`, by default in this tensor's dtype and on its device."""
+    """A tensor with a copy of `data`, by default in this tensor's dtype and on its device.
+
+    Args:
+        data: a number, nested sequences of numbers, an array or a tensor.
+        dtype: by default that of this tensor.
+        device: by default that of this tensor.
+        requires_grad: whether to record what is computed from it.
+        layout: taken for compatibility; the result is strided.
+        pin_memory: puts it in page-locked memory of the CPU, for quick copies to a GPU.
+
+    >>> torch.zeros(2, dtype=torch.float64).new_tensor([1, 2])
+    tensor([1., 2.], dtype=torch.float64)
+    """
     device = self.device if device is None else device
     return _C.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad, pin_memory=pin_memory)
 
 
 def new(self, *args, **kwargs):
-    """A tensor of this dtype: new(2, 3), new([1, 2]), new(tensor)."""
+    """A tensor of this dtype and on this device, in the manner of the constructor `torch.Tensor`.
+
+    Args:
+        args: sizes, whose elements are not set; or a sequence of numbers to copy; or a tensor to share; nothing for no
+            elements.
+        kwargs: `device`, which must be of the same type as this tensor's.
+
+    `new_empty` and `new_tensor` say more plainly which is meant.
+
+    >>> torch.zeros(1, dtype=torch.int64).new([1, 2]), torch.zeros(1).new(2, 3).shape
+    (tensor([1, 2]), torch.Size([2, 3]))
+    """
     return _C._legacy_new("new", self.dtype, self.device, args, kwargs)
 
 
-def type_(self, dtype=None, non_blocking=False, **kwargs):
-    """The type's name ("torch.FloatTensor") without arguments; with a dtype or such a name, the converted tensor."""
+def type_(self, dtype=None, non_blocking=False):
+    """The name of the tensor's type without arguments, e.g. "torch.FloatTensor"; else the tensor in another dtype.
+
+    Args:
+        dtype: a dtype, such a name, or a class such as `torch.LongTensor`; the tensor itself where it is of that type already.
+        non_blocking: lets a copy between pinned memory and a GPU go on while the program continues.
+
+    >>> x = torch.tensor([1.9])
+    >>> x.type(), x.type(torch.int32), x.type("torch.LongTensor")
+    ('torch.FloatTensor', tensor([1], dtype=torch.int32), tensor([1]))
+    """
     from .functions import tensor_types
 
-    if kwargs:
-        raise TypeError(f"type: the arguments are dtype and non_blocking, got {', '.join(kwargs)}")
     if dtype is None:
         return tensor_types.name_of(self.dtype, self.device)
     wanted, device = tensor_types.parse(dtype)
@@ -321,28 +367,49 @@ type_.__name__ = "type"
 
 
 def pin_memory(self, device=None):
-    """The elements in pinned memory, from which a GPU copies while the host goes on; the tensor itself where it is there."""
+    """The elements in pinned memory, from which a GPU copies while the host goes on; the tensor itself where it is there.
+
+    `device` is the device that would use the memory, a CUDA device. Errors: RuntimeError for another one, and without a GPU.
+
+    >>> x = torch.ones(2)
+    >>> x.pin_memory().is_pinned() if torch.cuda.is_available() else True
+    True
+    """
     if self.is_pinned(device):
         return self
     return _C._pinned_empty_like(self).copy_(self)
 
 
 def storage(self):
-    """The elements of the whole storage, as a TypedStorage."""
+    """The elements of the whole storage, as a TypedStorage of this tensor's dtype; `untyped_storage` gives the bytes.
+
+    >>> torch.arange(4.0)[2:].storage().size()
+    4
+    """
     from .storage import TypedStorage
 
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
 
 def is_pinned(self, device=None):
-    """Whether the elements lie in pinned memory."""
+    """Whether the elements lie in pinned memory, from which a GPU copies by itself.
+
+    `device` is the device that would use the memory. Errors: RuntimeError for one that is not a CUDA device.
+
+    >>> torch.ones(2).is_pinned()
+    False
+    """
     if device is not None and _C.device(device).type != "cuda":
         raise RuntimeError(f"is_pinned: a CUDA device, got {device}")
     return _C._is_pinned(self)
 
 
 def storage_type(self):
-    """The legacy storage class of the dtype."""
+    """The legacy storage class of the dtype.
+
+    >>> torch.ones(2).storage_type() is torch.FloatStorage
+    True
+    """
     from . import storage as storages
 
     return storages.LEGACY_STORAGES[storages.storage_class_name(self.dtype)]
@@ -379,11 +446,8 @@ _PLAIN = (
     _is_zerotensor,
 )
 
-_FUNCTIONS = ("unique", "unique_consecutive", "stft", "istft", "lu")
-
 _C._install_methods(
     {
-        **{name: _overridable(_function(name)) for name in _FUNCTIONS},
         **{f.__name__: f for f in _PLAIN},
         **{f.__name__: _overridable(f) for f in _OVERRIDABLE},
         "_typed_storage": storage,

@@ -94,60 +94,135 @@ def compile(model: Module | None = None, *, fullgraph: bool = False, dynamic: An
 
 
 def allow_in_graph(fn: Callable[..., Any]) -> Any:
-    """`fn` itself."""
+    """Gives a function back as it is: in PyTorch, a mark for its compiler.
+
+    Args:
+        fn: the function.
+
+    >>> torch.compiler.allow_in_graph(len) is len
+    True
+    """
     return fn
 
 
 def assume_constant_result(fn: Callable[..., Any]) -> Any:
-    """`fn` itself."""
+    """Gives a function back as it is: in PyTorch, a mark for its compiler.
+
+    Args:
+        fn: the function.
+
+    >>> torch.compiler.assume_constant_result(len) is len
+    True
+    """
     return fn
 
 
 def nested_compile_region(fn: Callable[..., Any] | None = None, options: Any = None) -> Any:
-    """`fn` itself."""
+    """Gives a function back as it is, or a decorator that does: in PyTorch, a mark for its compiler.
+
+    Args:
+        fn: the function, or None.
+        options: how to compile; without effect.
+
+    >>> torch.compiler.nested_compile_region(len) is len
+    True
+    """
     return fn if fn is not None else lambda fn: fn
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: Any = None) -> Any:
-    """`fn` itself; as a decorator with arguments too."""
+    """Gives a function back as it is, or a decorator that does: nothing is compiled, so nothing has to be left out.
+
+    Args:
+        fn: the function, or None.
+        recursive: whether functions that it calls are left out too; without effect.
+        reason: a text; without effect.
+
+    >>> @torch.compiler.disable(reason="prints")
+    ... def show(x):
+    ...     print(x)
+    >>> show(1)
+    1
+    """
     return fn if fn is not None else lambda fn: fn
 
 
 def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False,
                         is_embedded_type: bool = False) -> Any:  # fmt: skip
-    """A decorator that hands its function back: there are no graphs to substitute in."""
+    """A decorator that gives its function back: there are no graphs in which it could stand for another one.
+
+    Args:
+        original_fn: the other function.
+        can_constant_fold_through, skip_signature_check, is_embedded_type: what PyTorch's compiler is told; without effect.
+
+    >>> torch.compiler.substitute_in_graph(len)(max) is max
+    True
+    """
     return lambda fn: fn
 
 
 def reset() -> None:
-    """Nothing is cached, so nothing is reset."""
+    """Forgets what was compiled: nothing, so it does nothing.
+
+    >>> torch.compiler.reset()
+    """
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names of PyTorch's backends that `compile` takes; with `exclude_tags` None also those for debugging."""
+    """The names of PyTorch's backends that torch.compile takes; all of them run eagerly.
+
+    Args:
+        exclude_tags: kinds that are left out; None or none for those for debugging too.
+
+    >>> torch.compiler.list_backends()
+    ['cudagraphs', 'inductor', 'openxla', 'tvm']
+    """
     return sorted(_BACKENDS if exclude_tags else (*_BACKENDS, *_DEBUG_BACKENDS))
 
 
 @contextlib.contextmanager
 def set_stance(stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
-    """A context without effect."""
+    """A context in which PyTorch's compiler behaves otherwise; without effect here.
+
+    Args:
+        stance: the name of the behaviour.
+        skip_guard_eval_unsafe, force_backend: what PyTorch's compiler is told.
+
+    >>> with torch.compiler.set_stance("force_eager"):
+    ...     torch.compile(abs)(-1)
+    1
+    """
     yield
 
 
 def set_enable_guard_collectives(enabled: bool) -> Any:
-    """No guards exist; gives the previous setting, False."""
+    """Gives the setting that there was, False; there are no guards that processes could share.
+
+    Args:
+        enabled: without effect.
+
+    >>> torch.compiler.set_enable_guard_collectives(True)
+    False
+    """
     return False
 
 
 def cudagraph_mark_step_begin() -> None:
-    """No graphs are recorded."""
+    """Marks the begin of a step for graphs of CUDA that a compiler recorded; there are none, so it does nothing.
+
+    >>> torch.compiler.cudagraph_mark_step_begin()
+    """
 
 
 _exporting = False  # set while `facula.export` records
 
 
 def is_compiling() -> bool:
-    """Whether a program is being recorded by `facula.export`."""
+    """Whether a program is being recorded by torch.export.
+
+    >>> torch.compiler.is_compiling()
+    False
+    """
     return _exporting
 
 
@@ -155,8 +230,19 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def save_cache_artifacts() -> None:
-    """None: there is no cache."""
+    """None: nothing is compiled, so there is no cache to save.
+
+    >>> torch.compiler.save_cache_artifacts() is None
+    True
+    """
 
 
 def load_cache_artifacts(serialized_artifacts: Any) -> None:
-    """None: there is no cache."""
+    """None: nothing is compiled, so there is no cache to fill.
+
+    Args:
+        serialized_artifacts: bytes that PyTorch saved; they are not looked at.
+
+    >>> torch.compiler.load_cache_artifacts(b"") is None
+    True
+    """

@@ -25,9 +25,17 @@ class Future(Generic[T]):
 
     >>> future = torch.futures.Future()
     >>> doubled = future.then(lambda f: 2 * f.value())
+    >>> future.add_done_callback(lambda f: print("done:", f.done()))
     >>> future.set_result(21)
+    done: True
     >>> doubled.wait()
     42
+    >>> failed = torch.futures.Future()
+    >>> failed.set_exception(ValueError("no value"))
+    >>> failed.wait()
+    Traceback (most recent call last):
+        ...
+    ValueError: no value
     """
 
     def __init__(self, *, devices: Sequence[Any] | None = None) -> None:
@@ -86,15 +94,20 @@ class Future(Generic[T]):
         callback(self)
 
     def set_result(self, result: Any) -> None:
-        """Gives the value.
+        """Gives the value `result`, and calls the callbacks.
 
         Raises:
-            RuntimeError: there is one already.
+            RuntimeError: there is a value or an exception already.
         """
         self._finish(result, None)
 
     def set_exception(self, result: Any) -> None:
-        """Gives an exception in the place of a value."""
+        """Gives an exception, `result`, in the place of a value: `wait` and `value` raise it.
+
+        Raises:
+            AssertionError: `result` is not an exception.
+            RuntimeError: there is a value or an exception already.
+        """
         if not isinstance(result, Exception):
             raise AssertionError(f"Future.set_exception: expected an exception, got {type(result).__name__}")
         self._finish(None, result)
@@ -115,7 +128,17 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
-    """A future of the list of futures, done when all of them are; an exception of the first that failed is passed on."""
+    """A future of the list of futures, done when all of them are; an exception of the first that failed is passed on.
+
+    >>> a, b = torch.futures.Future(), torch.futures.Future()
+    >>> together = torch.futures.collect_all([a, b])
+    >>> a.set_result(1)
+    >>> together.done()
+    False
+    >>> b.set_result(2)
+    >>> [future.value() for future in together.wait()]
+    [1, 2]
+    """
     futures = list(futures)
     together = Future()
     lock, left = threading.Lock(), [len(futures)]
@@ -136,5 +159,14 @@ def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
 
 
 def wait_all(futures: Sequence[Future[Any]]) -> list[int]:
-    """The values of all, in order; raises the exception of the first that failed."""
+    """Waits for all futures and returns the list of their values; raises the exception of the first that failed.
+
+    Args:
+        futures: a list of Future.
+
+    >>> future = torch.futures.Future()
+    >>> future.set_result(1)
+    >>> torch.futures.wait_all([future])
+    [1]
+    """
     return [future.wait() for future in collect_all(futures).wait()]

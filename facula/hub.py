@@ -42,12 +42,27 @@ def _get_torch_home():
 
 
 def get_dir() -> str:
-    """Where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or ~/.cache/torch/hub."""
+    """Where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or $XDG_CACHE_HOME/torch/hub, or ~/.cache/torch/hub.
+
+    >>> torch.hub.set_dir("models")
+    >>> torch.hub.get_dir()
+    'models'
+    >>> torch.hub.set_dir("")  # what the environment says again
+    """
     return _chosen_dir or os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str) -> None:
-    """Keeps downloads in directory `d`."""
+    """Keeps downloads in a directory from now on.
+
+    Args:
+        d: its path, in which ~ stands for the home directory; it is made when something is downloaded.
+
+    >>> torch.hub.set_dir("models")
+    >>> torch.hub.get_dir()
+    'models'
+    >>> torch.hub.set_dir("")  # what the environment says again
+    """
     global _chosen_dir
     _chosen_dir = os.path.expanduser(d)
 
@@ -84,14 +99,46 @@ def _entry(module, name):
 
 def list(github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
          verbose: bool = True, source: str = "github") -> list[str]:  # fmt: skip
-    """The entry points of a repository's hubconf.py."""
+    r"""The names of the entry points of a repository's hubconf.py: its public functions and classes.
+
+    Args:
+        github: the directory of the repository.
+        source: "local"; "github", which would run code from the web, is refused.
+        force_reload, skip_validation, trust_repo, verbose: what PyTorch's takes for downloads; without effect.
+
+    Errors: NotImplementedError for source="github", ValueError for another word; FileNotFoundError without a hubconf.py;
+    RuntimeError where a package of its list `dependencies` is not installed.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text = "def add(a, b=1):\n    '''The sum.'''\n    return a + b\n"
+    ...     _ = pathlib.Path(folder, "hubconf.py").write_text(text)
+    ...     torch.hub.list(folder, source="local")
+    ['add']
+    """
     with _hubconf(github, source, "list") as module:
         return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
 def help(github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
          source: str = "github") -> str | None:  # fmt: skip
-    """The docstring of an entry point."""
+    r"""The docstring of an entry point of a repository's hubconf.py.
+
+    Args:
+        github: the directory of the repository.
+        model: the name of the entry point.
+        source: "local"; "github", which would run code from the web, is refused.
+        force_reload, skip_validation, trust_repo: what PyTorch's takes for downloads; without effect.
+
+    Errors: NotImplementedError for source="github", ValueError for another word; RuntimeError for an unknown entry point.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text = "def add(a, b=1):\n    '''The sum.'''\n    return a + b\n"
+    ...     _ = pathlib.Path(folder, "hubconf.py").write_text(text)
+    ...     torch.hub.help(folder, "add", source="local")
+    'The sum.'
+    """
     with _hubconf(github, source, "help") as module:
         return _entry(module, model).__doc__
 
@@ -107,7 +154,25 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> object:
-    """What entry point `model` of a repository's hubconf.py returns for these arguments."""
+    r"""What an entry point of a repository's hubconf.py returns: a model, as a rule.
+
+    Args:
+        repo_or_dir: the directory of the repository; imports find the files beside hubconf.py.
+        model: the name of the entry point.
+        args, kwargs: what it is called with.
+        source: "local"; "github", which would run code from the web, is refused.
+        trust_repo, force_reload, verbose, skip_validation: what PyTorch's takes for downloads; without effect.
+
+    Errors: NotImplementedError for source="github", ValueError for another word; RuntimeError for an unknown entry point, and
+    where a package of its list `dependencies` is not installed.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     text = "def add(a, b=1):\n    '''The sum.'''\n    return a + b\n"
+    ...     _ = pathlib.Path(folder, "hubconf.py").write_text(text)
+    ...     torch.hub.load(folder, "add", 2, b=3, source="local")
+    5
+    """
     with _hubconf(repo_or_dir, source, "load") as module:
         return _entry(module, model)(*args, **kwargs)
 
@@ -115,44 +180,63 @@ def load(
 class _Progress:
     """A line on standard error that says how much of a file has come; a tenth of a megabyte at least between its changes."""
 
-    def __init__(self, name):
-        self.name, self.bytes, self.shown = name, 0, -1
+    def __init__(self, name, total):
+        self.name, self.total, self.bytes, self.shown = name, total, 0, -1
 
-    def add(self, count, total):
+    def update(self, count):
         self.bytes += count
         tenths = self.bytes * 10 // 2**20
         if tenths != self.shown:
             self.shown = tenths
-            of = f" of {total / 2**20:.1f}" if total else ""
+            of = f" of {self.total / 2**20:.1f}" if self.total else ""
             sys.stderr.write(f"\r{self.name}: {self.bytes / 2**20:.1f}{of} MB")
 
-    def end(self):
+    def close(self):
         sys.stderr.write(f"\r{self.name}: {self.bytes / 2**20:.1f} MB\n")
 
 
+def _progress_bar(name, total):
+    """tqdm's bar, a widget in a notebook, where that package is installed; else a line of our own."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return _Progress(name, total)
+    return tqdm(total=total or None, desc=name, unit="B", unit_scale=True, unit_divisor=1024)
+
+
 def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Downloads `url` to the file `dst`, which appears only when complete.
+    """Downloads to a file, which appears only when it is complete.
 
     Args:
-        hash_prefix: what the SHA-256 of the file must begin with.
+        url: where from; what urllib takes, with file:// for a local file.
+        dst: the path of the file, in which ~ stands for the home directory.
+        hash_prefix: what the SHA-256 of the file must begin with, in hexadecimal; None for any.
         progress: whether to say on standard error how much has come.
-    Raises:
-        RuntimeError: the hash differs, or the connection ended early.
+
+    Errors: RuntimeError where the hash differs or the connection ended early; what urllib raises.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     source, copy = pathlib.Path(folder, "source"), pathlib.Path(folder, "copy")
+    ...     _ = source.write_text("weights")
+    ...     torch.hub.download_url_to_file(source.as_uri(), str(copy), hash_prefix="9a129", progress=False)
+    ...     copy.read_text()
+    'weights'
     """
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
-    told = _Progress(os.path.basename(dst)) if progress else None
     with urlopen(Request(url, headers={"User-Agent": "facula.hub"})) as response:
         total, received = int(response.headers.get("Content-Length") or 0), 0
+        told = _progress_bar(os.path.basename(dst), total) if progress else None
         with replacing(dst) as file:
             while chunk := response.read(READ_DATA_CHUNK):
                 digest.update(chunk)
                 file.write(chunk)
                 received += len(chunk)
                 if told:
-                    told.add(len(chunk), total)
+                    told.update(len(chunk))
             if told:
-                told.end()
+                told.close()
             if received < total:
                 raise RuntimeError(f"download_url_to_file: expected {total} bytes, got {received}")
             if hash_prefix and not digest.hexdigest().startswith(hash_prefix):
@@ -170,10 +254,25 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> dict[str, Tensor]:
-    """Loads the checkpoint at `url`, downloaded once into `model_dir` (default: checkpoints/ of get_dir()).
+    """Loads a checkpoint, which is downloaded the first time only.
 
     Args:
-        check_hash: the file's name holds the beginning of its SHA-256, as in name-0123abcd.pth; check it.
+        url: where from.
+        model_dir: the directory that keeps it; None for checkpoints/ of get_dir().
+        map_location: the device that tensors are put on; see torch.load.
+        progress: whether to say on standard error how much has come.
+        check_hash: whether the file's name holds the beginning of its SHA-256, as in name-0123abcd.pth, which is compared then.
+        file_name: the name to keep it under; None for the last part of the url.
+        weights_only: whether only tensors and plain containers may be in it; see torch.load.
+
+    Errors: RuntimeError where the hash differs; what urllib and torch.load raise.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save({"weight": torch.ones(2)}, f"{folder}/model.pt")
+    ...     url = pathlib.Path(folder, "model.pt").as_uri()
+    ...     torch.hub.load_state_dict_from_url(url, f"{folder}/kept", progress=False, weights_only=True)
+    {'weight': tensor([1., 1.])}
     """
     model_dir = model_dir or os.path.join(get_dir(), "checkpoints")
     os.makedirs(model_dir, exist_ok=True)

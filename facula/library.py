@@ -342,12 +342,25 @@ def _operator(name):
 
 def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: tuple[Any, ...] = (),
               device_types: str | None = None, schema: Any = None, tags: Any = None) -> Callable[..., Any]:  # fmt: skip
-    """Makes `fn` (or the decorated function) the operator `name`.
+    """Makes a function, or the decorated one, the operator `name`, which torch.ops reaches too.
 
     Args:
+        name: "namespace::name".
+        fn: the kernel; without, a decorator comes back.
         mutates_args, tags: kept as they are; an op's writes count whether they are announced or not.
-        device_types: the kinds of devices that `fn` is the kernel for; by default all.
-        schema: its text, which by default nobody needs.
+        device_types: the kinds of devices that `fn` is the kernel for, a word or several; None for all.
+        schema: its text, which nobody needs unless annotations do not tell it.
+
+    Returns the operator, whose methods `register_kernel`, `register_fake`, `register_autograd`, `register_vmap` and
+    `register_autocast` complete it.
+
+    Errors: NotImplementedError for an unknown kind of device.
+
+    >>> @torch.library.custom_op("doc_ops::double", mutates_args=())
+    ... def double(x: torch.Tensor) -> torch.Tensor:
+    ...     return 2 * x
+    >>> double(torch.ones(2)), torch.ops.doc_ops.double(torch.ones(2))
+    (tensor([2., 2.]), tensor([2., 2.]))
     """
 
     def define_op(function):
@@ -362,34 +375,110 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
 
 
 def triton_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any, schema: Any = None) -> Any:
-    """As custom_op."""
+    """An operator, by custom_op: kernels of Triton are functions like others here, into which no compiler looks.
+
+    Args:
+        name: "namespace::name".
+        fn: the kernel; without, a decorator comes back.
+        mutates_args: kept as they are.
+        schema: its text; None where nobody needs it.
+
+    >>> @torch.library.triton_op("doc_ops::triple", mutates_args=())
+    ... def triple(x: torch.Tensor) -> torch.Tensor:
+    ...     return 3 * x
+    >>> triple(torch.ones(2))
+    tensor([3., 3.])
+    """
     return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
 def wrap_triton(triton_kernel: Any, /) -> Any:
-    """`triton_kernel` itself."""
+    """Gives the kernel back as it is: there is no compiler that would have to see it.
+
+    Args:
+        triton_kernel: the kernel.
+
+    >>> torch.library.wrap_triton(len) is len
+    True
+    """
     return triton_kernel
 
 
 def define(qualname: str, schema: Any = None, *, lib: Any = None, tags: Any = ()) -> Any:
-    """Declares an operator; as a decorator too."""
+    """Declares an operator; as a decorator, with the decorated function as its kernel for all devices.
+
+    Args:
+        qualname: "namespace::name".
+        schema: the rest of the schema, such as "(Tensor x) -> Tensor"; None where nobody needs it.
+        lib, tags: accepted; operators are of no Library in particular.
+
+    Errors: ValueError for a name without a namespace.
+
+    >>> torch.library.define("doc_ops::half", "(Tensor x) -> Tensor")(lambda x: x / 2)(torch.ones(2))
+    tensor([0.5000, 0.5000])
+    >>> torch.ops.doc_ops.half(torch.ones(2))
+    tensor([0.5000, 0.5000])
+    """
     _operator(qualname)._schema = schema
     return lambda fn: (_operator(qualname).register_kernel(None, fn), fn)[1]
 
 
 def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
-    """Registers (or decorates) a kernel for device types."""
+    """Registers a function, or the decorated one, as the kernel of an operator.
+
+    Args:
+        qualname: "namespace::name"; the operator is made when it does not exist yet.
+        types: "cpu", "cuda" and the like, or a sequence of these; "default" or None for all devices.
+        func: the kernel; without, a decorator comes back.
+        lib: accepted; operators are of no Library in particular.
+
+    Errors: NotImplementedError for an unknown kind of device, ValueError for a name without a namespace.
+
+    >>> _ = torch.library.define("doc_ops::negated", "(Tensor x) -> Tensor")
+    >>> @torch.library.impl("doc_ops::negated", "cpu")
+    ... def negated(x):
+    ...     return -x
+    >>> torch.ops.doc_ops.negated(torch.ones(2))
+    tensor([-1., -1.])
+    """
     return _operator(qualname).register_kernel(types, func)
 
 
 def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
-    """Registers (or decorates) a kernel for device types."""
+    """Registers a function, or the decorated one, as the kernel of an operator for kinds of devices.
+
+    Args:
+        op: "namespace::name", or what custom_op gave.
+        device_types: "cpu", "cuda" and the like, or a sequence of these; None for all.
+        func: the kernel; without, a decorator comes back.
+        lib: accepted; operators are of no Library in particular.
+
+    Errors: NotImplementedError for an unknown kind of device.
+
+    >>> add = torch.library.custom_op("doc_ops::plus_one", lambda x: x + 1, mutates_args=(), device_types="cuda")
+    >>> _ = torch.library.register_kernel("doc_ops::plus_one", "cpu", lambda x: x + 1)
+    >>> add(torch.ones(2))
+    tensor([2., 2.])
+    """
     return _operator(op).register_kernel(device_types, func)
 
 
 def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None, _stacklevel: int = 1,
                   allow_override: bool = False) -> Callable[..., Any]:  # fmt: skip
-    """Keeps (or decorates) a shape function."""
+    """Registers a function, or the decorated one, that makes results of the right shape for tensors without values.
+
+    It runs in the place of the kernel for fake tensors and those on the meta device.
+
+    Args:
+        op: "namespace::name", or what custom_op gave.
+        func: the function; without, a decorator comes back.
+        lib, allow_override: accepted; a later function takes the place of an earlier one.
+
+    >>> pairs = torch.library.custom_op("doc_ops::pairs", lambda x: torch.cat([x, x]), mutates_args=())
+    >>> _ = torch.library.register_fake("doc_ops::pairs", lambda x: x.new_empty(2 * x.shape[0]))
+    >>> pairs(torch.empty(3, device="meta")).shape
+    torch.Size([6])
+    """
     return _operator(op).register_fake if func is None else _operator(op).register_fake(func)
 
 
@@ -397,23 +486,80 @@ impl_abstract = register_fake
 
 
 def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
-    """Registers a backward."""
+    """Registers the derivative of an operator.
+
+    Args:
+        op: "namespace::name", or what custom_op gave.
+        backward: (ctx, *gradients) -> the gradients of the arguments that can be given by position, None where there is none.
+        setup_context: (ctx, inputs, output), which keeps what backward needs, by ctx.save_for_backward or as attributes; it
+            gets `keyword_only_inputs` too where the kernel has such parameters. None for nothing.
+        lib: accepted; operators are of no Library in particular.
+
+    >>> square = torch.library.custom_op("doc_ops::square", lambda x: x * x, mutates_args=())
+    >>> def setup_context(ctx, inputs, output):
+    ...     ctx.save_for_backward(*inputs)
+    >>> def backward(ctx, grad):
+    ...     return 2 * ctx.saved_tensors[0] * grad
+    >>> torch.library.register_autograd("doc_ops::square", backward, setup_context=setup_context)
+    >>> x = torch.tensor(3., requires_grad=True)
+    >>> square(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
     _operator(op).register_autograd(backward, setup_context=setup_context)
 
 
 def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
-    """Registers (or decorates) the rule for batches; see CustomOpDef.register_vmap."""
+    """Registers a function, or the decorated one, that says what an operator does to a batch inside vmap.
+
+    Args:
+        op: "namespace::name", or what custom_op gave.
+        func: (info, in_dims, *arguments) -> (output, out_dims), where info.batch_size is the size of the batch and in_dims
+            tells for each argument which dimension it is, None for none. Without, a decorator comes back.
+        lib: accepted; operators are of no Library in particular.
+
+    >>> total = torch.library.custom_op("doc_ops::total", lambda x: x.sum(), mutates_args=())
+    >>> _ = torch.library.register_vmap("doc_ops::total", lambda info, in_dims, x: (x.movedim(in_dims[0], 0).sum(1), 0))
+    >>> torch.vmap(total)(torch.tensor([[1., 2.], [3., 4.]]))
+    tensor([3., 7.])
+    """
     return _operator(op).register_vmap(func)
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None,
                             allow_override: bool = False) -> Any:  # fmt: skip
-    """Hands `func` back; see CustomOpDef.register_torch_dispatch."""
+    """Gives the function back: it is never called, as tensors of classes with __torch_dispatch__ cannot be made.
+
+    Args:
+        op: "namespace::name", or what custom_op gave.
+        torch_dispatch_class: the class or mode.
+        func: the function; without, a decorator comes back.
+        lib, allow_override: accepted.
+
+    >>> _ = torch.library.custom_op("doc_ops::same", lambda x: x.clone(), mutates_args=())
+    >>> torch.library.register_torch_dispatch("doc_ops::same", torch.Tensor, max) is max
+    True
+    """
     return _operator(op).register_torch_dispatch(torch_dispatch_class, func)
 
 
 def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
-    """Registers the dtype of inputs in an autocast region; see CustomOpDef.register_autocast."""
+    """Says in which dtype an operator is given its floating-point tensors inside an autocast region; it runs outside of it.
+
+    Args:
+        op: "namespace::name", or what custom_op gave.
+        device_type: "cpu" or "cuda", the kind of the region.
+        cast_inputs: the dtype.
+        lib: accepted; operators are of no Library in particular.
+
+    Errors: ValueError for a device_type that is no str.
+
+    >>> again = torch.library.custom_op("doc_ops::again", lambda x: x.clone(), mutates_args=())
+    >>> torch.library.register_autocast("doc_ops::again", "cpu", torch.bfloat16)
+    >>> with torch.autocast("cpu"):
+    ...     again(torch.ones(2)).dtype
+    torch.bfloat16
+    """
     _operator(op).register_autocast(device_type, cast_inputs)
 
 
@@ -485,7 +631,15 @@ def get_kernel(op: Any, dispatch_key: str) -> Kernel:
 
 
 def fallthrough_kernel() -> Any:
-    """Stands for "no kernel of its own"; never called."""
+    """A mark that stands for "no kernel of its own", to be handed on; not a function to call.
+
+    Errors: NotImplementedError when called.
+
+    >>> torch.library.fallthrough_kernel()
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: library.fallthrough_kernel is a mark, not a function to call
+    """
     raise NotImplementedError("library.fallthrough_kernel is a mark, not a function to call")
 
 
@@ -502,11 +656,21 @@ def __getattr__(name: str) -> Any:
 
 
 class Library:
-    """A namespace of operators.
+    """A namespace of operators, which are declared and given kernels one by one.
 
     Args:
         ns: its name.
         kind: "DEF", "IMPL" or "FRAGMENT"; all are alike here.
+        dispatch_key: the key of kernels that `impl` is given none for; empty for all devices.
+
+    >>> lib = torch.library.Library("doc_shop", "DEF")
+    >>> lib.define("total(Tensor prices, float tax) -> Tensor")
+    'total'
+    >>> def total(prices, tax):
+    ...     return prices.sum() * (1 + tax)
+    >>> _ = lib.impl("total", total, "CPU")
+    >>> torch.ops.doc_shop.total(torch.tensor([1., 3.]), 0.5)
+    tensor(6.)
     """
 
     ns: str
@@ -521,14 +685,29 @@ class Library:
         return op if "::" in op else f"{self.ns}::{op}"
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
-        """Declares the operator of a schema such as "add(Tensor a, Tensor b) -> Tensor"."""
+        """Declares the operator of a schema; gives its name.
+
+        Args:
+            schema: such as "add(Tensor a, Tensor b) -> Tensor".
+            alias_analysis, tags: what PyTorch's compilers ask for; without effect.
+        """
         op = _operator(self._name(schema.partition("(")[0]))
         op._schema = schema
         return op._name
 
     def impl(self, op_name: str, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False,
              allow_override: bool = False) -> Callable[..., Any]:  # fmt: skip
-        """Registers a kernel."""
+        """Registers a kernel; gives it back.
+
+        Args:
+            op_name: the operator's name, with or without the namespace, or what torch.ops gives.
+            fn: the kernel, called with the arguments of the operator.
+            dispatch_key: "CPU", "CUDA", "Meta", "Autograd", "AutocastCPU", "CompositeImplicitAutograd" and the like;
+                empty for that of the Library.
+            with_keyset, allow_override: accepted; a kernel is given no keys, and a later one takes the place of an earlier one.
+
+        Errors: NotImplementedError for a key that nothing here runs by.
+        """
         key = dispatch_key or self.dispatch_key or None
         return _operator(self._name(op_name)).register_kernel(key, fn)
 

@@ -36,11 +36,18 @@ _VALUES = (str, int, float, bool)
 
 
 class data_value_t:
-    """The type of what an event holds: str, float, int or bool. For annotations."""
+    """The type of what an event holds, str, float, int or bool: for annotations, not to be made.
+
+    >>> values: dict[str, torch.monitor.data_value_t] = {"loss": 0.5}
+    """
 
 
 class Aggregation(enum.Enum):
-    """What a Stat makes of the values of a window."""
+    """What a Stat makes of the values of a window: the last VALUE, MEAN, COUNT, SUM, MAX or MIN.
+
+    >>> torch.monitor.Aggregation.MEAN.name
+    'MEAN'
+    """
 
     VALUE = 0
     MEAN = 2
@@ -54,12 +61,19 @@ VALUE, MEAN, COUNT, SUM, MAX, MIN = Aggregation
 
 
 class Event:
-    """Something that happened.
+    """Something that happened, for the handlers that are registered.
 
     Args:
         name: the kind of event; handlers expect the same data under the same name.
         timestamp: a datetime.
         data: dict of text to str, float, int or bool.
+
+    Errors: TypeError for other types.
+
+    >>> import datetime
+    >>> event = torch.monitor.Event("epoch", datetime.datetime(2026, 1, 1), {"loss": 0.5})
+    >>> event.name, event.data
+    ('epoch', {'loss': 0.5})
     """
 
     name: str
@@ -81,7 +95,13 @@ class Event:
 
 
 class EventHandlerHandle:
-    """What `register_event_handler` gives and `unregister_event_handler` takes."""
+    """What register_event_handler gives and unregister_event_handler takes; it has nothing of its own.
+
+    >>> handle = torch.monitor.register_event_handler(print)
+    >>> isinstance(handle, torch.monitor.EventHandlerHandle)
+    True
+    >>> torch.monitor.unregister_event_handler(handle)
+    """
 
 
 _lock = threading.Lock()
@@ -89,7 +109,19 @@ _handlers = {}
 
 
 def register_event_handler(callback: Callable[..., Any]) -> EventHandlerHandle:
-    """Calls `callback(event)` with each event from now on; returns a handle to end that."""
+    """Calls a function with each event from now on; gives a handle to end that.
+
+    Args:
+        callback: takes an Event; what it returns is not looked at.
+
+    Errors: TypeError for what cannot be called.
+
+    >>> import datetime
+    >>> handle = torch.monitor.register_event_handler(lambda event: print(event.name, event.data))
+    >>> torch.monitor.log_event(torch.monitor.Event("epoch", datetime.datetime.now(), {"loss": 0.5}))
+    epoch {'loss': 0.5}
+    >>> torch.monitor.unregister_event_handler(handle)
+    """
     if not callable(callback):
         raise TypeError(f"register_event_handler: expected a function, got {type(callback).__name__}")
     handle = EventHandlerHandle()
@@ -99,7 +131,16 @@ def register_event_handler(callback: Callable[..., Any]) -> EventHandlerHandle:
 
 
 def unregister_event_handler(handler: EventHandlerHandle) -> None:
-    """Ends what `register_event_handler` began."""
+    """Ends what register_event_handler began; a second time changes nothing.
+
+    Args:
+        handler: the handle.
+
+    Errors: TypeError for something else.
+
+    >>> handle = torch.monitor.register_event_handler(print)
+    >>> torch.monitor.unregister_event_handler(handle)
+    """
     if not isinstance(handler, EventHandlerHandle):
         raise TypeError(f"unregister_event_handler: expected a handle, got {type(handler).__name__}")
     with _lock:
@@ -107,7 +148,19 @@ def unregister_event_handler(handler: EventHandlerHandle) -> None:
 
 
 def log_event(event: Any) -> None:
-    """Gives `event` to all handlers, on this thread."""
+    """Gives an event to all handlers, on this thread, before it returns.
+
+    Args:
+        event: the Event.
+
+    Errors: TypeError for something else; what a handler raises.
+
+    >>> import datetime
+    >>> handle = torch.monitor.register_event_handler(lambda event: print(event.name, event.data))
+    >>> torch.monitor.log_event(torch.monitor.Event("epoch", datetime.datetime.now(), {"loss": 0.5}))
+    epoch {'loss': 0.5}
+    >>> torch.monitor.unregister_event_handler(handle)
+    """
     if not isinstance(event, Event):
         raise TypeError(f"log_event: expected an Event, got {type(event).__name__}")
     with _lock:
@@ -123,10 +176,22 @@ class Stat:
     or with the Stat itself.
 
     Args:
-        name: of the statistic; the event holds "name.mean" and so on.
-        aggregations: what to compute.
+        name: that of the statistic; the event holds "name.mean" and so on.
+        aggregations: a sequence of Aggregation, what to compute.
         window_size: a timedelta.
         max_samples: values of a window beyond these are dropped.
+
+    Errors: TypeError for other types.
+
+    >>> from datetime import timedelta
+    >>> from torch.monitor import Aggregation, Stat
+    >>> seconds = Stat("step", [Aggregation.MEAN, Aggregation.MAX], timedelta(days=1000000), max_samples=2)
+    >>> seconds.add(1.0)
+    >>> seconds.count
+    1
+    >>> seconds.add(2.0)
+    >>> seconds.get()[Aggregation.MEAN]
+    1.5
     """
 
     def __init__(self, name: str, aggregations: Sequence[Aggregation], window_size: Any, max_samples: int = _NO_LIMIT) -> None:
@@ -157,7 +222,11 @@ class Stat:
         return len(self._values)
 
     def add(self, v: float) -> None:
-        """Adds a value to the window of now."""
+        """Adds a value to the window of now.
+
+        Args:
+            v: the value, a number.
+        """
         value, ended = float(v), []
         with self._lock:
             if self._now() != self._window_number:
@@ -206,10 +275,18 @@ _AGGREGATE = {
 
 
 class TensorboardEventHandler:
-    """An event handler that writes the numbers of Stat events as scalars.
+    """An event handler that writes the numbers of a Stat's events as scalars.
 
     Args:
-        writer: a SummaryWriter.
+        writer: a SummaryWriter, or something else with its `add_scalar(name, value, walltime=...)`.
+
+    >>> import datetime
+    >>> class Printer:
+    ...     def add_scalar(self, name, value, walltime):
+    ...         print(name, value)
+    >>> handler = torch.monitor.TensorboardEventHandler(Printer())
+    >>> handler(torch.monitor.Event("torch.monitor.Stat", datetime.datetime.now(), {"step.mean": 1.5}))
+    step.mean 1.5
     """
 
     def __init__(self, writer: Any) -> None:

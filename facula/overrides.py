@@ -50,7 +50,20 @@ has_torch_function_unary = _C._has_torch_function_variadic
 
 
 def has_torch_function(relevant_args: Sequence[Tensor | int]) -> bool:
-    """Whether a call with these arguments goes to an override or to a mode."""
+    """Whether a call with these arguments goes to an override or to a mode.
+
+    Args:
+        relevant_args: a sequence of the arguments that may define __torch_function__.
+
+    >>> torch.overrides.has_torch_function((torch.ones(2), 1))
+    False
+    >>> class Logged(torch.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return super().__torch_function__(func, types, args, kwargs)
+    >>> torch.overrides.has_torch_function((torch.ones(2).as_subclass(Logged),))
+    True
+    """
     return _C._has_torch_function_variadic(*relevant_args)
 
 
@@ -143,17 +156,41 @@ def _call_overrides(func, candidates, args, kwargs):
 
 def handle_torch_function(public_api: Callable[..., Any], relevant_args: Sequence[Tensor], *args: Any,
                           **kwargs: Any) -> Tensor | None:  # fmt: skip
-    """Calls the override of a function written in Python.
+    """Calls the override of a function written in Python: that of a mode, else those of the arguments, subclasses first.
 
     Args:
         public_api: the function as its users know it.
-        relevant_args: the arguments that may define `__torch_function__`.
+        relevant_args: the arguments that may define __torch_function__.
+        args, kwargs: all arguments of the call.
+
+    Errors: TypeError where every override answers NotImplemented.
+
+    >>> class Meters:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of {len(args)}"
+    >>> torch.overrides.handle_torch_function(torch.add, (Meters(),), Meters(), 1)
+    'add of 2'
     """
     return _call_overrides(public_api, relevant_args, args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Any) -> Any:
-    """Makes a function overridable; `dispatcher(*args, **kwargs)` gives its relevant arguments."""
+    """A decorator that makes a function of Python overridable.
+
+    Args:
+        dispatcher: takes the function's arguments and gives those that may define __torch_function__.
+
+    >>> @torch.overrides.wrap_torch_function(lambda x: (x,))
+    ... def twice(x):
+    ...     return 2 * x
+    >>> class Meters:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return f"{func.__name__} of meters"
+    >>> twice(3), twice(Meters())
+    (6, 'twice of meters')
+    """
 
     def decorate(function):
         @functools.wraps(function)
@@ -253,9 +290,23 @@ def _without_top_mode():
 
 
 class TorchFunctionMode:
-    """A context manager whose `__torch_function__(self, func, types, args, kwargs)` sees every call within it.
+    """A context manager whose __torch_function__(self, func, types, args, kwargs) sees every call on tensors within it.
 
-    Within the method the mode itself is off, so that it can call `func`.
+    Within the method the mode itself is off, so that it can call `func`. Derived classes define the method; modes nest, the
+    innermost sees a call first.
+
+    Errors: NotImplementedError from a mode that does not define it.
+
+    >>> class Count(torch.overrides.TorchFunctionMode):
+    ...     calls = 0
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         self.calls += 1
+    ...         return func(*args, **(kwargs or {}))
+    >>> x = torch.ones(2)
+    >>> with Count.push() as count:
+    ...     y = torch.add(x, x) * 2
+    >>> count.calls
+    2
     """
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -270,12 +321,21 @@ class TorchFunctionMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """A new mode, to be entered."""
+        """A new mode, to be entered by `with`.
+
+        Args:
+            args, kwargs: what the class is called with.
+        """
         return cls(*args, **kwargs)
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that changes nothing."""
+    """A mode that calls every function as it is, to derive others from.
+
+    >>> with torch.overrides.BaseTorchFunctionMode():
+    ...     torch.ones(2) + 1
+    tensor([2., 2.])
+    """
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -294,7 +354,15 @@ def _len_torch_function_stack():
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """Within it, neither classes nor modes take over calls."""
+    """A context within which neither classes nor modes take over calls; results are plain tensors.
+
+    >>> class Named(torch.Tensor):
+    ...     pass
+    >>> x = torch.ones(2).as_subclass(Named)
+    >>> with torch.overrides.DisableTorchFunction():
+    ...     type(x + 1) is torch.Tensor
+    True
+    """
 
     suspended: Any
 
@@ -311,7 +379,12 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch():
-    """Overrides stay off within `__torch_dispatch__` here: changes nothing."""
+    """A context that changes nothing: in PyTorch it lets __torch_dispatch__ call itself, which stays off here.
+
+    >>> with torch.overrides.enable_reentrant_dispatch():
+    ...     torch.ones(1)
+    tensor([1.])
+    """
     yield
 
 
@@ -319,12 +392,27 @@ def enable_reentrant_dispatch():
 
 
 def is_tensor_like(inp: Tensor | float) -> bool:
-    """Whether the class of `inp` is Tensor or takes over functions."""
+    """Whether something is a tensor or takes over functions of tensors by __torch_function__.
+
+    Args:
+        inp: anything.
+
+    >>> torch.overrides.is_tensor_like(torch.ones(1)), torch.overrides.is_tensor_like(1)
+    (True, False)
+    """
     return type(inp) is _C.Tensor or hasattr(inp, "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Whether a `func` handed to `__torch_function__` is a method or property of Tensor."""
+    """Whether a function handed to __torch_function__ is a method or property of Tensor.
+
+    Args:
+        func: the function.
+
+    >>> question = torch.overrides.is_tensor_method_or_property
+    >>> question(torch.Tensor.add), question(torch.Tensor.shape.__get__), question(torch.add)
+    (True, True, False)
+    """
     name = getattr(func, "__name__", "")
     if name == "__get__":
         return True
@@ -348,14 +436,22 @@ _IGNORED = """
 
 @functools.cache
 def get_ignored_functions():
-    """Public functions that are not overridable: they take no tensor."""
+    """The set of public functions that are not overridable: they take no tensor.
+
+    >>> torch.manual_seed in torch.overrides.get_ignored_functions()
+    True
+    """
     found = (getattr(facula, name, None) for name in _IGNORED)
     return {function for function in found if function is not None}
 
 
 @functools.cache
 def get_overridable_functions():
-    """Public functions and Tensor methods that can be overridden, by the module or class they belong to."""
+    """Public functions and Tensor methods that can be overridden, in lists by the module or class that they belong to.
+
+    >>> torch.add in torch.overrides.get_overridable_functions()[torch]
+    True
+    """
     ignored = get_ignored_functions()
     result = {}
     for path in _OVERRIDABLE_MODULES:
@@ -397,10 +493,21 @@ def _names():
 
 
 def resolve_name(f: Callable[..., Any]) -> str:
-    """The dotted public name of a function ("torch.Tensor.add"), None for one that is not overridable."""
+    """The dotted public name of a function that can be overridden, None for another one.
+
+    Args:
+        f: the function or method, as __torch_function__ is handed it.
+
+    >>> torch.overrides.resolve_name(torch.Tensor.add), torch.overrides.resolve_name(len)
+    ('torch.Tensor.add', None)
+    """
     return _names().get(f)
 
 
 def get_testing_overrides() -> Any:
-    """For each overridable function, a function of any arguments that returns -1."""
+    """For each overridable function a function of any arguments that returns -1, for tests that try them all.
+
+    >>> torch.overrides.get_testing_overrides()[torch.add](1, 2)
+    -1
+    """
     return {f: (lambda *args, **kwargs: -1) for group in get_overridable_functions().values() for f in group}

@@ -85,7 +85,21 @@ class SobolEngine:
         return out.resize_(points.shape).copy_(points)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
-        """The next 2**m points; ValueError where not a power of 2 has been drawn in all, which is what balances them."""
+        """The next 2**m points, one in each row, so that all that were drawn are a power of 2, which is what balances them.
+
+        Args:
+            m: the power.
+            out: a tensor to write them into, which takes their shape.
+            dtype: that of the points; None for the default dtype.
+
+        Errors: ValueError where the number of all points drawn would not be a power of 2.
+
+        >>> torch.quasirandom.SobolEngine(1).draw_base2(2)
+        tensor([[0.0000],
+                [0.5000],
+                [0.7500],
+                [0.2500]])
+        """
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):
@@ -97,7 +111,17 @@ class SobolEngine:
         return self.draw(n, out=out, dtype=dtype)
 
     def fast_forward(self, n: int) -> Self:
-        """Leaves out `n` points; gives the engine."""
+        """Leaves out points; gives the engine.
+
+        Args:
+            n: how many, not negative.
+
+        Errors: ValueError for another n.
+
+        >>> torch.quasirandom.SobolEngine(1).fast_forward(2).draw(2)
+        tensor([[0.7500],
+                [0.2500]])
+        """
         if not isinstance(n, int) or n < 0:
             raise ValueError(f"SobolEngine.fast_forward: n must be a number of points, got {n}")
         self._steps(n)
@@ -105,7 +129,13 @@ class SobolEngine:
         return self
 
     def reset(self) -> Self:
-        """Begins again; gives the engine."""
+        """Begins again with the first point; gives the engine.
+
+        >>> engine = torch.quasirandom.SobolEngine(1)
+        >>> first = engine.draw(2)
+        >>> torch.equal(engine.reset().draw(2), first)
+        True
+        """
         self.quasi = self.shift.clone()
         self.num_generated: int = 0
         return self

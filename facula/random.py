@@ -94,7 +94,11 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 def thread_safe_generator() -> None:
-    """None: the default generator may be used from every thread."""
+    """None: the default generator may be used from every thread.
+
+    >>> torch.random.thread_safe_generator() is None
+    True
+    """
     return None
 
 

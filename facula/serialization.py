@@ -9,16 +9,13 @@ Plain data (numbers, text, containers, tensors, numpy arrays, paths, dates, ...)
 from __future__ import annotations
 
 import contextlib
-import enum
 import io
-import mmap as _mmap
 import os
 import pickle
 import shutil
 import stat
 import sys
 import tempfile
-import threading
 import warnings
 from typing import TYPE_CHECKING
 
@@ -35,10 +32,28 @@ from facula._serialization.locations import (  # noqa: F401  (public names)
     validate_cuda_device,
 )
 from facula._serialization.replacing import replacing
+from facula._serialization.settings import (  # noqa: F401  (public names)
+    MAP_PRIVATE,
+    MAP_SHARED,
+    LoadEndianness,
+    _modes,
+    _settings,
+    add_safe_globals,
+    clear_safe_globals,
+    get_crc32_options,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    get_safe_globals,
+    safe_globals,
+    set_crc32_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
+    skip_data,
+)
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
@@ -75,8 +90,6 @@ __all__ = [
 DEFAULT_PROTOCOL = 2
 MAGIC_NUMBER = legacy.MAGIC_NUMBER
 PROTOCOL_VERSION = legacy.PROTOCOL_VERSION
-MAP_SHARED = getattr(_mmap, "MAP_SHARED", None)
-MAP_PRIVATE = getattr(_mmap, "MAP_PRIVATE", None)
 #: What `f` and `map_location` may be, for annotations.
 FILE_LIKE = FileLike = "str | os.PathLike[str] | IO[bytes]"
 MAP_LOCATION = object
@@ -85,14 +98,6 @@ StorageType = allowed.StorageKind
 
 class SourceChangeWarning(Warning):
     """Kept for programs that filter it: Facula stores no source code in checkpoints."""
-
-
-class LoadEndianness(enum.Enum):
-    """Byte order assumed for checkpoints that do not record theirs."""
-
-    NATIVE = 1
-    LITTLE = 2
-    BIG = 3
 
 
 # -- saving -------------------------------------------------------------------------------------------
@@ -115,6 +120,12 @@ def save(
         pickle_protocol: 2 to 5.
     Raises:
         pickle.PicklingError: `obj` holds what no load could restore; the message says where, and what to do.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save({"weight": torch.ones(2), "epoch": 3}, file)
+    >>> torch.load(io.BytesIO(file.getvalue()))
+    {'weight': tensor([1., 1.]), 'epoch': 3}
     """
     if pickle_module is not pickle and getattr(pickle_module, "__name__", "") not in (
         "pickle",
@@ -200,6 +211,12 @@ def load(f: FileLike, map_location: Any = None, pickle_module: Any = None, *, we
     Raises:
         pickle.UnpicklingError: the file names what is not restored (all names are listed) or is malformed.
         RuntimeError: the container is damaged, or needs a device that is not here.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save(torch.arange(3), file)
+    >>> torch.load(io.BytesIO(file.getvalue()), map_location="cpu")
+    tensor([0, 1, 2])
     """
     weights_only = _only_weights(weights_only, pickle_module)
     if weights_only and getattr(pickle_module, "__name__", "pickle") != "pickle":
@@ -326,109 +343,20 @@ def _get_layout(name):
     return allowed._layout(name)
 
 
-# -- settings -----------------------------------------------------------------------------------------
-
-
-class _Settings:
-    """Process-wide defaults."""
-
-    compute_crc32 = True
-    endianness = None
-    mmap_flags = MAP_PRIVATE
-    mmap_default = False
-
-
-class _Modes(threading.local):
-    """What a with block changes, in its own thread."""
-
-    skip_data = False
-
-
-_settings = _Settings()
-_modes = _Modes()
-
-
-def get_default_load_endianness() -> Any:
-    """The LoadEndianness for files that record none; None means little."""
-    return _settings.endianness
-
-
-def set_default_load_endianness(endianness: str) -> None:
-    """Sets what `get_default_load_endianness` answers."""
-    if endianness is not None and not isinstance(endianness, LoadEndianness):
-        raise TypeError(f"set_default_load_endianness: expected LoadEndianness or None, got {endianness!r}")
-    _settings.endianness = endianness
-
-
-def get_crc32_options() -> bool:
-    """Whether save computes checksums."""
-    return _settings.compute_crc32
-
-
-def set_crc32_options(compute_crc32: Any) -> None:
-    """Sets whether save computes checksums; without them a load cannot see damage to tensor data."""
-    _settings.compute_crc32 = bool(compute_crc32)
-
-
-def get_default_mmap_options() -> Any:
-    """MAP_PRIVATE or MAP_SHARED: how load(mmap=True) maps files."""
-    return _settings.mmap_flags
-
-
-class set_default_mmap_options:
-    """Sets how load(mmap=True) maps files, for good or as a context manager. MAP_SHARED changes the file."""
-
-    def __init__(self, flags: int) -> None:
-        if flags not in (MAP_PRIVATE, MAP_SHARED):
-            raise ValueError(f"set_default_mmap_options: expected MAP_PRIVATE or MAP_SHARED, got {flags!r}")
-        self._before, _settings.mmap_flags = _settings.mmap_flags, flags
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        _settings.mmap_flags = self._before
-
-
-class skip_data:
-    """Inside this context save only reserves room for tensor data, and load leaves tensors uninitialised.
+def get_unsafe_globals_in_checkpoint(f: Callable[..., Any]) -> list[str]:
+    """The names in a checkpoint, as "module.name", that load(weights_only=True) does not restore, as a list.
 
     Args:
-        materialize_fake_tensors: accepted for compatibility; there are no fake tensors here.
+        f: a path, or a binary file object that can seek. Nothing in the file is run or restored.
+
+    Errors: ValueError for a file that is not in the zip format.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save(nn.ReLU(), file)
+    >>> torch.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(file.getvalue()))
+    ['torch.nn.modules.activation.ReLU']
     """
-
-    def __init__(self, materialize_fake_tensors: bool = False) -> None:
-        self.materialize_fake_tensors = materialize_fake_tensors
-
-    def __enter__(self) -> None:
-        self._before, _modes.skip_data = _modes.skip_data, True
-
-    def __exit__(self, *_: object) -> None:
-        _modes.skip_data = self._before
-
-
-def add_safe_globals(safe_globals: Any) -> None:
-    """Allows every later load to use these classes or functions, or (object, "module.name") pairs."""
-    allowed.register(safe_globals)
-
-
-def clear_safe_globals() -> None:
-    """Forgets what add_safe_globals allowed."""
-    allowed.unregister_all()
-
-
-def get_safe_globals() -> list[Any]:
-    """What add_safe_globals allowed, as a list."""
-    return allowed.registered()
-
-
-def safe_globals(safe_globals: Sequence[Callable[..., Any] | type]) -> Any:
-    """Context manager: allows these classes or functions inside its block."""
-    return allowed.registered_for_a_while(safe_globals)
-
-
-def get_unsafe_globals_in_checkpoint(f: Callable[..., Any]) -> list[str]:
-    """The names in a checkpoint, as "module.name", that load(weights_only=True) does not restore."""
     with _open_for_reading(f, False) as opened:
         if not looks_like_zip(opened.bytes.read(0, min(len(opened.bytes), 4))):
             raise ValueError("get_unsafe_globals_in_checkpoint: expected a checkpoint in the zip format")
@@ -441,7 +369,15 @@ def get_unsafe_globals_in_checkpoint(f: Callable[..., Any]) -> list[str]:
 
 @contextlib.contextmanager
 def mkdtemp():
-    """A temporary directory that goes away with the block."""
+    """A context manager: the path of a temporary directory that goes away with the block.
+
+    >>> import os
+    >>> with torch.serialization.mkdtemp() as path:
+    ...     os.path.isdir(path)
+    True
+    >>> os.path.exists(path)
+    False
+    """
     path = tempfile.mkdtemp()
     try:
         yield path
@@ -450,7 +386,18 @@ def mkdtemp():
 
 
 def check_module_version_greater_or_equal(module: Module, req_version_tuple: Any, error_if_malformed: bool = True) -> bool:
-    """Whether `module.__version__` is at least the given tuple of ints."""
+    """Whether `module.__version__` is at least the given version.
+
+    Args:
+        module: an imported module.
+        req_version_tuple: the version as a tuple of ints; as many parts of the module's are compared.
+        error_if_malformed: whether a version that is not made of ints raises RuntimeError; otherwise it counts as new enough.
+
+    >>> import types
+    >>> module = types.SimpleNamespace(__name__="example", __version__="1.10.0")
+    >>> torch.serialization.check_module_version_greater_or_equal(module, (1, 9))
+    True
+    """
     try:
         found = tuple(int(part) for part in module.__version__.split(".")[: len(req_version_tuple)])
     except Exception as error:
@@ -463,10 +410,18 @@ def check_module_version_greater_or_equal(module: Module, req_version_tuple: Any
 
 
 def normalize_storage_type(storage_type: Any) -> Any:
-    """A storage class by its name in checkpoints."""
+    """The storage class of the top level that has the name of the class `storage_type`.
+
+    >>> torch.serialization.normalize_storage_type(torch.FloatStorage) is torch.FloatStorage
+    True
+    """
     return getattr(facula, storage_type.__name__)
 
 
 def storage_to_tensor_type(storage: Any) -> Any:
-    """The legacy tensor class for a typed storage."""
+    """The legacy tensor class for a typed storage, whose class names its dtype.
+
+    >>> torch.serialization.storage_to_tensor_type(torch.FloatStorage()) is torch.FloatTensor
+    True
+    """
     return getattr(facula, type(storage).__name__.replace("Storage", "Tensor"))

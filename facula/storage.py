@@ -56,7 +56,7 @@ class _Legacy(type):
 
 
 class TypedStorage(metaclass=_Legacy):
-    """Elements of one dtype over an untyped storage: what checkpoints and programs of old have in its place.
+    r"""Elements of one dtype over an untyped storage: what checkpoints and programs of old have in its place.
 
     Args:
         args: a size in elements, a sequence of values, or nothing.
@@ -65,8 +65,20 @@ class TypedStorage(metaclass=_Legacy):
         device: where a new storage lives; default: the CPU. A subclass such as cuda.FloatStorage fixes it.
 
     >>> storage = torch.TypedStorage([1, 2, 3], dtype=torch.int32)
-    >>> len(storage), storage[1], storage.nbytes()
-    (3, 2, 12)
+    >>> len(storage), storage.size(), storage[1], storage.nbytes(), storage.element_size()
+    (3, 3, 2, 12, 4)
+    >>> storage.tolist(), storage.type(), storage.pickle_storage_type()
+    ([1, 2, 3], 'torch.IntStorage', 'IntStorage')
+    >>> storage.type(torch.float32).tolist(), storage.untyped().nbytes(), storage.get_device()
+    ([1.0, 2.0, 3.0], 12, -1)
+    >>> storage.cpu().data_ptr() == storage.data_ptr() == storage.to(device="cpu").data_ptr()
+    True
+    >>> storage.clone().fill_(7).tolist(), torch.FloatStorage(3).copy_(storage).tolist(), storage.clone().resize_(2).size()
+    ([7, 7, 7], [1.0, 2.0, 3.0], 2)
+    >>> storage.is_pinned(), storage.is_shared(), storage.share_memory_().is_shared()
+    (False, False, True)
+    >>> torch.FloatStorage.from_buffer(b"\0\0\x80?", "little").tolist()
+    [1.0]
     """
 
     dtype = None
@@ -88,7 +100,8 @@ class TypedStorage(metaclass=_Legacy):
             count = args[0] if args else 0
             self._untyped_storage = facula.UntypedStorage(count * self.dtype.itemsize, device=device)
         else:
-            self._untyped_storage = facula.tensor(list(args[0]), dtype=self.dtype, device=device).untyped_storage()
+            values = facula.tensor(list(args[0]), dtype=self.dtype, device=device)
+            self._untyped_storage = values.untyped_storage().clone()  # of its own: no tensor keeps it from shrinking
 
     # -- size and place ---------------------------------------------------------------------------
 
@@ -108,7 +121,23 @@ class TypedStorage(metaclass=_Legacy):
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> Self:
-        """`size` elements of a file, as a memory map; see `UntypedStorage.from_file`."""
+        """`size` elements of a file, as a memory map.
+
+        Args:
+            filename: the path of the file.
+            shared: what is written reaches the file, which is made, or made longer, where needed; otherwise writes stay in this
+                process.
+            size: how many elements.
+
+        Errors: RuntimeError where the file cannot be opened, or is too short.
+
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "bytes")
+        ...     _ = path.write_bytes(b"abc")
+        ...     torch.ByteStorage.from_file(str(path), size=2).tolist()
+        [97, 98]
+        """
         dtype = cls.dtype or facula.get_default_dtype()
         return cls(wrap_storage=untyped_from_file(filename, shared, size * dtype.itemsize))
 
@@ -200,17 +229,41 @@ class TypedStorage(metaclass=_Legacy):
         return self._tensor().tolist()
 
     def fill_(self, value: Any) -> Self:
-        """Sets every element to `value`."""
+        """Sets every element to one value; returns the storage.
+
+        Args:
+            value: a number.
+
+        >>> torch.TypedStorage(2, dtype=torch.int32).fill_(7).tolist()
+        [7, 7]
+        """
         self._tensor().fill_(value)
         return self
 
     def copy_(self, source: str, non_blocking: bool = False) -> Self:
-        """Copies the elements of another storage, converting them."""
+        """Copies the elements of another storage, converting them; returns the storage.
+
+        Args:
+            source: a TypedStorage of as many elements, or of one, which all get.
+            non_blocking: whether a copy between page-locked memory and a GPU may go on while the program does.
+
+        Errors: RuntimeError where there are neither as many elements nor one.
+
+        >>> torch.TypedStorage(2, dtype=torch.int32).copy_(torch.FloatStorage([1.5, 2.0])).tolist()
+        [1, 2]
+        """
         self._tensor().copy_(source._tensor(), non_blocking=non_blocking)
         return self
 
     def clone(self) -> TypedStorage:
-        """A copy with bytes of its own."""
+        """A copy with bytes of its own.
+
+        >>> storage = torch.FloatStorage([1.0, 2.0])
+        >>> copy = storage.clone()
+        >>> storage[0] = 5.0
+        >>> copy.tolist()
+        [1.0, 2.0]
+        """
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
     def cpu(self) -> TypedStorage:
@@ -218,16 +271,35 @@ class TypedStorage(metaclass=_Legacy):
         return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
 
     def cuda(self, device: Device = None, non_blocking: bool = False) -> TypedStorage:
-        """The elements on a CUDA device (default: the current one), a copy where they are elsewhere."""
+        """The elements on a CUDA device, a copy where they are elsewhere.
+
+        Args:
+            device: the device or its index; by default the current one.
+            non_blocking: lets a copy from pinned memory go on while the program continues.
+
+        >>> storage = torch.FloatStorage(2)
+        >>> storage.cuda().is_cuda if torch.cuda.is_available() else True
+        True
+        """
         return TypedStorage(wrap_storage=self._untyped_storage.cuda(device, non_blocking), dtype=self.dtype)
 
     def to(self, *, device: Device, non_blocking: bool = False) -> TypedStorage:
-        """The elements on that device, a copy where they are elsewhere."""
+        """The elements on `device`, a copy where they are elsewhere.
+
+        `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues.
+        """
         moved = self._untyped_storage.to(device=device, non_blocking=non_blocking)
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)
 
     def resize_(self, size: Sequence[int]) -> Self:
-        """Makes room for `size` elements; those that fit are kept."""
+        """Makes room for another number of elements; those that fit are kept. Returns the storage.
+
+        Args:
+            size: the number of elements.
+
+        >>> torch.FloatStorage([1.0, 2.0]).resize_(1).tolist()
+        [1.0]
+        """
         self._untyped_storage.resize_(size * self.element_size())
         return self
 
@@ -248,7 +320,14 @@ class TypedStorage(metaclass=_Legacy):
         return self._untyped_storage.is_pinned(device)
 
     def pin_memory(self, device: Device = "cuda") -> Self:
-        """A copy in pinned memory; the storage itself where it is there."""
+        """A copy in pinned memory, from which a GPU copies by itself; the storage itself where it is there.
+
+        `device` names the kind of device that would use the memory. RuntimeError without a GPU.
+
+        >>> storage = torch.FloatStorage(2)
+        >>> storage.pin_memory().is_pinned() if torch.cuda.is_available() else True
+        True
+        """
         pinned = self._untyped_storage.pin_memory(device)
         return self if pinned is self._untyped_storage else type(self)(wrap_storage=pinned, dtype=self.dtype)
 
@@ -287,20 +366,44 @@ class TypedStorage(metaclass=_Legacy):
 
 
 def storage_class_name(dtype: facula.dtype) -> str | None:
-    """The legacy storage class of `dtype` ("FloatStorage", ...), or None where there is none."""
+    """The name of the legacy storage class of `dtype`, or None where there is none.
+
+    >>> torch.storage.storage_class_name(torch.float32)
+    'FloatStorage'
+    """
     return _NAMES.get(dtype)
 
 
 def reduce_untyped(storage: Any) -> tuple[Callable[..., Any], tuple[bytes]]:
-    """The pickled form of an UntypedStorage, for its `__reduce__`."""
+    r"""The pickled form of an UntypedStorage, for its `__reduce__`: a function, and its arguments with a copy of the bytes.
+
+    Args:
+        storage: an UntypedStorage of the CPU.
+
+    >>> function, arguments = torch.storage.reduce_untyped(torch.UntypedStorage([1, 2]))
+    >>> arguments, function(*arguments).tolist()
+    ((b'\x01\x02',), [1, 2])
+    """
     return _untyped_from_bytes, (bytes(_core.storage_view(storage)),)
 
 
 def untyped_from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
     """The first `nbytes` bytes of a file as a storage, without reading them: `UntypedStorage.from_file`.
 
-    With `shared` what is written reaches the file, which is made, or made longer, where needed; otherwise writes stay in
-    this process. Errors: RuntimeError where the file cannot be opened, or is shorter than `nbytes`.
+    Args:
+        filename: the path of the file.
+        shared: what is written reaches the file, which is made, or made longer, where needed; otherwise writes stay in this
+            process.
+        nbytes: how many bytes; 0 gives an empty storage.
+
+    Errors: RuntimeError where the file cannot be opened, or is shorter than `nbytes`.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "bytes")
+    ...     _ = path.write_bytes(b"abc")
+    ...     torch.storage.untyped_from_file(str(path), nbytes=2).tolist()
+    [97, 98]
     """
     try:
         with open(filename, ("r+b" if os.path.exists(filename) else "w+b") if shared else "rb") as file:

@@ -13,9 +13,15 @@ __all__ = ["TorchVersion"]
 
 
 class TorchVersion(str):
-    """Compares by its numbers: TorchVersion("2.13.0+facula") >= (2, 4) holds; so does >= "2.4".
+    """A version, a str that compares by its numbers with strings, and with tuples of numbers.
 
     A local part (after "+") does not count; a pre-release ("2.14.0a0") comes before its release.
+
+    Errors: ValueError for a text that is no version, TypeError for something else; == is False of both.
+
+    >>> version = torch.torch_version.TorchVersion("2.13.0+local")
+    >>> version >= (2, 4), version < "2.13.1", version == "2.13"
+    (True, True, True)
     """
 
     def _key(self, other):

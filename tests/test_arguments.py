@@ -49,10 +49,13 @@ EXCEPTIONS = {
             Hardswish.from_float(use_precomputed_fake_quant) ELU.from_float(use_precomputed_fake_quant)
             LeakyReLU.__init__(device dtype) LeakyReLU.from_float(use_precomputed_fake_quant)
             Sigmoid.from_float(use_precomputed_fake_quant) Softmax.from_float(use_precomputed_fake_quant)
-            PReLU.from_float(use_precomputed_fake_quant) Dropout.from_float(use_precomputed_fake_quant)
-            Dropout.from_reference(scale zero_point) LayerNorm.__init__(device dtype)
-            LayerNorm.from_float(use_precomputed_fake_quant) GroupNorm.__init__(device dtype)
-            GroupNorm.from_float(use_precomputed_fake_quant)
+            PReLU.from_float(use_precomputed_fake_quant)
+            """,
+        "ao/nn/quantized/modules/dropout.py":
+            "Dropout.from_float(use_precomputed_fake_quant) Dropout.from_reference(scale zero_point)",
+        "ao/nn/quantized/modules/normalization.py": """
+            LayerNorm.__init__(device dtype) LayerNorm.from_float(use_precomputed_fake_quant)
+            GroupNorm.__init__(device dtype) GroupNorm.from_float(use_precomputed_fake_quant)
             """,
         "ao/nn/quantized/modules/embedding_ops.py": """
             Embedding.__init__(max_norm norm_type padding_idx scale_grad_by_freq sparse)
@@ -72,7 +75,7 @@ EXCEPTIONS = {
         "cuda/memory.py": "MemPool.snapshot(include_traces)",
         "distributed/algorithms/join.py": "JoinHook.post_hook(is_last_joiner) Joinable.join_hook(kwargs)",
         "distributed/algorithms/model_averaging/averagers.py": "ModelAverager.average_parameters(params)",
-        "distributed/fsdp/_fully_shard.py": """
+        "distributed/fsdp/_module.py": """
             FSDPModule.set_is_last_backward(is_last_backward) FSDPModule.set_force_sum_reduction_for_comms(enable)
             FSDPModule.set_reduce_scatter_unused_params(recurse reduce_scatter_unused_params)
             """,
@@ -97,11 +100,9 @@ EXCEPTIONS = {
         "distributed/elastic/multiprocessing/logs.py": "LogsSpecs.reify(envs)",
         "functions/device.py": "exit(device)",
         "functions/streams.py": "Stream.__new__(args kwargs) Event.__new__(args kwargs)",
-        "nn/attention/flex_attention.py": "noop_mask(head token_kv token_q)",
-        "nn/utils/prune.py": """
-            BasePruningMethod.__call__(inputs) BasePruningMethod.compute_mask(default_mask t) Identity.compute_mask(t)
-            CustomFromMask.compute_mask(t)
-            """,
+        "nn/attention/_block_mask.py": "noop_mask(head token_kv token_q)",
+        "nn/utils/_prune_base.py": "BasePruningMethod.__call__(inputs) BasePruningMethod.compute_mask(default_mask t)",
+        "nn/utils/prune.py": "Identity.compute_mask(t) CustomFromMask.compute_mask(t)",
         "nn/utils/spectral_norm.py": """
             SpectralNorm.__call__(inputs) SpectralNormLoadStateDictPreHook.__call__(error_msgs unexpected_keys)
             SpectralNormStateDictHook.__call__(module prefix state_dict)
@@ -144,8 +145,8 @@ EXCEPTIONS = {
             """,
         "autograd/profiler_util.py": "EventList.key_averages(group_by_overload_name)",
         "autograd/gradcheck.py": "gradcheck(check_batched_forward_grad) gradgradcheck(check_batched_grad)",
-        "func/_transforms.py": "jacfwd(randomness)",
-        "profiler/__init__.py": "profile.__init__(acc_events experimental_config post_processing_timeout_s use_cuda)",
+        "func/_jacobians.py": "jacfwd(randomness)",
+        "profiler/__init__.py": "profile.__init__(acc_events experimental_config post_processing_timeout_s)",
     },
     "without meaning in PyTorch too": {
         "utils/benchmark/fuzzer.py": "FuzzedTensor.__init__(roll_parameter)",
@@ -163,10 +164,8 @@ EXCEPTIONS = {
         "distributed/_objects.py": """
             broadcast_object_list(device) send_object_list(device use_batch) recv_object_list(device use_batch)
             """,
-        "distributed/_group.py": """
-            init_process_group(pg_options)
-            new_group(device_id pg_options) new_subgroups_by_enumeration(pg_options)
-            """,
+        "distributed/_group.py": "init_process_group(pg_options)",
+        "distributed/_subgroups.py": "new_group(device_id pg_options) new_subgroups_by_enumeration(pg_options)",
         "nn/parallel/comm.py": "broadcast_coalesced(buffer_size) reduce_add_coalesced(buffer_size) scatter(streams)",
         "nn/parallel/distributed.py": """
             DistributedDataParallel.__init__(batched_grad_copy check_reduction skip_all_reduce_unused_params)
@@ -184,12 +183,11 @@ EXCEPTIONS = {
         "functions/lobpcg.py": "lobpcg(ortho_bparams ortho_fparams ortho_iparams)",
         "functions/reduce.py": "unique(sorted)",
         "nn/attention/bias.py": "CausalBias.__new__(seq_len_kv seq_len_q)",
-        "nn/attention/flex_attention.py": """
-            BlockMask.from_kv_blocks(order) create_block_mask(compute_dq_write_order dq_kv_order)
-            flex_attention(kernel_options)
-            """,
+        "nn/attention/_block_mask.py":
+            "BlockMask.from_kv_blocks(order) create_block_mask(compute_dq_write_order dq_kv_order)",
+        "nn/attention/flex_attention.py": "flex_attention(kernel_options)",
         "nn/attention/varlen.py": "varlen_attn(max_k max_q num_splits)",
-        "nn/functions/loss.py": "linear_cross_entropy(options)",
+        "nn/functions/loss_classification.py": "linear_cross_entropy(options)",
         "nn/functions/matmul.py": "scaled_mm(use_fast_accum)",
         "utils/tensorboard/writer.py": "SummaryWriter.add_graph(use_strict_trace)",
     },

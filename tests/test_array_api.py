@@ -176,3 +176,10 @@ def test_unsigned_and_complex_numbers_have_an_order_here():
     assert values.tolist() == [0, 1j, 1] and first.tolist() == [1, 0, 2] and counts.tolist() == [1, 2, 1]
     assert inverse.shape == (2, 2) and xp.unique_inverse(numbers).inverse_indices.tolist() == inverse.tolist()
     assert xp.unique_values(numbers).tolist() == values.tolist() and xp.unique_counts(numbers).counts.sum() == 4
+
+
+@pytest.mark.parametrize("name", ["all", "any", "prod", "sum"])
+def test_reductions_refuse_axes_that_are_not_there(name):
+    with pytest.raises(IndexError, match=f"^{name}: "):
+        getattr(xp, name)(torch.ones(2, 2), axis=5)
+    assert getattr(xp, name)(torch.tensor(1), axis=0).item() == 1

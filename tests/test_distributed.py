@@ -168,3 +168,35 @@ def test_collectives_write_their_output_and_nothing_behind_it(world, dtype, n):
         call(around[100 : 100 + n])
         assert facula.equal(around[100 : 100 + n], values), name
         assert (around[:100] == 7).all() and (around[100 + n :] == 7).all(), name
+
+
+def test_uneven_inputs_of_one_process(world):
+    from facula.distributed.algorithms import Join
+
+    model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+    with Join([model]):
+        for _ in range(3):
+            model(facula.ones(1, 2)).sum().backward()
+    assert facula.equal(model.module.weight.grad, facula.full((1, 2), 3.0))
+
+
+def test_steps_in_a_hook_of_one_process(world):
+    from facula.distributed.algorithms.ddp_comm_hooks import ddp_zero_hook, default_hooks
+    from facula.distributed.optim import ZeroRedundancyOptimizer
+
+    model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+    before = model.module.weight.detach().clone()
+    zero = ZeroRedundancyOptimizer(model.parameters(), facula.optim.SGD, overlap_with_ddp=True, lr=0.5)
+    model.register_comm_hook(None, ddp_zero_hook.hook_with_zero_step(default_hooks.allreduce_hook, model, zero))
+    model(facula.ones(1, 2)).sum().backward()
+    zero.step()
+    assert facula.equal(model.module.weight.detach(), before - 0.5)
+
+
+def test_errors_name_what_was_called():
+    from facula.distributed import rpc
+
+    with pytest.raises(ValueError, match="^init_rpc: rank must be given"):
+        rpc.init_rpc("alone", world_size=1)
+    with pytest.raises(RuntimeError, match="^rendezvous: expected env://"):
+        next(dist.rendezvous("udp://host:1"))

@@ -215,7 +215,7 @@ def test_the_examples_of_docstrings_are_true(namespace):
 def stated_examples():
     for op in schema.load(ROOT / "ops"):
         if op.example:
-            yield pytest.param(op.names[0], op.example, id=op.id)
+            yield pytest.param(op.names[0] if "function" in op.variants else f"Tensor.{op.names[0]}", op.example, id=op.id)
 
 
 def op_of(name):

@@ -642,3 +642,17 @@ def test_other_threads_run_their_modules():
     gm = fx.symbolic_trace(Slow())
     thread.join()
     assert results == [(1, 2)] and [n.name for n in gm.graph.nodes] == ["x", "add", "output"]
+
+
+def test_nodes_are_found_by_a_target_that_was_set():
+    gm = fx.symbolic_trace(lambda x: torch.relu(x))
+    (node,) = gm.graph.find_nodes(op="call_function", target=torch.relu)
+    node.target = torch.tanh
+    gm.graph.lint()
+    assert gm.graph.find_nodes(op="call_function", target=torch.tanh) == [node]
+    assert not gm.graph.find_nodes(op="call_function", target=torch.relu)
+    node.op, node.target = "call_method", "sigmoid"
+    gm.graph.lint()
+    assert gm.graph.find_nodes(op="call_method", target="sigmoid") == [node]
+    gm.recompile()
+    assert gm(torch.tensor(0.0)) == 0.5

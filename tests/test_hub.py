@@ -3,7 +3,9 @@
 import hashlib
 import http.server
 import io
+import sys
 import threading
+import types
 import urllib.error
 import zipfile
 
@@ -102,6 +104,28 @@ def test_progress_is_told_on_standard_error(server, home, tmp_path, capsys):
     assert "copy" in told.err and not told.out
     hub.download_url_to_file(server.url + "/large", str(tmp_path / "copy"), progress=False)
     assert capsys.readouterr() == ("", "")
+
+
+def test_progress_is_the_bar_of_tqdm_where_it_is_installed(server, home, tmp_path, monkeypatch, capsys):
+    bars = []
+
+    class Bar:
+        def __init__(self, total, desc, **settings):
+            self.total, self.name, self.done, self.closed = total, desc, 0, False
+            bars.append(self)
+
+        def update(self, count):
+            self.done += count
+
+        def close(self):
+            self.closed = True
+
+    for name in ("tqdm", "tqdm.auto"):
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(tqdm=Bar))
+    hub.download_url_to_file(server.url + "/large", str(tmp_path / "copy"))
+    (bar,) = bars
+    assert (bar.name, bar.closed, bar.done) == ("copy", True, (tmp_path / "copy").stat().st_size)
+    assert bar.total in (None, bar.done) and not capsys.readouterr().err
 
 
 def test_a_checkpoint_is_fetched_once(server, home):

@@ -223,3 +223,12 @@ def test_errors_name_the_batch_element():
     with pytest.raises(RuntimeError, match=r"^linalg.inv: .*\[2, 3\]"):
         facula.linalg.inv(facula.ones(2, 3))
     assert facula.linalg.inv_ex(a).info.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize(("shape", "dtype", "left"), [((3, 2), "float64", True), ((5, 3, 2), "float32", True), ((2, 3, 2), "float32", False)])
+def test_what_reflectors_cannot_multiply(shape, dtype, left, requires_grad):
+    a = facula.ones(*shape[:-3], 3, 2).requires_grad_(requires_grad)
+    other = facula.ones(shape, dtype=getattr(facula, dtype))
+    with pytest.raises(RuntimeError, match="^ormqr: "):
+        facula.ormqr(a, facula.ones(2), other, left)

@@ -1,8 +1,6 @@
 """Optimizers against their update rules written in NumPy, and what all optimizers share."""
 
 import copy
-import importlib
-import inspect
 import math
 import pickle
 
@@ -306,181 +304,10 @@ def test_copies():
     assert "Parameter Group 0" in repr(optimizer)
 
 
-def rosenbrock(p):
-    return (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2
-
-
-@pytest.mark.parametrize("search", [None, "strong_wolfe"])
-def test_lbfgs(search):
-    p = parameter(np.array([-0.5, 0.5]))
-    optimizer = optim.LBFGS([p], lr=1.0 if search else 0.2, max_iter=50, line_search_fn=search)
-
-    def closure():
-        optimizer.zero_grad()
-        loss = rosenbrock(p)
-        loss.backward()
-        return loss
-
-    first = closure().item()
-    for _ in range(8):
-        optimizer.step(closure)
-    assert closure().item() < (1e-10 if search else 0.5 * first)
-
-
-def test_muon_steps_are_nearly_orthogonal():
-    p = parameter(np.zeros((4, 6)), facula.float32)
-    p.grad = facula.tensor(rng.standard_normal((4, 6)).tolist())
-    optim.Muon([p], lr=1.0, weight_decay=0.0).step()
-    singular = np.linalg.svd(np.array(p.tolist()), compute_uv=False)
-    assert 0.5 < singular.min() and singular.max() < 1.5
-
-
-def test_adafactor_lowers_the_loss():
-    p = parameter(np.ones((3, 4)))
-    optimizer = optim.Adafactor([p], lr=0.1)
-    for _ in range(50):
-        optimizer.zero_grad()
-        loss = (p * p).sum()
-        loss.backward()
-        optimizer.step()
-    assert loss.item() < 1.0
-    assert optimizer.state[p]["row_var"].shape == (3, 1) and optimizer.state[p]["col_var"].shape == (1, 4)
-
-
-def test_sparse_adam_touches_rows_with_a_gradient():
-    embedding = nn.Embedding(4, 3, sparse=True)
-    nn.init.ones_(embedding.weight)
-    optimizer = optim.SparseAdam(embedding.parameters(), lr=0.1)
-    for rows in ([0, 1], [1], [0]):
-        optimizer.zero_grad()
-        embedding(facula.tensor(rows)).sum().backward()
-        optimizer.step()
-    weight = embedding.weight.detach().numpy()
-    # Adam on a row by itself, but with the number of steps of the whole: row 0 in steps 1 and 3
-    m = v = 0.0
-    value = 1.0
-    for step in (1, 3):
-        m, v = 0.9 * m + 0.1, 0.999 * v + 0.001
-        value -= 0.1 * math.sqrt(1 - 0.999**step) / (1 - 0.9**step) * m / (math.sqrt(v) + 1e-8)
-    np.testing.assert_allclose(weight[0], value, rtol=1e-5)
-    np.testing.assert_array_equal(weight[2:], 1.0)
-
-
 # the same steps on lists
 
 
-LISTS = {
-    "adam": ("exp_avg exp_avg_sq max_exp_avg_sq", {"betas": (0.9, 0.99), "amsgrad": True, "weight_decay": 0.1}),
-    "adamw": ("exp_avg exp_avg_sq max_exp_avg_sq", {"betas": (0.9, 0.99), "amsgrad": True, "weight_decay": 0.1}),
-    "adagrad": ("sum", {"lr_decay": 0.1}),
-    "adadelta": ("square_avg acc_delta", {"rho": 0.8}),
-    "adamax": ("exp_avg exp_inf", {"betas": (0.9, 0.99)}),
-    "asgd": ("ax mu eta", {"t0": 1.0, "lambd": 0.1}),
-    "nadam": ("exp_avg exp_avg_sq mu_product", {"betas": (0.9, 0.99)}),
-    "radam": ("exp_avg exp_avg_sq", {"betas": (0.9, 0.9)}),
-    "rmsprop": ("square_avg grad_avg momentum_buffer", {"momentum": 0.5, "centered": True}),
-    "rprop": ("prev step_size", {}),
-}
-CLASSES = {
-    "adam": "Adam", "adamw": "AdamW", "adagrad": "Adagrad", "adadelta": "Adadelta", "adamax": "Adamax", "asgd": "ASGD",
-    "nadam": "NAdam", "radam": "RAdam", "rmsprop": "RMSprop", "rprop": "Rprop", "sgd": "SGD",
-}  # fmt: skip
-
-
-def functional(name):
-    return getattr(importlib.import_module(f"facula.optim.{name}"), name)
-
-
-def keywords_of(function, group):
-    """The options of a group under the names of the function."""
-    options = dict(group)
-    options["beta1"], options["beta2"] = options.get("betas", (None, None))
-    options["etaminus"], options["etaplus"] = options.get("etas", (None, None))
-    options["step_size_min"], options["step_size_max"] = options.get("step_sizes", (None, None))
-    taken = {"params", "step_sizes"}  # a list of tensors in the function, two numbers in the group
-    return {k: v for k, v in options.items() if k in inspect.signature(function).parameters and k not in taken}
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_function_on_lists_is_the_step_of_the_class(name):
-    states, options = LISTS[name]
-    params = [parameter(rng.normal(size=(3, 2))) for _ in range(2)]
-    optimizer = getattr(optim, CLASSES[name])(params, **options)
-    function = functional(name)
-    copies, lists, steps = [p.detach().clone() for p in params], None, None
-    for _ in range(3):
-        for p in params:
-            p.grad = facula.tensor(rng.normal(size=(3, 2)))
-        if lists is None:  # the state before the first step
-            for p in params:
-                if not optimizer.state[p]:
-                    optimizer._start(optimizer.param_groups[0], p)
-            lists = [[optimizer.state[p][s].clone() for p in params] for s in states.split()]
-            steps = [optimizer.state[p]["step"].clone() for p in params]
-        optimizer.step()
-        function(copies, [p.grad for p in params], *lists, steps, **keywords_of(function, optimizer.param_groups[0]))
-    for p, copy_ in zip(params, copies):
-        np.testing.assert_allclose(copy_.numpy(), p.detach().numpy(), rtol=1e-12)
-    for s, values in zip(states.split(), lists):
-        for p, value in zip(params, values):
-            np.testing.assert_allclose(value.numpy(), optimizer.state[p][s].numpy(), rtol=1e-12)
-    assert steps[0].item() == 3
-
-
-def test_sgd_on_lists():
-    p = parameter(np.ones(2))
-    optimizer = optim.SGD([p], lr=0.1, momentum=0.9, dampening=0.5)
-    copies, buffers = [p.detach().clone()], [None]
-    for _ in range(3):
-        p.grad = facula.tensor(rng.normal(size=2))
-        optimizer.step()
-        options = keywords_of(functional("sgd"), optimizer.param_groups[0])
-        functional("sgd")(copies, [p.grad], buffers, **options)
-    np.testing.assert_allclose(copies[0].numpy(), p.detach().numpy(), rtol=1e-12)
-    np.testing.assert_allclose(buffers[0].numpy(), optimizer.state[p]["momentum_buffer"].numpy(), rtol=1e-12)
-
-
-def test_functions_on_lists_refuse_numbers_as_steps():
-    p = facula.ones(1)
-    with pytest.raises(RuntimeError, match="^Adadelta: state_steps .*int"):
-        functional("adadelta")([p], [p], [p], [p], [1], lr=0.1, rho=0.9, eps=0.1, weight_decay=0, maximize=False)
-
-
-def test_found_inf_and_grad_scale():
-    options = {"weight_decay": 0, "momentum": 0, "lr": 1.0, "dampening": 0, "nesterov": False, "maximize": False}
-    p = [facula.zeros(1)]
-    functional("sgd")(p, [facula.ones(1)], [None], found_inf=facula.ones(1), **options)
-    assert p[0].item() == 0
-    functional("sgd")(p, [facula.ones(1)], [None], grad_scale=facula.tensor(2.0), **options)
-    assert p[0].item() == -0.5
-
-
 # steps that are recorded
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_differentiable_step(name):
-    options = LISTS[name][1] if name in LISTS else {"momentum": 0.9}
-    start, grads = rng.normal(size=(3, 2)), rng.normal(size=(3, 3, 2))
-
-    def train(weight, factor, differentiable):
-        p = weight * 1.0 if differentiable else weight
-        optimizer = getattr(optim, CLASSES[name])([p], differentiable=differentiable, **options)
-        for g in grads:
-            p.grad = facula.tensor(g) * factor
-            optimizer.step()
-        return p
-
-    plain = train(parameter(start), 1.0, False).detach().numpy()
-    factor = facula.ones(1, dtype=facula.float64, requires_grad=True)
-    recorded = train(parameter(start), factor, True)
-    np.testing.assert_allclose(recorded.detach().numpy(), plain, rtol=1e-9)
-    (slope,) = facula.autograd.grad(recorded.sum(), factor)
-
-    def total(value):
-        return train(parameter(start), facula.tensor([value], dtype=facula.float64), True).sum().item()
-
-    assert slope.item() == pytest.approx((total(1 + 1e-6) - total(1 - 1e-6)) / 2e-6, rel=1e-4, abs=1e-7)
 
 
 def test_options_that_a_step_on_the_cpu_cannot_have():
@@ -516,28 +343,6 @@ def test_lr_as_a_tensor():
     p.grad = facula.ones_like(p).detach()
     optim.SGD([p], lr=facula.tensor(0.5)).step()
     assert p.item() == 0.5
-
-
-def test_averaged_models():
-    model = nn.Linear(2, 1)
-    swa, ema = (
-        optim.swa_utils.AveragedModel(model),
-        optim.swa_utils.AveragedModel(model, avg_fn=optim.swa_utils.get_ema_avg_fn(0.5)),
-    )
-    for value in (1.0, 2.0, 6.0):
-        nn.init.constant_(model.weight, value)
-        swa.update_parameters(model)
-        ema.update_parameters(model)
-    assert swa.module.weight.tolist() == [[3.0, 3.0]] and swa.n_averaged.item() == 3
-    assert ema.module.weight.tolist() == [[3.75, 3.75]]
-
-
-def test_update_bn():
-    model = nn.Sequential(nn.BatchNorm1d(2))
-    data = [facula.tensor([[0.0, 2.0], [2.0, 6.0]]), facula.tensor([[4.0, 0.0], [6.0, 0.0]])]
-    optim.swa_utils.update_bn(data, model)
-    np.testing.assert_allclose(model[0].running_mean.tolist(), [3.0, 2.0], rtol=1e-6)
-    assert model[0].momentum == 0.1
 
 
 # -- states of other programs ---------------------------------------------------------------------------
@@ -594,22 +399,6 @@ def test_adam_counts_in_whatever_tensor_it_finds(dtype):
     assert facula.equal(p, stepped("Adam", 2, {})[0])
 
 
-@pytest.mark.parametrize("dtype", [facula.float16, facula.bfloat16])
-@pytest.mark.parametrize("shape", [(1024, 1024), (1 << 20,)])
-def test_adafactor_of_large_low_precision_parameters(dtype, shape):
-    p = facula.nn.Parameter(facula.ones(shape, dtype=dtype))
-    p.grad = facula.full(shape, 0.5, dtype=dtype)
-    optimizer = optim.Adafactor([p], lr=0.1)
-    for _ in range(3):
-        optimizer.step()
-    wide = facula.nn.Parameter(facula.ones(shape))
-    wide.grad = facula.full(shape, 0.5)
-    reference = optim.Adafactor([wide], lr=0.1, eps=(facula.finfo(dtype).eps, 1e-3))
-    for _ in range(3):
-        reference.step()
-    assert p.isfinite().all() and (p.float() - wide).abs().max().item() < 2e-2
-
-
 def test_hooks_run_once_around_a_step_that_calls_its_base_class():
     calls = []
 
@@ -629,29 +418,3 @@ def test_hooks_run_once_around_a_step_that_calls_its_base_class():
         optimizer.step(lambda: 1 / 0)
     optimizer.step()
     assert calls == ["pre", "inner", "post", "pre", "inner", "pre", "inner", "post"]
-
-
-def test_lbfgs_takes_gradients_that_are_conjugated_lazily():
-    steps = []
-    for lazy in (False, True):
-        p = facula.tensor([1 + 2j, -1j]).requires_grad_()
-        p.grad = facula.tensor([1j, 2 - 1j]).conj() if lazy else facula.tensor([1j, 2 - 1j]).conj().resolve_conj()
-        optim.LBFGS([p], lr=0.5, max_iter=2).step(lambda p=p: p.abs().sum())
-        steps.append(p.detach())
-    assert facula.equal(*steps)
-
-
-def test_lbfgs_moves_parameters_that_are_conjugated_lazily():
-    target = facula.tensor([1 + 2j, -3 + 0.5j])
-    p = facula.zeros(2, dtype=facula.complex64).conj().requires_grad_()
-    optimizer = facula.optim.LBFGS([p], line_search_fn="strong_wolfe")
-
-    def closure():
-        optimizer.zero_grad()
-        loss = (p - target).abs().square().sum()
-        loss.backward()
-        return loss
-
-    for _ in range(3):
-        optimizer.step(closure)
-    assert facula.allclose(p.resolve_conj(), target, atol=1e-4)

@@ -399,3 +399,16 @@ def test_empty_observer():
     finally:
         _C._set_empty_observer(False)
     assert not _C._watching()
+
+
+def test_activities_that_are_not_there_are_a_warning():
+    activities = [ProfilerActivity.CPU, ProfilerActivity.XPU]
+    with pytest.warns(UserWarning, match="nothing is recorded of XPU"), profile(activities=activities) as p:
+        facula.ones(2).sum()
+    assert "aten::sum" in [event.name for event in p.events()]
+
+
+def test_use_cuda_is_an_older_way_to_say_activities():
+    with pytest.warns(FutureWarning, match="use_cuda is deprecated"):
+        made = profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], use_cuda=False)
+    assert made.activities == {ProfilerActivity.CPU}

@@ -100,6 +100,8 @@ def test_functions_with_another_home():
     close(facula.frobenius_norm(x, (0, 1)), x.detach().norm().numpy())
     close(facula.nuclear_norm(x), facula.linalg.svdvals(x.detach()).sum().numpy())
     close(facula.norm_except_dim(x, 2, 0), x.detach().norm(dim=1, keepdim=True).numpy())
+    with pytest.raises(IndexError, match="^norm_except_dim: .* got 5"):
+        facula.norm_except_dim(x, 2, 5)
     theta = facula.eye(2, 3).unsqueeze(0)
     assert facula.affine_grid_generator(theta, (1, 1, 2, 2), True).shape == (1, 2, 2, 2)
 

@@ -233,6 +233,12 @@ def test_masked_reductions_see_only_what_the_mask_shows():
     assert masked.sum(t, 1, mask=mask.to(facula.int64)).tolist() == [3, 0]  # any dtype: what is not zero is shown
     with pytest.raises(IndexError, match="sum: mask"):
         masked.sum(t, mask=facula.ones(1, 2, 3))
+    for x in (t, t.to_sparse()):
+        for name in ("sum", "prod"):
+            with pytest.raises(IndexError, match=f"^{name}: .* got 5"):
+                getattr(masked, name)(x, 5)
+    with pytest.raises(RuntimeError, match="^prod: every dimension at most once"):
+        masked.prod(t, (0, 0))
 
 
 def test_covariance():

@@ -271,6 +271,8 @@ def test_copies_and_scatters():
     same(facula.select_scatter(x, facula.full((3,), 9.0), 1, 1), expected)
     with pytest.raises(RuntimeError, match="^slice_scatter"):
         facula.slice_scatter(x, facula.ones(3, 4), 0, 0, 2)
+    with pytest.raises(RuntimeError, match="^slice_scatter: step must be positive, got 0"):
+        facula.slice_scatter(x, x, step=0)
 
 
 def test_shuffles():

@@ -282,6 +282,11 @@ def test_storage_grows_only_when_alone():
     assert other.tolist() == [1, 2]
 
 
+def test_storage_of_values_is_of_its_own():
+    storage = torch.FloatStorage([1.0, 2.0])
+    assert storage.resize_(1).tolist() == [1.0] and storage.resize_(3).size() == 3
+
+
 def test_set_():
     x, y = torch.arange(6.0), torch.zeros(1)
     y.set_(x.untyped_storage(), 1, (2, 2), (2, 1))

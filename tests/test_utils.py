@@ -199,7 +199,6 @@ def test_flop_counter_follows_modules():
 
 def test_names_that_are_not_supported():
     for name, call in (
-        ("torch.package.PackageImporter", lambda: torch.package.PackageImporter(1)),
         ("torch.utils.cpp_extension.SyclExtension", lambda: torch.utils.cpp_extension.SyclExtension("x", [])),
         ("torch.sparse.as_sparse_gradcheck", lambda: torch.sparse.as_sparse_gradcheck(1)),
     ):

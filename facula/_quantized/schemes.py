@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 
 class qscheme:  # noqa: N801  (PyTorch's name)
-    """The way in which a quantised tensor's levels are laid out; its instances are constants such as per_tensor_affine."""
+    """The way in which a quantised tensor's levels are laid out; its instances are constants such as per_tensor_affine.
+
+    Args:
+        name: of the constant; a program does not make others.
+
+    >>> torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8).qscheme()
+    torch.per_tensor_affine
+    """
 
     __slots__: qscheme = ("_name",)
 

@@ -4,12 +4,9 @@ A `Scope` answers the pickle reader's four questions: what does this name mean, 
 object of this class be made, may this object be given a state. Everything not in a table is refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 import facula
 from facula import _utils, storage
@@ -18,9 +15,6 @@ from . import classes, inert
 from .errors import UnpicklingError, need
 from .pickle_reader import check_key
 from .texts import shown
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _REBUILD = (
     "_rebuild_tensor",
@@ -178,11 +172,19 @@ def _canonical(name):
 
 
 class StorageKind:
-    """What a storage class name in a stream stands for: its dtype, None for an untyped storage."""
+    """What a storage class name in a stream stands for.
+
+    Args:
+        name: the class's, for example "FloatStorage".
+        dtype: of its elements, None for an untyped storage.
+
+    >>> torch.serialization.StorageType("FloatStorage", torch.float32).itemsize
+    4
+    """
 
     def __init__(self, name, dtype):
         self.name, self.dtype = name, dtype
-        self.itemsize: Any = dtype.itemsize if dtype is not None else 1
+        self.itemsize = dtype.itemsize if dtype is not None else 1
 
 
 def _layout(name):
@@ -279,7 +281,7 @@ class Scope:
     """
 
     #: what a stream gives its argument without a tuple around it: enums of TorchScript
-    bare: tuple[Any, ...] = ()
+    bare = ()
 
     def __init__(self, whole_objects):
         _Tables.fill()

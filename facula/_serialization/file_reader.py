@@ -48,19 +48,41 @@ class PyTorchFileReader:
     __del__ = _close
 
     def has_record(self, name):
-        """Whether there is such a record."""
+        """Whether there is a record of that `name`."""
         return name in self._records
 
     def get_all_records(self):
-        """The names of the records."""
+        """The names of the records, in the order of the file.
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save(torch.ones(2), file)
+        >>> "data.pkl" in torch.PyTorchFileReader(io.BytesIO(file.getvalue())).get_all_records()
+        True
+        """
         return self._records.names()
 
     def get_record(self, name):
-        """The bytes of a record; RuntimeError where there is none, or where it is damaged."""
+        """The bytes of the record `name`; RuntimeError where there is none, or where it is damaged.
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save(torch.ones(2), file)
+        >>> torch.PyTorchFileReader(io.BytesIO(file.getvalue())).get_record("byteorder")
+        b'little'
+        """
         return self._records.read(name)
 
     def get_record_offset(self, name):
-        """At which byte of the file the payload of a record begins."""
+        """At which byte of the file the payload of the record `name` begins, for example to map it.
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save(torch.ones(2), file)
+        >>> offset = torch.PyTorchFileReader(io.BytesIO(file.getvalue())).get_record_offset("byteorder")
+        >>> file.getvalue()[offset:offset + 6]
+        b'little'
+        """
         return self._records.entry(name).start
 
     def get_storage_from_record(self, name, numel, dtype):
@@ -82,6 +104,13 @@ class PyTorchFileReader:
         return tensors.tensor_from_storage(storage, dtype, 0, (numel,), (1,))
 
     def serialization_id(self):
-        """What tells apart the files that `save` wrote, digits; "" where the file does not say."""
+        """What tells apart the files that `save` wrote, digits; "" where the file does not say.
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.save(torch.ones(2), file)
+        >>> torch.PyTorchFileReader(io.BytesIO(file.getvalue())).serialization_id().isdigit()
+        True
+        """
         name = ".data/serialization_id"
         return self.get_record(name).decode("ascii", "replace") if self.has_record(name) else ""

@@ -53,54 +53,128 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether there is an accelerator."""
+    """Whether there is an accelerator: a CUDA device.
+
+    >>> torch.accelerator.is_available() == torch.cuda.is_available()
+    True
+    """
     return facula.cuda.is_available()
 
 
 def device_count() -> Any:
-    """How many there are."""
+    """How many devices of the accelerator's kind there are; 0 without one.
+
+    >>> torch.accelerator.device_count() == torch.cuda.device_count()
+    True
+    """
     return facula.cuda.device_count()
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """Its device type as a device, None where there is none."""
+    """The accelerator's device type as a device without a number, None where there is none.
+
+    Args:
+        check_available: accepted; what is not there is None in any case.
+
+    >>> device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    >>> torch.ones(2, device=device).sum().item()
+    2.0
+    """
     return facula.device("cuda") if is_available() else None
 
 
 def get_device_capability(device: Device = None, /) -> Any:
-    """What the device can do: {"supported_dtypes": the dtypes that its tensors can have}."""
+    """What the device can do: {"supported_dtypes": the dtypes that its tensors can have}.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.accelerator.is_available():
+    ...     assert torch.float32 in torch.accelerator.get_device_capability()["supported_dtypes"]
+    """
     facula.cuda._index(device, "get_device_capability")
     dtypes = {value for value in vars(facula._C).values() if isinstance(value, facula.dtype)}
     return {"supported_dtypes": dtypes}
 
 
 def current_device_index() -> Any:
-    """The index of the device in use."""
+    """The number of the current device.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.accelerator.is_available():
+    ...     assert torch.accelerator.current_device_index() == torch.cuda.current_device()
+    """
     return facula.cuda.current_device()
 
 
 def set_device_index(device: Device, /) -> None:
-    """Makes another device the one in use."""
+    """Makes another device the current one.
+
+    Args:
+        device: its number or name.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.accelerator.is_available():
+    ...     torch.accelerator.set_device_index(0)
+    """
     facula.cuda.set_device(device)
 
 
 def current_stream(device: Device = None, /) -> Any:
-    """The stream in use."""
+    """The stream that this thread's work goes to.
+
+    Args:
+        device: of which device; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.accelerator.is_available():
+    ...     torch.accelerator.set_stream(torch.accelerator.current_stream())
+    """
     return facula.cuda.current_stream(device)
 
 
 def set_stream(stream: Stream) -> None:
-    """Makes another stream, and its device, the one in use."""
+    """Makes another stream, and its device, the current one.
+
+    Args:
+        stream: the stream; None changes nothing.
+
+    >>> if torch.accelerator.is_available():
+    ...     torch.accelerator.set_stream(torch.cuda.Stream())
+    ...     torch.accelerator.set_stream(torch.cuda.default_stream())
+    """
     facula.cuda.set_stream(stream)
 
 
 def synchronize(device: Device = None, /) -> None:
-    """Waits for the device's work."""
+    """Waits for all work of a device.
+
+    Args:
+        device: which; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.accelerator.is_available():
+    ...     torch.accelerator.synchronize()
+    """
     facula.cuda.synchronize(device)
 
 
 class device_index:
-    """Context: another device is in use inside; None changes nothing."""
+    """Context: another device is the current one inside.
+
+    Args:
+        device: its number; None changes nothing.
+
+    >>> with torch.accelerator.device_index(None):
+    ...     torch.ones(1)
+    tensor([1.])
+    """
 
     def __init__(self, device: Device, /) -> None:
         self._device = device

@@ -28,6 +28,16 @@ class Graph(CUDAGraph):
         keep_graph: the graph is made launchable by instantiate() or the first replay().
         pool: that of another graph, which then shares its memory with this one.
         capture_error_mode: see CUDAGraph.capture_begin; "default" is "global".
+
+    Errors: RuntimeError for another mode; NotImplementedError without a device.
+
+    >>> if torch.accelerator.is_available():
+    ...     x = torch.ones(2, device="cuda")
+    ...     graph = torch.accelerator.Graph()
+    ...     with torch.Stream(), graph:
+    ...         x += 1
+    ...     graph.replay()
+    ...     assert x.tolist() == [2.0, 2.0]
     """
 
     def __init__(self, keep_graph: bool = False, *, pool: Any = None, capture_error_mode: str = "default") -> None:

@@ -25,52 +25,115 @@ __all__ = [
 
 
 def empty_cache() -> None:
-    """Gives cached device memory back."""
+    """Gives memory of devices that is kept for the next request back to the driver; nothing to do without an accelerator.
+
+    >>> torch.accelerator.empty_cache()
+    """
     facula.cuda.empty_cache()
 
 
 def empty_host_cache() -> None:
-    """Gives pinned memory of the host that nobody uses back."""
+    """Gives pinned memory of the host that nobody uses back to the system.
+
+    >>> torch.accelerator.empty_host_cache()
+    """
     _C._host_emptyCache()
 
 
 def memory_stats(device_index: int | None = None, /) -> Any:
-    """The allocator's counters; empty without an accelerator. See cuda.memory_stats."""
+    """The allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without an accelerator.
+
+    Args:
+        device_index: of which device; None: the current one.
+
+    >>> bool(torch.accelerator.memory_stats()) == torch.accelerator.is_available()
+    True
+    """
     return facula.cuda.memory_stats(device_index)
 
 
 def memory_allocated(device_index: int | None = None, /) -> Any:
-    """Bytes in use on the device."""
+    """Bytes of tensors on the device; 0 without an accelerator.
+
+    Args:
+        device_index: of which device; None: the current one.
+
+    >>> torch.accelerator.memory_allocated() >= 0
+    True
+    """
     return facula.cuda.memory_allocated(device_index)
 
 
 def memory_reserved(device_index: int | None = None, /) -> Any:
-    """Bytes taken from the device."""
+    """Bytes taken from the device; 0 without an accelerator.
+
+    Args:
+        device_index: of which device; None: the current one.
+
+    >>> torch.accelerator.memory_reserved() >= torch.accelerator.memory_allocated()
+    True
+    """
     return facula.cuda.memory_reserved(device_index)
 
 
 def max_memory_allocated(device_index: int | None = None, /) -> Any:
-    """The largest `memory_allocated` so far, or since reset_peak_memory_stats()."""
+    """The largest `memory_allocated` so far, or since reset_peak_memory_stats(); 0 without an accelerator.
+
+    Args:
+        device_index: of which device; None: the current one.
+
+    >>> torch.accelerator.max_memory_allocated() >= torch.accelerator.memory_allocated()
+    True
+    """
     return facula.cuda.max_memory_allocated(device_index)
 
 
 def max_memory_reserved(device_index: int | None = None, /) -> Any:
-    """The largest `memory_reserved` so far, or since reset_peak_memory_stats()."""
+    """The largest `memory_reserved` so far, or since reset_peak_memory_stats(); 0 without an accelerator.
+
+    Args:
+        device_index: of which device; None: the current one.
+
+    >>> torch.accelerator.max_memory_reserved() >= torch.accelerator.memory_reserved()
+    True
+    """
     return facula.cuda.max_memory_reserved(device_index)
 
 
 def get_memory_info(device_index: int | None = None, /) -> Any:
-    """(free, total) bytes of the device."""
+    """(free, total) bytes of the device, as the driver counts them.
+
+    Args:
+        device_index: of which device; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.accelerator.is_available():
+    ...     free, total = torch.accelerator.get_memory_info()
+    ...     assert free <= total
+    """
     return facula.cuda.mem_get_info(device_index)
 
 
 def reset_peak_memory_stats(device_index: int | None = None, /) -> None:
-    """Peaks begin at the current values."""
+    """Peaks begin at the current values; nothing to do without an accelerator.
+
+    Args:
+        device_index: of which device; None: the current one.
+
+    >>> torch.accelerator.reset_peak_memory_stats()
+    """
     facula.cuda.reset_peak_memory_stats(device_index)
 
 
 def reset_accumulated_memory_stats(device_index: int | None = None, /) -> None:
-    """Sums over time begin at zero."""
+    """Sums over time begin at zero; nothing to do without an accelerator.
+
+    Args:
+        device_index: of which device; None: the current one.
+
+    >>> torch.accelerator.reset_accumulated_memory_stats()
+    """
     facula.cuda.reset_accumulated_memory_stats(device_index)
 
 

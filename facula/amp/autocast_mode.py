@@ -24,7 +24,13 @@ _CPU_DTYPES = (facula.bfloat16, facula.float16)
 
 
 def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
-    """`func` called inside a region."""
+    """A function that calls `func` in the region of `autocast_instance`; what the decorator `@autocast(...)` makes.
+
+    >>> region = torch.autocast("cpu")
+    >>> product = torch.amp.autocast_mode.autocast_decorator(region, torch.mm)
+    >>> product(torch.ones(2, 2), torch.ones(2, 2)).dtype
+    torch.bfloat16
+    """
 
     @functools.wraps(func)
     def decorate_autocast(*args, **kwargs):

@@ -26,7 +26,11 @@ __all__ = ["OptState", "GradScaler"]
 
 
 class OptState(Enum):
-    """What has been done with an optimizer since the last update."""
+    """What has been done with an optimizer since the last update: READY (nothing), UNSCALED or STEPPED.
+
+    >>> torch.amp.grad_scaler.OptState.READY.value
+    0
+    """
 
     READY = 0
     UNSCALED = 1
@@ -64,10 +68,21 @@ class GradScaler:
     >>> scaler.scale(weight * 2).backward()
     >>> weight.grad
     tensor([16.])
+    >>> scaler.unscale_(optimizer)  # only to see or clip gradients before the step
+    >>> weight.grad
+    tensor([2.])
     >>> result = scaler.step(optimizer)
     >>> scaler.update()
-    >>> weight.data, scaler.get_scale()
-    (tensor([0.8000]), 8.0)
+    >>> weight.data, scaler.get_scale(), scaler.is_enabled()
+    (tensor([0.8000]), 8.0, True)
+    >>> scaler.set_growth_factor(4.0), scaler.set_backoff_factor(0.25), scaler.set_growth_interval(100)
+    (None, None, None)
+    >>> scaler.get_growth_factor(), scaler.get_backoff_factor(), scaler.get_growth_interval()
+    (4.0, 0.25, 100)
+    >>> other = torch.amp.GradScaler("cpu")
+    >>> other.load_state_dict(scaler.state_dict())
+    >>> other.get_scale()
+    8.0
     """
 
     def __init__(self, device: Device = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
@@ -105,7 +120,7 @@ class GradScaler:
         self._growth_tracker = facula.full((), self._init_growth_tracker, dtype=facula.int32, device=dev)
 
     def scale(self, outputs: Any) -> Tensor | Any:
-        """A tensor, or an iterable of tensors, times the scale. ValueError for anything else."""
+        """The tensor `outputs` times the scale; of an iterable of tensors each. ValueError for anything else."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -143,7 +158,10 @@ class GradScaler:
         return state["found_inf_per_device"]
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divides the gradients of an optimizer by the scale, for clipping and the like before step()."""
+        """Divides the gradients of an optimizer by the scale, for clipping and the like before step().
+
+        RuntimeError when called twice before update(), or after step(); ValueError for gradients in float16.
+        """
         if not self._enabled:
             return
         self._check_scale_growth_tracker("unscale_")
@@ -197,7 +215,11 @@ class GradScaler:
             del optimizer.grad_scale, optimizer.found_inf
 
     def update(self, new_scale: float | None = None) -> None:
-        """Adapts the scale to the steps since the last update, or sets it to a number or a float32 tensor of one element."""
+        """Adapts the scale to the steps since the last update, or sets it to `new_scale`, a number or a float tensor of one
+        element.
+
+        AssertionError where no step() was called, or scale() never was.
+        """
         if not self._enabled:
             return
         scale, growth_tracker = self._check_scale_growth_tracker("update")
@@ -239,7 +261,7 @@ class GradScaler:
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: Any) -> None:
-        """Sets the factor of the scale after enough steps without overflow."""
+        """Sets to `new_factor` the factor of the scale after enough steps without overflow."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> Any:
@@ -247,7 +269,7 @@ class GradScaler:
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: Any) -> None:
-        """Sets the factor of the scale after an overflow."""
+        """Sets to `new_factor` the factor of the scale after an overflow."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> Any:
@@ -255,7 +277,7 @@ class GradScaler:
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: Any) -> None:
-        """Sets the steps without overflow after which the scale grows."""
+        """Sets to `new_interval` the steps in a row without overflow after which the scale grows."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self):

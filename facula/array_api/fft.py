@@ -18,12 +18,28 @@ __all__ = [
 ]  # fmt: skip
 
 
+_TEXT = """The transform that torch.fft.{name} computes, over `axes`.
+
+Args:
+    x: the tensor.
+    s: the lengths along the axes, to which x is cut or padded with zeros; None for its sizes.
+    axes: the dimensions; None for all, or the last as many as `s` has entries.
+    norm: "backward" divides the inverse by the number of points, "forward" the other one, "ortho" both by its root.
+
+Errors: RuntimeError for a length that is not positive, an axis that comes twice and an unknown norm; IndexError for an axis
+outside.
+
+>>> torch.array_api.fft.{name}(torch.ones(2, 4, 4), axes=(1, 2)).shape
+torch.Size([2, {size}])
+"""
+
+
 def _over_axes(name):
     def transform(x, /, *, s=None, axes=None, norm="backward"):
         return getattr(_fft, name)(x, s, axes, norm)
 
     transform.__name__ = transform.__qualname__ = name
-    transform.__doc__ = f"As facula.fft.{name} over `axes` (all, or as many as `s` has, when None)."
+    transform.__doc__ = _TEXT.format(name=name, size="4, 3" if name == "rfftn" else "4, 4" if name != "irfftn" else "4, 6")
     return transform
 
 
@@ -35,10 +51,30 @@ fftn, ifftn, rfftn, irfftn = map(_over_axes, ("fftn", "ifftn", "rfftn", "irfftn"
 
 
 def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The zero frequency moved to the middle of `axes` (an int, a tuple, or None for all)."""
+    """The zero frequency moved to the middle.
+
+    Args:
+        x: a spectrum in the order of fftfreq.
+        axes: an int, a tuple, or None for all.
+
+    Errors: IndexError for an axis outside.
+
+    >>> torch.array_api.fft.fftshift(torch.tensor([0, 1, -1]))
+    tensor([-1,  0,  1])
+    """
     return _fft.fftshift(x, axes)
 
 
 def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Undoes fftshift."""
+    """The inverse of fftshift.
+
+    Args:
+        x: a spectrum with the zero frequency in the middle.
+        axes: an int, a tuple, or None for all.
+
+    Errors: IndexError for an axis outside.
+
+    >>> torch.array_api.fft.ifftshift(torch.tensor([-1, 0, 1]))
+    tensor([ 0,  1, -1])
+    """
     return _fft.ifftshift(x, axes)

@@ -17,6 +17,13 @@ def register_hook(self, hook):
     """Calls `hook(grad)` whenever the gradient of the tensor is computed; a Tensor it returns replaces the gradient.
 
     Returns a handle whose `remove()` takes the hook out. Errors: RuntimeError when the tensor requires no gradient.
+
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> y = x * 3
+    >>> handle = y.register_hook(lambda grad: grad * 10)
+    >>> (y ** 2).backward()
+    >>> x.grad  # of 2 * 6 * 3
+    tensor(360.)
     """
     if not self.requires_grad:
         raise RuntimeError(
@@ -27,17 +34,45 @@ def register_hook(self, hook):
 
 
 def register_post_accumulate_grad_hook(self, hook):
-    """Calls `hook(leaf)` after the gradient of this leaf was added to `.grad`. Returns a handle with `remove()`."""
+    """Calls `hook(leaf)` after the gradient of this leaf was added to `.grad`, for example to step an optimizer at once.
+
+    Returns a handle whose `remove()` takes the hook out.
+
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda leaf: print(leaf.grad))
+    >>> (x * 3).backward()
+    tensor(3.)
+    """
     return _handle(_C._leaf_hooks(self), hook)
 
 
 def register_node_hook(self, fn):
-    """Calls `fn(grad_inputs, grad_outputs)` after the node ran; a tuple it returns replaces grad_inputs."""
+    """Calls `fn(grad_inputs, grad_outputs)` after the node ran; a tuple it returns replaces grad_inputs.
+
+    Both are tuples of gradients, with respect to the inputs of the op and to its outputs. Returns a handle with `remove()`.
+
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> y = x * 3
+    >>> handle = y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 10, None))
+    >>> y.backward()
+    >>> x.grad
+    tensor(30.)
+    """
     return _handle(_C._node_hooks(self), fn)
 
 
 def register_prehook(self, fn):
-    """Calls `fn(grad_outputs)` before the node runs; a tuple it returns replaces grad_outputs."""
+    """Calls `fn(grad_outputs)` before the node runs; a tuple it returns replaces grad_outputs.
+
+    Returns a handle whose `remove()` takes the hook out.
+
+    >>> x = torch.tensor(2.0, requires_grad=True)
+    >>> y = x * 3
+    >>> handle = y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 10,))
+    >>> y.backward()
+    >>> x.grad
+    tensor(30.)
+    """
     return _handle(_C._node_prehooks(self), fn)
 
 

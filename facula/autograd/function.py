@@ -182,15 +182,33 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
     _is_legacy = False
 
     def apply(self, *args: Any) -> Any:
+        """Calls the backward (or vjp) of the Function with this context and the gradients `args` of its results.
+
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad
+        >>> y = Double.apply(torch.ones(1, requires_grad=True))
+        >>> y.grad_fn.apply(torch.ones(1))
+        tensor([2.])
+        """
         return self._forward_cls._backward(self, *args)
 
 
-def _placeholder(name, text):
+def _placeholder(name, text, meaning):
     def missing(ctx, *args):
         raise NotImplementedError(text)
 
     missing.__name__ = name
-    missing.__doc__ = text
+    missing.__doc__ = f"""{meaning} A subclass defines it; here it raises NotImplementedError.
+
+    Args:
+        ctx: the context of the call, a FunctionCtx.
+        args: what the call was given, or what stands for each of it.
+    """
     missing._is_missing = True
     return staticmethod(missing)
 
@@ -260,6 +278,26 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     >>> Exp.apply(x).sum().backward()
     >>> x.grad
     tensor([1., 1.])
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     def setup_context(ctx, inputs, output):
+    ...         pass
+    ...     @staticmethod
+    ...     def vjp(ctx, grad):
+    ...         return 2 * grad
+    ...     @staticmethod
+    ...     def jvp(ctx, tangent):
+    ...         return 2 * tangent
+    ...     @staticmethod
+    ...     def vmap(info, in_dims, x):
+    ...         return 2 * x, in_dims[0]
+    >>> torch.func.jvp(Double.apply, (torch.ones(1),), (torch.ones(1),))
+    (tensor([2.]), tensor([2.]))
+    >>> torch.vmap(Double.apply)(torch.ones(2))
+    tensor([2., 2.])
     """
 
     generate_vmap_rule = False
@@ -269,13 +307,35 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
             f"{type(self).__name__}: a Function is not instantiated, call {type(self).__name__}.apply(...)"
         )
 
-    forward: Any = _placeholder("forward", "Function: implement the static method forward to use the class")
-    setup_context: Any = _placeholder("setup_context", "Function: setup_context is not implemented")
-    backward: Any = _placeholder("backward", "Function: implement the static method backward (or vjp) to differentiate it")
-    vjp: Any = _placeholder("vjp", "Function: implement the static method backward (or vjp) to differentiate it")
-    jvp: Any = _placeholder("jvp", "Function: implement the static method jvp to use it in forward mode")
+    forward: Any = _placeholder(
+        "forward",
+        "Function: implement the static method forward to use the class",
+        "Computes the results from the arguments of `apply`; without recording what it calls.",
+    )
+    setup_context: Any = _placeholder(
+        "setup_context",
+        "Function: setup_context is not implemented",
+        "Keeps in `ctx` what backward needs, given the arguments of forward (inputs) and its results (output).",
+    )
+    backward: Any = _placeholder(
+        "backward",
+        "Function: implement the static method backward (or vjp) to differentiate it",
+        "The gradient of each argument of forward, or None, from the gradients of its results.",
+    )
+    vjp: Any = _placeholder(
+        "vjp",
+        "Function: implement the static method backward (or vjp) to differentiate it",
+        "Another name for backward, of which a class defines one: gradients of arguments from those of results.",
+    )
+    jvp: Any = _placeholder(
+        "jvp",
+        "Function: implement the static method jvp to use it in forward mode",
+        "The tangents of the results from those of the arguments of forward, which are None where there is none.",
+    )
     vmap: Any = _placeholder(
-        "vmap", "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap"
+        "vmap",
+        "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap",
+        "(results, the dimensions of batches in them), from (info, the dimensions of batches in arguments, *arguments).",
     )
 
 

@@ -45,7 +45,12 @@ class _Switch:
         return wrapped
 
     def clone(self) -> Self:
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same kind, for one that is used as a decorator.
+
+        >>> with torch.no_grad(), torch.enable_grad().clone():
+        ...     torch.is_grad_enabled()
+        True
+        """
         return type(self)()
 
 
@@ -130,7 +135,13 @@ class set_grad_enabled(_Switch):
         _C._set_grad_enabled(self.before)
 
     def clone(self) -> Self:
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same mode; making it switches recording, as making the first did.
+
+        >>> switch = torch.set_grad_enabled(True)
+        >>> with switch.clone():
+        ...     torch.is_grad_enabled()
+        True
+        """
         return type(self)(self.mode)
 
 
@@ -171,7 +182,12 @@ class inference_mode(_Switch):
         _C._set_inference_mode(self.before[1])
 
     def clone(self) -> Self:
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same mode, for one that is used as a decorator.
+
+        >>> with torch.inference_mode(False).clone():
+        ...     torch.is_inference_mode_enabled()
+        False
+        """
         return type(self)(self.mode)
 
 
@@ -195,7 +211,11 @@ class set_multithreading_enabled(_Switch):
         return None
 
     def clone(self) -> Self:
-        """Another context manager of the same kind and mode."""
+        """Another context manager of the same kind and mode.
+
+        >>> torch.autograd.set_multithreading_enabled(False).clone().mode
+        False
+        """
         return type(self)(self.mode)
 
 

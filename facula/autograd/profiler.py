@@ -12,8 +12,9 @@ import warnings
 from typing import TYPE_CHECKING
 
 from .. import _C
+from ._recording import Recording
 from .grad_mode import _Switch
-from .profiler_util import EventList, FunctionEvent, FunctionEventAvg, Recording  # noqa: F401
+from .profiler_util import EventList, FunctionEvent, FunctionEventAvg  # noqa: F401
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ __all__ = [
 
 
 #: What ended elsewhere than it began, while a profile runs: rows (name, tensors' (sizes, dtype), begin, end) with times in ns.
-_asynchronous: list[Any] | None = None
+_asynchronous: list | None = None
 
 
 def begin_asynchronous(name: str, tensors: Sequence[Tensor]) -> Callable[[], None] | None:
@@ -64,6 +65,16 @@ class record_function(_Switch):
     Args:
         name: shown in tables and traces.
         args: shown behind the name.
+
+    It is a context manager, and a decorator of functions.
+
+    >>> with torch.profiler.profile() as p:
+    ...     with torch.profiler.record_function("step"):
+    ...         y = torch.ones(3) + 1
+    >>> "step" in [event.name for event in p.events()]
+    True
+    >>> torch.profiler.record_function("step").clone().name
+    'step'
     """
 
     def __init__(self, name: str, args: str | None = None):
@@ -92,16 +103,29 @@ class profile:
 
     Args:
         enabled: off, it does nothing.
+        use_cpu: False leaves out what the host does, for what devices do only.
+        use_device: "cuda" records what CUDA devices do as well. Beginning and end wait for them. CUPTI tells of every kernel
+            and copy; where it cannot be used, events tell how long each op's work took.
         record_shapes: keeps shapes and dtypes of tensor arguments and results.
         with_flops: counts the operations of products, convolutions and element-wise arithmetic; keeps shapes.
         profile_memory: follows the bytes of storages.
         with_stack: keeps the source lines of ops that Python calls.
         with_modules: shows calls of modules as ranges "nn.Module: Name".
-        use_device: "cuda" records what CUDA devices do as well; use_cpu=False only that. Beginning and end wait for them.
-            CUPTI tells of every kernel and copy; where it cannot be used, events tell how long each op's work took.
+        use_cuda: the earlier form of use_device="cuda".
+        use_kineto, experimental_config, acc_events, custom_trace_id_callback, post_processing_timeout_s: taken for
+            compatibility; they set what PyTorch's own recorder does.
 
     One profile can run at a time. Errors: RuntimeError for a second one, and for results that are asked for before it
     ended.
+
+    >>> with torch.autograd.profiler.profile(record_shapes=True) as recorded:
+    ...     y = torch.ones(2, 3) @ torch.ones(3, 2)
+    >>> [row.count for row in recorded.key_averages() if row.key == "aten::mm"]
+    [1]
+    >>> recorded.total_average().count == len(recorded.function_events)
+    True
+    >>> "Self CPU" in recorded.table(sort_by="cpu_time_total", row_limit=5)
+    True
     """
 
     _running: profile | None = None
@@ -174,7 +198,7 @@ class profile:
 
     @property
     def recording(self) -> Recording:
-        """Events, changes of memory and threads as they were recorded (a profiler_util.Recording)."""
+        """Events, changes of memory and threads as they were recorded (a Recording of autograd._recording)."""
         return self._finished()
 
     @property
@@ -184,11 +208,17 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:  # fmt: skip
-        """The events of one name added up; see EventList.key_averages."""
+        """The events of one name added up, an EventList of FunctionEventAvg.
+
+        Args:
+            group_by_input_shape: keeps calls with other shapes of inputs apart; needs record_shapes.
+            group_by_stack_n: keeps calls apart whose innermost that many source lines differ; needs with_stack.
+            group_by_overload_name: taken for compatibility: events have no names of overloads.
+        """
         return self._finished().events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> FunctionEventAvg:
-        """All events added up."""
+        """All events added up, a FunctionEventAvg."""
         return self._finished().events.total_average()
 
     @property
@@ -196,19 +226,56 @@ class profile:
         """Time of all events without that of the events inside them, in microseconds."""
         return self._finished().events.self_cpu_time_total
 
-    def table(self, *args: Any, **kwargs: Any) -> str:
-        """The events as a table; see EventList.table."""
-        return self._finished().events.table(*args, **kwargs)
+    def table(
+        self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55, max_shapes_column_width=80,
+        header=None, top_level_events_only=False, time_unit=None,
+    ) -> str:  # fmt: skip
+        """The events as a table of names, times, bytes and numbers of calls.
+
+        Args:
+            sort_by: a column's attribute, such as "self_cpu_time_total"; default: the order of first calls.
+            row_limit: rows at most; -1: all.
+            max_src_column_width, max_name_column_width, max_shapes_column_width: longer texts are cut; None: never.
+            header: a line above.
+            top_level_events_only: only events that are in no other.
+            time_unit: "s", "ms" or "us" for all times; default: what suits each.
+        """
+        widths = max_src_column_width, max_name_column_width, max_shapes_column_width
+        return self._finished().events.table(sort_by, row_limit, *widths, header, top_level_events_only, time_unit)
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Writes the events as a trace file, which Perfetto and browsers' trace viewers read."""
+        """Writes the events to the file `path`, as a trace that Perfetto and browsers' trace viewers read.
+
+        >>> import pathlib, tempfile
+        >>> with torch.autograd.profiler.profile() as recorded:
+        ...     y = torch.ones(2) + 1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     recorded.export_chrome_trace(f"{folder}/trace.json")
+        ...     "aten::add" in pathlib.Path(folder, "trace.json").read_text()
+        True
+        """
         from ..profiler._export import write_trace
 
         recording = self._finished()
         write_trace(recording.events, path, recording)
 
     def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Writes "outer;inner value" lines for flame graphs; needs `with_stack=True`."""
+        """Writes "outer;inner value" lines to the file `path`, the input of flame graph tools.
+
+        Args:
+            path: the file.
+            metric: the time that is the value, "self_cpu_time_total" or "self_cuda_time_total".
+
+        Errors: RuntimeError for a profile without `with_stack=True`.
+
+        >>> import pathlib, tempfile
+        >>> with torch.autograd.profiler.profile(with_stack=True) as recorded:
+        ...     y = torch.ones(2) + 1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     recorded.export_stacks(f"{folder}/stacks.txt")
+        ...     pathlib.Path(folder, "stacks.txt").exists()
+        True
+        """
         if not self.with_stack:
             raise RuntimeError("export_stacks: expected a profile with with_stack=True, got one without")
         self._finished().events.export_stacks(path, metric)
@@ -248,7 +315,15 @@ class _Unsupported:
 
 
 class emit_itt(_Unsupported):
-    """Ranges for Intel's tracer."""
+    """Ranges for Intel's tracer, which there are none of: NotImplementedError unless `enabled` is False.
+
+    Args:
+        enabled: False makes a context manager that does nothing.
+        args, kwargs: taken for compatibility.
+
+    >>> with torch.autograd.profiler.emit_itt(enabled=False):
+    ...     y = torch.ones(2) * 2
+    """
 
 
 class emit_nvtx:
@@ -259,6 +334,9 @@ class emit_nvtx:
         record_shapes: puts shapes of tensor arguments into the names.
 
     Names are those of the profiler: "aten::mul", "MulBackward0, seq = 3". RuntimeError when entered twice.
+
+    >>> with torch.autograd.profiler.emit_nvtx(enabled=False):
+    ...     y = torch.ones(2) * 2
     """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
@@ -276,20 +354,35 @@ class emit_nvtx:
 
 
 class EnforceUnique:
-    """Raises RuntimeError when it sees a key twice."""
+    """Raises RuntimeError when it sees a key twice.
+
+    >>> unique = torch.autograd.profiler.EnforceUnique()
+    >>> unique.see("step", 1)
+    >>> unique.see("step", 1)
+    Traceback (most recent call last):
+        ...
+    RuntimeError: EnforceUnique: duplicate key: ('step', 1)
+    """
 
     def __init__(self):
         self.seen: set[Any] = set()
 
     def see(self, *key: Any) -> None:
-        """Remembers the key; a RuntimeError if it was seen before."""
+        """Remembers `key`, all arguments together; a RuntimeError if it was seen before."""
         if key in self.seen:
             raise RuntimeError(f"EnforceUnique: duplicate key: {key}")
         self.seen.add(key)
 
 
 class KinetoStepTracker:
-    """Counts steps of named users."""
+    """Counts steps of named users, and the most that any of them has counted; schedules of profiles go by it.
+
+    >>> tracker = torch.autograd.profiler.KinetoStepTracker
+    >>> before = tracker.current_step()
+    >>> tracker.init_step_count("loop")
+    >>> tracker.increment_step("loop") - before, tracker.erase_step_count("loop")
+    (1, True)
+    """
 
     _current_step = 0
     _steps: dict[str, int] = {}
@@ -318,10 +411,22 @@ class KinetoStepTracker:
 
 
 def load_nvprof(path: str | PathLike[str]) -> Any:
-    """Not supported: raises NotImplementedError."""
+    """Events of a file that nvprof wrote, which are not read: raises NotImplementedError whatever `path` is.
+
+    >>> torch.autograd.profiler.load_nvprof("trace.nvvp")
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: autograd.profiler.load_nvprof: not supported
+    """
     raise NotImplementedError("autograd.profiler.load_nvprof: not supported")
 
 
 def parse_nvprof_trace(path: str | PathLike[str]) -> Any:
-    """Not supported: raises NotImplementedError."""
+    """Events of a file that nvprof wrote, which are not read: raises NotImplementedError whatever `path` is.
+
+    >>> torch.autograd.profiler.parse_nvprof_trace("trace.nvvp")
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: autograd.profiler.parse_nvprof_trace: not supported
+    """
     raise NotImplementedError("autograd.profiler.parse_nvprof_trace: not supported")

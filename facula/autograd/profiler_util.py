@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from facula._text_table import table
@@ -22,7 +19,11 @@ __all__ = [
 
 
 def format_time(microseconds: float) -> str:
-    """A time in the unit that suits it."""
+    """A time, given in `microseconds`, in the unit that suits it.
+
+    >>> torch.autograd.profiler_util.format_time(1500.0)
+    '1.500ms'
+    """
     if microseconds >= 1e6:
         return f"{microseconds / 1e6:.3f}s"
     if microseconds >= 1e3:
@@ -31,7 +32,11 @@ def format_time(microseconds: float) -> str:
 
 
 def format_memory(nbytes: int) -> str:
-    """A number of bytes, which may be negative, in the unit that suits it."""
+    """A number of bytes, `nbytes`, which may be negative, in the unit that suits it.
+
+    >>> torch.autograd.profiler_util.format_memory(-2048)
+    '-2.00 KB'
+    """
     for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if abs(nbytes) >= size:
             return f"{nbytes / size:.2f} {unit}"
@@ -39,7 +44,14 @@ def format_memory(nbytes: int) -> str:
 
 
 class Interval:
-    """Begin and end in microseconds."""
+    """A piece of time.
+
+    Args:
+        start, end: in microseconds.
+
+    >>> torch.autograd.profiler_util.Interval(1.0, 3.5).elapsed_us()
+    2.5
+    """
 
     def __init__(self, start: Any, end: float) -> None:
         self.start = start
@@ -66,6 +78,9 @@ class EventMetadata(NamedTuple):
         bytes, bandwidth_gb_s: of a copy or a fill.
         graph_node_id: of what a CUDA graph did.
         stream: the number of the stream.
+
+    >>> torch.autograd.profiler_util.EventMetadata(bytes=4096, stream=0).bytes
+    4096
     """
 
     registers_per_thread: int | None = None
@@ -100,6 +115,14 @@ class FunctionEvent:
         forward_event, fwd_thread: of a node: its op, and the thread of that.
         flops: floating-point operations, where a formula is known.
         self_cpu_memory_usage, self_device_memory_usage: bytes taken minus bytes given back, without the events inside.
+
+    Args:
+        id, name, thread, kind: as the attributes.
+        start_us, end_us: the ends of its time.
+
+    >>> event = torch.autograd.profiler_util.FunctionEvent(0, "aten::mm", 1, 10.0, 30.0)
+    >>> event
+    <FunctionEvent id=0 name=aten::mm cpu_time=20.000us thread=1>
     """
 
     device_type = "CPU"
@@ -190,7 +213,19 @@ _SUMS = (
 
 
 class FunctionEventAvg:
-    """The events of one name together."""
+    """The events of one name together: sums of their times, bytes and calls, as attributes of the names of FunctionEvent's.
+
+    Args:
+        key: the name.
+        input_shapes: what the events have in common of shapes, where they are kept apart by it.
+        stack: the same of source lines.
+
+    >>> util = torch.autograd.profiler_util
+    >>> total = util.FunctionEventAvg("mm")
+    >>> total = total.add(util.FunctionEvent(0, "mm", 1, 10.0, 30.0)).add(util.FunctionEvent(1, "mm", 1, 40.0, 80.0))
+    >>> total.count, total.cpu_time_total, total.cpu_time
+    (2, 60.0, 30.0)
+    """
 
     name: Any
     is_user_annotation: bool
@@ -249,7 +284,18 @@ _SORT_KEYS = ("cpu_time", "device_time", *(name for name in _SUMS))
 
 
 class EventList(list):
-    """Events in the order in which they began, thread by thread; then what devices did."""
+    """Events in the order in which they began, thread by thread; then what devices did. A list.
+
+    Args:
+        iterable: the events.
+
+    >>> util = torch.autograd.profiler_util
+    >>> events = util.EventList([util.FunctionEvent(0, "mm", 1, 10.0, 30.0), util.FunctionEvent(1, "mm", 1, 40.0, 80.0)])
+    >>> [(row.key, row.count) for row in events.key_averages()], events.total_average().cpu_time_total
+    ([('mm', 2)], 60.0)
+    >>> print(events.key_averages().table().splitlines()[-1], events.supported_export_stacks_metrics())
+    Self CPU time total: 60.000us ['self_cpu_time_total', 'self_cuda_time_total']
+    """
 
     @property
     def self_cpu_time_total(self) -> float:
@@ -268,7 +314,13 @@ class EventList(list):
 
     def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:  # fmt: skip
-        """One FunctionEventAvg per name (and input shapes, and innermost `group_by_stack_n` source lines)."""
+        """One FunctionEventAvg per name.
+
+        Args:
+            group_by_input_shapes: and per shapes of inputs.
+            group_by_stack_n: and per that many innermost source lines.
+            group_by_overload_name: taken for compatibility: events have no names of overloads.
+        """
         groups = {}
         for event in self:
             shapes = event.input_shapes if group_by_input_shapes else None
@@ -321,13 +373,35 @@ class EventList(list):
         return f"{_laid_out([c.title for c in columns], lines, header)}\nSelf CPU time total: {time(total)}\n{device}"
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Writes the events as JSON that Perfetto and browsers' trace viewers show."""
+        """Writes the events to the file `path`, as JSON that Perfetto and browsers' trace viewers show.
+
+        >>> import pathlib, tempfile
+        >>> util = torch.autograd.profiler_util
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     util.EventList([util.FunctionEvent(0, "mm", 1, 10.0, 30.0)]).export_chrome_trace(f"{folder}/trace.json")
+        ...     '"mm"' in pathlib.Path(folder, "trace.json").read_text()
+        True
+        """
         from ..profiler._export import write_trace
 
         write_trace(self, path)
 
     def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Writes "outer;inner value" lines, the input of flame graph tools. Needs a profile with stacks."""
+        """Writes "outer;inner value" lines, the input of flame graph tools. Needs a profile with stacks.
+
+        Args:
+            path: the file.
+            metric: the time that is the value, one of `supported_export_stacks_metrics()`.
+
+        >>> import pathlib, tempfile
+        >>> util = torch.autograd.profiler_util
+        >>> event = util.FunctionEvent(0, "mm", 1, 10.0, 30.0)
+        >>> event.stack = ["train.py(3): step", "train.py(9): main"]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     util.EventList([event]).export_stacks(f"{folder}/stacks.txt")
+        ...     pathlib.Path(folder, "stacks.txt").read_text()
+        'train.py(9):_main;train.py(3):_step 20\\n'
+        """
         from ..profiler._export import write_stacks
 
         write_stacks(self, path, metric)
@@ -408,204 +482,3 @@ def _shortened(text, width):
 def _laid_out(columns, lines, header):
     names, rule, *rows = table(columns, lines, left=0)
     return "\n".join([*([header] if header else []), rule, names, rule, *rows, rule])
-
-
-# ---- from what the core recorded
-
-_NODE_PREFIX = "autograd::engine::evaluate_function: "
-_PREFIX = {"op": "aten::", "composite": "aten::", "node": _NODE_PREFIX}
-
-
-class Recording:
-    """Events and changes of memory, as the core recorded them.
-
-    Attributes:
-        events: an EventList of ops, composites, nodes and ranges, then of what devices did ("device" events), and of what ended
-            elsewhere than it began ("async" events).
-        details: an EventList of what ops are made of: kernels, pieces of them that threads of the pool did, and calls of
-            CUDA's that queued work. They are no children: an op's own time is that of its kernels.
-        memory: rows (time in us, thread, address, bytes, event around it or None, stack).
-        device_memory: the same of devices' memory.
-        streams: {(device, handle): number}, 0 being the default stream's.
-        threads: {number: name}.
-    """
-
-    events: EventList
-    details: EventList
-    memory: list[Any]
-    threads: dict[Any, Any]
-    device_memory: list[Any]
-    streams: dict[Any, Any]
-
-    def __init__(self, lanes: Sequence[Sequence[Sequence[Any] | int | str]], flops: bool = False, activity: Any = None,
-                 asynchronous: Sequence[Any] = ()) -> None:  # fmt: skip
-        from .. import _C
-
-        self.events, self.details, self.memory, self.threads = EventList(), EventList(), [], {}
-        self.device_memory, self.streams = [], {}
-        stacks = _Stacks(_C._stack)
-        for thread, title, rows in lanes:
-            self.threads[thread] = title
-            self._add_lane(thread, rows, stacks)
-        self._link_forward()
-        if activity is not None:
-            self._add_activity(*activity)
-        self._add_asynchronous(asynchronous)
-        if flops:
-            from ..profiler._flops import flops_of
-
-            for event in self.events:
-                event.flops = flops_of(event)
-
-    def _add_lane(self, thread, rows, stacks):
-        made = []
-        for kind, name, begin, end, parent, sequence, nbytes, address, stack, inputs, outputs, _, device_bytes in rows:
-            if kind == "memory":
-                around = made[parent] if parent >= 0 else None
-                changes = self.device_memory if device_bytes else self.memory
-                changes.append((begin / 1e3, thread, address, nbytes + device_bytes, around, stacks[stack]))
-                made.append(None)
-                continue
-            if kind in ("kernel", "work"):
-                self.details.append(FunctionEvent(len(self.details), name, thread, begin / 1e3, end / 1e3, kind))
-                made.append(made[parent] if parent >= 0 else None)  # what it contains belongs to the op
-                if made[-1] is not None:
-                    made[-1].self_cpu_memory_usage += nbytes
-                    made[-1].self_device_memory_usage += device_bytes
-                continue
-            event = FunctionEvent(len(self.events), _PREFIX.get(kind, "") + name, thread, begin / 1e3, end / 1e3, kind)
-            event.sequence_nr = sequence
-            event.self_cpu_memory_usage = nbytes
-            event.self_device_memory_usage = device_bytes
-            event.stack = stacks[stack]
-            if inputs is not None:
-                event.input_shapes = [i[0] if i else [] for i in inputs]
-                event.input_dtypes = [str(i[1]).removeprefix("torch.") if i else "" for i in inputs]
-            if outputs is not None:
-                event.output_shapes = [o[0] if o else [] for o in outputs]
-            if parent >= 0 and made[parent] is not None:
-                event.cpu_parent = made[parent]
-                made[parent].cpu_children.append(event)
-            made.append(event)
-            self.events.append(event)
-
-    def _add_activity(self, done, calls):
-        """What devices did, each piece linked to the call on the host that was running when it was queued."""
-        around = _Around(self.events)
-        launches = {}
-        for number, thread, begin, end, name in calls:
-            launches[number] = launch = FunctionEvent(len(self.details), name, thread, begin / 1e3, end / 1e3, "launch")
-            launch.linked_correlation_id = number
-            self.details.append(launch)
-        for row in sorted(map(_Activity._make, done), key=lambda row: row.begin):
-            call = around.innermost(row.thread, row.queued / 1e3)
-            event = FunctionEvent(len(self.events), row.shown(call), row.thread, row.begin / 1e3, row.end / 1e3, "device")
-            event.device_type, event.device_index = "CUDA", row.device
-            event.device_resource_id = self._stream_number(row.device, row.stream)
-            event.activity_type, event.event_metadata = row.kind, row.metadata(event.device_resource_id)
-            event.linked_correlation_id = row.call
-            event.queued, event.queued_by, event.launch = row.queued / 1e3, call, launches.get(row.call)
-            if call is not None:
-                event.stack = call.stack
-                call.kernels.append(Kernel(event.name, row.device, event.time_range.elapsed_us()))
-            self.events.append(event)
-
-    def _add_asynchronous(self, rows):
-        """What ended elsewhere than it began, such as collectives, as a thread of its own."""
-        if not rows:
-            return
-        thread = 1 + max(self.threads, default=0)
-        self.threads[thread] = "collectives"
-        for name, tensors, begin, end in rows:
-            event = FunctionEvent(len(self.events), name, thread, begin / 1e3, end / 1e3, "async")
-            event.is_async = True
-            event.input_shapes, event.input_dtypes = [shape for shape, _ in tensors], [dtype for _, dtype in tensors]
-            event.output_shapes = []
-            self.events.append(event)
-
-    def _stream_number(self, device, stream):
-        """0 for the default stream; others are numbered as they are seen."""
-        fresh = 1 + sum(s != 0 for _, s in self.streams) if stream else 0
-        return self.streams.setdefault((device, stream), fresh)
-
-    def _link_forward(self):
-        """A node and the op that it belongs to have one number; the op is the latest before it."""
-        ops = {}
-        for event in sorted(self.events, key=lambda e: e.time_range.start):
-            if event.sequence_nr < 0:
-                continue
-            if event.kind == "node":
-                forward = ops.get(event.sequence_nr)
-                event.fwd_thread = forward.thread if forward else None
-                event.forward_event = forward
-            else:
-                ops[event.sequence_nr] = event
-
-
-class _Activity(NamedTuple):
-    """A row of _cuda_activity_stop()."""
-
-    kind: str
-    kernel: str | None
-    name: str
-    device: int
-    stream: int
-    thread: int
-    queued: int
-    begin: int
-    end: int
-    call: int
-    graph_node: int
-    grid: tuple[Any, ...]
-    block: tuple[Any, ...]
-    registers: int
-    shared: int
-    bytes: int
-
-    def shown(self, call):
-        """Its name in tables. Element-wise kernels are told apart by the op that queued them; so is work that events time."""
-        op = call.name.rpartition("::")[2] if self.kernel == "elementwise" and call else None
-        if self.kind != "work":
-            return re.sub(r"facula::cuda::Loop\d*\b", op, self.name, count=1) if op else self.name
-        return f"{self.kernel}: {op}" if op else self.kernel
-
-    def metadata(self, stream):
-        found = EventMetadata(stream=stream, graph_node_id=self.graph_node or None)
-        if self.kind == "kernel":
-            return found._replace(
-                grid=list(self.grid), block=list(self.block), registers_per_thread=self.registers, shared_memory=self.shared
-            )
-        if self.kind in ("gpu_memcpy", "gpu_memset"):
-            return found._replace(bytes=self.bytes, bandwidth_gb_s=self.bytes / max(1, self.end - self.begin))
-        return found
-
-
-class _Around:
-    """Which call was running on a thread at some time."""
-
-    def __init__(self, events):
-        self._by_thread = {}
-        for event in sorted(events, key=lambda event: (event.time_range.start, event.id)):
-            self._by_thread.setdefault(event.thread, []).append(event)
-
-    def innermost(self, thread, time):
-        events = self._by_thread.get(thread, [])
-        at = bisect.bisect_right(events, time, key=lambda event: event.time_range.start)
-        found = events[at - 1] if at else None
-        while found is not None and found.time_range.end < time:
-            found = found.cpu_parent
-        return found
-
-
-class _Stacks(dict):
-    """Numbers of the core -> source lines."""
-
-    def __init__(self, lookup):
-        super().__init__({0: []})
-        self.lookup = lookup
-
-    def __missing__(self, number):
-        lines = [f"{file}({line}): {function}" for file, line, function in self.lookup(number)]
-        here = list(itertools.dropwhile(lambda text: "/facula/autograd/profiler" in text, lines))
-        self[number] = here
-        return here

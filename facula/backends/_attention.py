@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class SDPBackend(enum.IntEnum):
-    """Names of the implementations; the numbers are PyTorch's."""
+    """Implementations of `scaled_dot_product_attention`, for `sdpa_kernel`; the numbers are PyTorch's.
+
+    >>> nn.attention.SDPBackend.FLASH_ATTENTION
+    <SDPBackend.FLASH_ATTENTION: 1>
+    """
 
     ERROR = -1
     MATH = 0
@@ -86,7 +90,20 @@ def kept():
 
 
 class SDPAParams:
-    """A call of scaled_dot_product_attention, for `can_use_flash_attention` and its like."""
+    """A call of scaled_dot_product_attention, for `can_use_flash_attention` and its like.
+
+    Args:
+        query, key, value: the tensors, of shape (batch, heads, length, width).
+        attn_mask: a mask, or None.
+        dropout: the probability of dropout.
+        is_causal: whether a position sees only those before it.
+        enable_gqa: whether `key` and `value` may have fewer heads.
+
+    >>> x = torch.rand(1, 2, 4, 8)
+    >>> params = torch.backends.cuda.SDPAParams(x, x, x, None, 0.0, True, False)
+    >>> params.is_causal
+    True
+    """
 
     query: Tensor
     key: Any

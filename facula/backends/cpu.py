@@ -11,5 +11,8 @@ def get_cpu_capability() -> str:
     """The instruction set of the kernels in use: "AVX512", "AVX2" or "DEFAULT".
 
     The best that the processor has, unless the environment variable ``FACULA_ISA`` (``v4``, ``v3`` or ``v2``) chose another.
+
+    >>> torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
+    True
     """
     return _NAMES.get(_isa_level(), "DEFAULT")

@@ -108,7 +108,11 @@ class _PlanCache:
 
 cufft_plan_cache: Any = _PlanCache()
 def is_built() -> bool:
-    """True: every build has CUDA kernels, which need NVIDIA's driver to run."""
+    """True: every build has CUDA kernels, which need NVIDIA's driver to run.
+
+    >>> torch.backends.cuda.is_built()
+    True
+    """
     return True
 
 
@@ -119,10 +123,25 @@ def _switch(name, backend):
     def enabled():
         return _attention.is_allowed(backend)
 
-    enable.__doc__, enabled.__doc__ = (
-        f"Allows or forbids {name} attention, on all devices.",
-        f"Whether {name} attention is allowed.",
-    )
+    enable.__name__ = enable.__qualname__ = f"enable_{name}_sdp"
+    enabled.__name__ = enabled.__qualname__ = f"{name}_sdp_enabled"
+    enable.__doc__ = f"""Allows or forbids {name} attention, on all devices.
+
+    Args:
+        enabled: True or False.
+
+    Errors: RuntimeError for anything else.
+
+    >>> torch.backends.cuda.enable_{name}_sdp(False)
+    >>> torch.backends.cuda.{name}_sdp_enabled()
+    False
+    >>> torch.backends.cuda.enable_{name}_sdp(True)
+    """
+    enabled.__doc__ = f"""Whether {name} attention is allowed: True at the start.
+
+    >>> torch.backends.cuda.{name}_sdp_enabled()
+    True
+    """
     return enable, enabled
 
 
@@ -142,39 +161,96 @@ _reduces_in_half = False
 
 
 def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
-    """Allows math attention to add up in float16 and bfloat16; it adds up in float32 all the same."""
+    """Allows math attention to add up in float16 and bfloat16; it adds up in float32 all the same.
+
+    Args:
+        enabled: True or False.
+
+    Errors: RuntimeError for anything else.
+
+    >>> torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+    >>> torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    True
+    >>> torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(False)
+    """
     global _reduces_in_half
     _reduces_in_half = _cuda.need_bool("allow_fp16_bf16_reduction_math_sdp", enabled)
 
 
 def fp16_bf16_reduction_math_sdp_allowed() -> bool:
-    """Whether math attention may add up in float16 and bfloat16."""
+    """Whether math attention may add up in float16 and bfloat16: False at the start.
+
+    >>> torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    False
+    """
     return _reduces_in_half
 
 
 def is_flash_attention_available() -> bool:
-    """Whether there is a CUDA device: attention in one pass is part of every build."""
+    """Whether there is a CUDA device: attention in one pass is part of every build.
+
+    >>> torch.backends.cuda.is_flash_attention_available() == torch.cuda.is_available()
+    True
+    """
     return facula.cuda.is_available()
 
 
 def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
-    """Whether attention in one pass can compute the call of `params` (`SDPAParams`); with debug a warning says why not."""
+    """Whether attention in one pass can compute a call on a CUDA device.
+
+    Args:
+        params: the call, SDPAParams.
+        debug: whether a warning says why not.
+
+    >>> x = torch.rand(1, 2, 4, 8)
+    >>> torch.backends.cuda.can_use_flash_attention(torch.backends.cuda.SDPAParams(x, x, x, None, 0.0, True, False))
+    False
+    """
     return _attention.can_use(_Kind.FLASH_ATTENTION, params, debug)
 
 
 def can_use_efficient_attention(params: Any, debug: bool = False) -> bool:
-    """As `can_use_flash_attention`: the same implementation, with a switch of its own."""
+    """Whether memory-efficient attention can compute a call on a CUDA device: the one of flash attention, with its own switch.
+
+    Args:
+        params: the call, SDPAParams.
+        debug: whether a warning says why not.
+
+    >>> x = torch.rand(1, 2, 4, 8)
+    >>> torch.backends.cuda.can_use_efficient_attention(torch.backends.cuda.SDPAParams(x, x, x, None, 0.0, True, False))
+    False
+    """
     return _attention.can_use(_Kind.EFFICIENT_ATTENTION, params, debug)
 
 
 def can_use_cudnn_attention(params: Any, debug: bool = False) -> bool:
-    """Whether cuDNN can compute the call of `params` (`SDPAParams`); with debug a warning says why not."""
+    """Whether cuDNN can compute a call on a CUDA device.
+
+    Args:
+        params: the call, SDPAParams.
+        debug: whether a warning says why not.
+
+    >>> x = torch.rand(1, 2, 4, 8)
+    >>> torch.backends.cuda.can_use_cudnn_attention(torch.backends.cuda.SDPAParams(x, x, x, None, 0.0, True, False))
+    False
+    """
     return _attention.can_use(_Kind.CUDNN_ATTENTION, params, debug)
 
 
 @contextlib.contextmanager
 def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True):
-    """Context: these kinds of attention are allowed inside. Deprecated: `nn.attention.sdpa_kernel` has its place."""
+    """Context: these kinds of attention are allowed inside. Deprecated (a FutureWarning): use `nn.attention.sdpa_kernel`.
+
+    Args:
+        enable_flash, enable_math, enable_mem_efficient, enable_cudnn: whether each is.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     with torch.backends.cuda.sdp_kernel(enable_flash=False):
+    ...         torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.math_sdp_enabled()
+    (False, True)
+    """
     warnings.warn("sdp_kernel is deprecated: use nn.attention.sdpa_kernel", FutureWarning, stacklevel=3)
     with _attention.kept():
         enable_flash_sdp(enable_flash)
@@ -189,7 +265,7 @@ _BlasBackend = enum.Enum("_BlasBackend", {"Default": 0, "Cublas": 1, "Cublaslt":
 _ROCmFABackend = enum.Enum("_ROCmFABackend", {"Default": 0, "AOTriton": 1, "Ck": 2})
 
 
-def _preference(name, kinds, now, supported, tell=lambda kind: None):
+def _preference(name, kinds, now, supported, used, tell=lambda kind: None):
     """Gets, and with an argument sets, what is preferred; what is used is what is there. `tell` is told."""
 
     def preferred(backend=None):
@@ -216,7 +292,19 @@ def _preference(name, kinds, now, supported, tell=lambda kind: None):
         return now
 
     preferred.__name__ = preferred.__qualname__ = name
-    preferred.__doc__ = f"The preferred library: one of {', '.join(supported)}."
+    preferred.__doc__ = f"""Gives, and with an argument sets, the library that is preferred{used}
+
+Args:
+    backend: None, or the name of one, or a member of {kinds.__name__}: {', '.join(supported)}.
+
+Errors: RuntimeError for another.
+
+>>> before = torch.backends.cuda.{name}()
+>>> torch.backends.cuda.{name}("default").name
+{now.name if now.name == "Cublas" else "Default"!r}
+>>> torch.backends.cuda.{name}(before) == before
+True
+"""
     return preferred
 
 
@@ -225,16 +313,17 @@ preferred_linalg_library = _preference(
     _LinalgBackend,
     _LinalgBackend(int(os.environ.get("TORCH_LINALG_PREFER_CUSOLVER") == "1")),  # as src/cuda/flags.h
     ("Default", "Cusolver"),
-    lambda kind: _C._cuda_set_flag("prefer_cusolver", kind.name == "Cusolver"),
-)
-preferred_linalg_library.__doc__ = """What computes factorisations on CUDA, "default" or "cusolver".
+    """ for factorisations on CUDA.
 
 By default cuSOLVER, where it is there, does single and large matrices, and our own kernels batches of small ones; with
-"cusolver" (or TORCH_LINALG_PREFER_CUSOLVER=1 in the environment) it does all that it can. There is no MAGMA.
-"""
+"cusolver" (or TORCH_LINALG_PREFER_CUSOLVER=1 in the environment) it does all that it can. There is no MAGMA.""",
+    lambda kind: _C._cuda_set_flag("prefer_cusolver", kind.name == "Cusolver"),
+)
 preferred_blas_library = _preference(
-    "preferred_blas_library", _BlasBackend, _BlasBackend.Cublas, ("Default", "Cublas", "Cublaslt")
+    "preferred_blas_library", _BlasBackend, _BlasBackend.Cublas, ("Default", "Cublas", "Cublaslt"),
+    " for matrix products on CUDA; kept, and without effect: each product has its way.",
 )
 preferred_rocm_fa_library = _preference(
-    "preferred_rocm_fa_library", _ROCmFABackend, _ROCmFABackend.Default, ("Default",)
+    "preferred_rocm_fa_library", _ROCmFABackend, _ROCmFABackend.Default, ("Default",),
+    " for attention with ROCm, which is not there."
 )

@@ -44,17 +44,33 @@ sys.modules[__name__].__class__ = _Module
 
 
 def is_available() -> bool:
-    """Whether the library is there."""
+    """Whether cuDNN is there; it is opened when this is first asked.
+
+    >>> torch.backends.cudnn.is_available() == (torch.backends.cudnn.version() is not None)
+    True
+    """
     return _C._cuda_library("cudnn")[0]
 
 
 def version() -> Any:
-    """The library's version, such as 91900; None where it is not there."""
+    """The library's version, such as 91900; None where it is not there.
+
+    >>> version = torch.backends.cudnn.version()
+    >>> version is None or version >= 80000
+    True
+    """
     return _C._cudnn_version() if is_available() else None
 
 
 def is_acceptable(tensor: Tensor) -> bool:
-    """Whether cuDNN may compute with the tensor."""
+    """Whether cuDNN may compute with a tensor: floating point on a CUDA device, where the library is there and `enabled`.
+
+    Args:
+        tensor: the tensor.
+
+    >>> torch.backends.cudnn.is_acceptable(torch.ones(2))
+    False
+    """
     floating = (facula.float16, facula.bfloat16, facula.float32, facula.float64)
     return sys.modules[__name__].enabled and tensor.is_cuda and tensor.dtype in floating and is_available()
 
@@ -80,7 +96,13 @@ def set_flags(
     _fp32_precision: str = "none",
     _depthwise_kernel: Any = None,
 ) -> tuple[Any, ...]:
-    """Sets the flags that are not None; gives the previous ones."""
+    """Sets the flags that are not None; gives the previous ones.
+
+    >>> before = torch.backends.cudnn.set_flags(_benchmark=True)
+    >>> torch.backends.cudnn.benchmark
+    True
+    >>> after = torch.backends.cudnn.set_flags(*before)
+    """
     before = tuple(getattr(sys.modules[__name__], name) for name in _NAMES)
     _set((_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32, _fp32_precision, _depthwise_kernel))
     return before
@@ -91,7 +113,23 @@ def flags(
     enabled=False, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True, fp32_precision="none",
     depthwise_kernel="auto",
 ):  # fmt: skip
-    """Context: these flags inside."""
+    """Context: these flags inside.
+
+    Args:
+        enabled: whether cuDNN is used.
+        benchmark: whether ways of a convolution are timed, and the fastest taken.
+        benchmark_limit: how many are tried; 0: all.
+        deterministic: whether only ways are taken whose results are the same every time.
+        allow_tf32: whether factors of float32 may be rounded to TF32.
+        fp32_precision: "ieee", "tf32" or "none".
+        depthwise_kernel: "auto", "cudnn" or "native", for convolutions of single channels.
+
+    >>> with torch.backends.cudnn.flags(enabled=True, deterministic=True):
+    ...     torch.backends.cudnn.deterministic
+    True
+    >>> torch.backends.cudnn.deterministic
+    False
+    """
     said = _cuda.settings()
     before = {name: getattr(sys.modules[__name__], name) for name in _NAMES if "32" not in name}
     try:

@@ -9,17 +9,32 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """False."""
+    """False: Facula computes on no Apple GPU.
+
+    >>> torch.backends.mps.is_available()
+    False
+    """
     return False
 
 
 def is_built() -> bool:
-    """False."""
+    """False: no build has kernels for Apple GPUs.
+
+    >>> torch.backends.mps.is_built()
+    False
+    """
     return False
 
 
 def is_macos13_or_newer(*version: Any) -> bool:
-    """False."""
+    """False: what asks wants to know about Apple GPUs.
+
+    Args:
+        version: the number behind 13, which is not read.
+
+    >>> torch.backends.mps.is_macos13_or_newer()
+    False
+    """
     return False
 
 

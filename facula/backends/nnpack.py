@@ -9,10 +9,21 @@ if TYPE_CHECKING:
 
 
 def is_available() -> bool:
-    """False."""
+    """False: there is no NNPACK.
+
+    >>> torch.backends.nnpack.is_available()
+    False
+    """
     return False
 
 
 def set_flags(_enabled: Any) -> Any:
-    """Nothing to set; gives the previous flags."""
+    """Sets nothing, as there is no NNPACK; gives the previous flags.
+
+    Args:
+        _enabled: not read.
+
+    >>> torch.backends.nnpack.set_flags(True)
+    (False,)
+    """
     return (False,)

@@ -4,5 +4,9 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """True."""
+    """True: work is divided among threads in any build.
+
+    >>> torch.backends.openmp.is_available()
+    True
+    """
     return True

@@ -12,12 +12,20 @@ strategy = "auto"
 
 
 def is_available() -> bool:
-    """Whether the opt_einsum package is installed."""
+    """Whether the opt_einsum package is installed.
+
+    >>> torch.backends.opt_einsum.is_available() == (torch.backends.opt_einsum.get_opt_einsum() is not None)
+    True
+    """
     return get_opt_einsum() is not None
 
 
 def get_opt_einsum() -> Any:
-    """The opt_einsum package, None where it is not installed."""
+    """The opt_einsum package, None where it is not installed.
+
+    >>> getattr(torch.backends.opt_einsum.get_opt_einsum(), "__name__", "opt_einsum")
+    'opt_einsum'
+    """
     try:
         import opt_einsum
     except ImportError:

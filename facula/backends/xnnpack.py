@@ -4,5 +4,9 @@ from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False."""
+    """False: there is no XNNPACK.
+
+    >>> torch.backends.xnnpack.is_available()
+    False
+    """
     return False

@@ -52,45 +52,92 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """True."""
+    """True: there is always a CPU.
+
+    >>> torch.cpu.is_available()
+    True
+    """
     return True
 
 
 def is_initialized() -> bool:
-    """True."""
+    """True: there is nothing to initialize.
+
+    >>> torch.cpu.is_initialized()
+    True
+    """
     return True
 
 
 def device_count() -> int:
-    """1."""
+    """1: all cores are one device.
+
+    >>> torch.cpu.device_count()
+    1
+    """
     return 1
 
 
 def current_device() -> str:
-    """ "cpu"."""
+    """"cpu", the only CPU device.
+
+    >>> torch.cpu.current_device()
+    'cpu'
+    """
     return "cpu"
 
 
 def set_device(device: Device) -> None:
-    """There is one CPU device: changes nothing."""
+    """There is one CPU device: changes nothing.
+
+    Args:
+        device: a CPU device.
+
+    >>> torch.cpu.set_device("cpu")
+    """
 
 
 def synchronize(device: Device = None) -> None:
-    """Ops on the CPU are done when they return: waits for nothing."""
+    """Ops on the CPU are done when they return: waits for nothing.
+
+    Args:
+        device: a CPU device.
+
+    >>> torch.cpu.synchronize()
+    """
 
 
 class Stream:
-    """Work on the CPU runs in the order of the program: a stream of it has nothing to order."""
+    """Work on the CPU runs in the order of the program: a stream of it has nothing to order.
+
+    Args:
+        priority: kept, and without effect.
+
+    >>> first, second = torch.cpu.Stream(), torch.cpu.Stream()
+    >>> second.wait_stream(first)
+    """
 
     def __init__(self, priority: int = -1) -> None:
         self.priority = priority
 
     def wait_stream(self, stream: Stream) -> None:
-        """Everything is done already."""
+        """Everything is done already: waits for nothing.
+
+        Args:
+            stream: another stream.
+        """
 
 
 class StreamContext(contextlib.AbstractContextManager):
-    """Selects a stream for a block."""
+    """Selects a stream for a block: what `stream` gives.
+
+    Args:
+        stream: the stream.
+
+    >>> with torch.cpu.StreamContext(torch.cpu.Stream()):
+    ...     torch.ones(1)
+    tensor([1.])
+    """
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -100,37 +147,72 @@ class StreamContext(contextlib.AbstractContextManager):
 
 
 class Event:
-    """A point in the order of a stream: passed as soon as it is recorded."""
+    """A point in the order of a stream: passed as soon as it is recorded.
+
+    >>> event = torch.cpu.Event()
+    >>> event.record()
+    >>> event.wait()
+    >>> event.synchronize()
+    >>> event.query()
+    True
+    """
 
     def query(self) -> Any:
-        """True."""
+        """Whether everything before the event is done: True."""
         return True
 
     def record(self, stream: Stream | None = None) -> None:
-        """Marks now."""
+        """Marks now.
+
+        Args:
+            stream: in which stream, of which there is one.
+        """
 
     def synchronize(self) -> None:
         """Waits for nothing."""
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Waits for nothing."""
+        """Waits for nothing.
+
+        Args:
+            stream: whose work would wait.
+        """
 
 
 _default_stream = Stream()
 
 
 def current_stream(device: Device = None) -> Stream:
-    """The one stream."""
+    """The one stream.
+
+    Args:
+        device: a CPU device.
+
+    >>> torch.cpu.current_stream() is torch.cpu.current_stream()
+    True
+    """
     return _default_stream
 
 
 def stream(stream: Stream) -> StreamContext:
-    """A block whose work goes to `stream`."""
+    """A block whose work goes to `stream`.
+
+    Args:
+        stream: a Stream.
+
+    >>> with torch.cpu.stream(torch.cpu.Stream()):
+    ...     torch.ones(1)
+    tensor([1.])
+    """
     return StreamContext(stream)
 
 
 def get_capabilities() -> dict[str, str]:
-    """What kind of processor this is."""
+    """What kind of processor this is: {"architecture": the name of its instruction set}.
+
+    >>> list(torch.cpu.get_capabilities())
+    ['architecture']
+    """
     import platform
 
     return {"architecture": platform.machine()}
@@ -140,42 +222,102 @@ def get_capabilities() -> dict[str, str]:
 
 
 def memory_stats(device: Device = None) -> dict[str, int]:
-    """Counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ..."""
+    """Counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ...
+
+    Args:
+        device: a CPU device.
+
+    >>> {"allocated_bytes.current", "hits", "limit"} <= torch.cpu.memory_stats().keys()
+    True
+    """
     return _C._cpu_memory_stats()
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes in blocks that tensors hold."""
+    """Bytes in blocks that tensors hold.
+
+    Args:
+        device: a CPU device.
+
+    >>> before = torch.cpu.memory_allocated()
+    >>> x = torch.zeros(2**20)
+    >>> torch.cpu.memory_allocated() - before >= 2**22
+    True
+    """
     return memory_stats()["allocated_bytes.current"]
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The highest memory_allocated since reset_peak_memory_stats."""
+    """The highest memory_allocated since reset_peak_memory_stats, or since the start.
+
+    Args:
+        device: a CPU device.
+
+    >>> torch.cpu.max_memory_allocated() >= torch.cpu.memory_allocated()
+    True
+    """
     return memory_stats()["allocated_bytes.peak"]
 
 
 def memory_reserved(device: Device = None) -> Any:
-    """Bytes held by tensors or kept for the next request."""
+    """Bytes held by tensors or kept for the next request.
+
+    Args:
+        device: a CPU device.
+
+    >>> torch.cpu.memory_reserved() >= torch.cpu.memory_allocated()
+    True
+    """
     return memory_stats()["reserved_bytes.current"]
 
 
 def max_memory_reserved(device: Device = None) -> Any:
-    """The highest memory_reserved since reset_peak_memory_stats."""
+    """The highest memory_reserved since reset_peak_memory_stats, or since the start.
+
+    Args:
+        device: a CPU device.
+
+    >>> torch.cpu.max_memory_reserved() >= torch.cpu.memory_reserved()
+    True
+    """
     return memory_stats()["reserved_bytes.peak"]
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Restarts the peaks at the current values."""
+    """Restarts the peaks at the current values.
+
+    Args:
+        device: a CPU device.
+
+    >>> torch.cpu.reset_peak_memory_stats()
+    >>> x = torch.zeros(2**20)
+    >>> torch.cpu.max_memory_allocated() >= 2**22
+    True
+    """
     _C._cpu_reset_peak_memory_stats()
 
 
 def empty_cache() -> None:
-    """Gives memory that is kept for the next request back to the system."""
+    """Gives memory that is kept for the next request back to the system.
+
+    >>> torch.cpu.empty_cache()
+    >>> torch.cpu.memory_stats()["cached_bytes"]
+    0
+    """
     _C._cpu_empty_cache()
 
 
 def set_memory_limit(bytes: Any) -> None:
-    """Bounds the memory held and kept; a request beyond it raises OutOfMemoryError. None or 0: no bound."""
+    """Bounds the memory held and kept; a request beyond it raises OutOfMemoryError.
+
+    Args:
+        bytes: the bound; None or 0: no bound, as at the start.
+
+    >>> torch.cpu.set_memory_limit(2**40)
+    >>> torch.cpu.memory_stats()["limit"] == 2**40
+    True
+    >>> torch.cpu.set_memory_limit(None)
+    """
     _C._cpu_set_memory_limit(bytes or 0)
 
 
@@ -183,28 +325,53 @@ def packed_weights() -> Any:
     """What is kept of weights in the order in which products and convolutions read them.
 
     A dict: `bytes` and `copies` that are there, their `limit` in bytes, and `hits`, how often one was used.
+
+    >>> sorted(torch.cpu.packed_weights())
+    ['bytes', 'copies', 'hits', 'limit']
     """
     return _C._cpu_packed_weights()
 
 
 def set_packed_weights(bytes: Any) -> Any:
-    """Bounds what is kept of weights in the order in which products and convolutions read them; 0 keeps nothing.
+    """Bounds what is kept of weights in the order in which products and convolutions read them.
+
+    Args:
+        bytes: the bound; 0 keeps nothing.
 
     Returns the bound before; at first it is an eighth of the memory. Values do not depend on it.
+
+    >>> before = torch.cpu.set_packed_weights(0)
+    >>> torch.cpu.set_packed_weights(before)
+    0
     """
     return _C._cpu_set_packed_weights(bytes)
 
 
 def set_private_layouts(wanted: Any) -> Any:
-    """Whether images stay channels-last inside the library (the default) while programs see plain strides.
+    """Says whether images stay channels-last inside the library (the default) while programs see plain strides.
+
+    Args:
+        wanted: True or False.
 
     Returns what held before. Values do not depend on it but for rounding.
+
+    >>> before = torch.cpu.set_private_layouts(False)
+    >>> torch.cpu.set_private_layouts(before)
+    False
     """
     return _C._cpu_set_private_layouts(bool(wanted))
 
 
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """memory_stats as a table."""
+    """memory_stats as a table.
+
+    Args:
+        device: a CPU device.
+        abbreviated: whether only what is held and reserved is shown.
+
+    >>> torch.cpu.memory_summary(abbreviated=True).splitlines()[0].split()
+    ['CPU', 'memory', 'now', 'peak']
+    """
     from facula._text_table import table
 
     stats = memory_stats()

@@ -35,6 +35,12 @@ def record_memory_history(enabled: str = "all", *, max_entries: int = 100_000, s
         stacks: "python" or "all": source lines are kept; None: they are not.
 
     Errors: ValueError for other values.
+
+    >>> torch.cpu.record_memory_history()
+    >>> x = torch.ones(3)
+    >>> torch.cpu.record_memory_history(enabled=None)
+    >>> torch.cpu.memory_snapshot()["blocks"][-1]["op"]
+    'ones'
     """
     if enabled not in ("all", "state", None):
         raise ValueError(f"record_memory_history: enabled is 'all', 'state' or None, got {enabled!r}")
@@ -59,6 +65,9 @@ def memory_snapshot() -> dict[str, Any]:
         stats: what memory_stats() says now.
 
     Without record_memory_history() before, there are no blocks and no trace.
+
+    >>> sorted(torch.cpu.memory_snapshot())
+    ['blocks', 'forgotten', 'stats', 'trace']
     """
     from . import memory_stats
 
@@ -102,6 +111,15 @@ def memory_picture(path: str | PathLike[str], snapshot: Any = None, lines: int =
         lines: so many source lines are named, those with most bytes.
 
     Errors: RuntimeError when nothing is recorded; ImportError without Matplotlib.
+
+    >>> import importlib.util, os, tempfile
+    >>> torch.cpu.record_memory_history()
+    >>> x = torch.ones(3)
+    >>> torch.cpu.record_memory_history(enabled=None)
+    >>> if importlib.util.find_spec("matplotlib"):
+    ...     with tempfile.TemporaryDirectory() as folder:
+    ...         torch.cpu.memory_picture(os.path.join(folder, "memory.svg"))
+    ...         assert os.listdir(folder) == ["memory.svg"]
     """
     import matplotlib
 

@@ -80,52 +80,99 @@ def _index(device, name, optional=True):
 
 
 def is_available() -> bool:
-    """Whether there is a device to use."""
+    """Whether there is a CUDA device to use.
+
+    >>> device = "cuda" if torch.cuda.is_available() else "cpu"
+    >>> torch.ones(2, device=device).sum().item()
+    2.0
+    """
     return _C._cuda_device_count() > 0
 
 
 def why_unavailable() -> str:
-    """What is missing for CUDA, as a sentence; empty where it can be used."""
+    """What is missing for CUDA, as a sentence; empty where it can be used.
+
+    >>> bool(torch.cuda.why_unavailable()) == (not torch.cuda.is_available())
+    True
+    """
     return _C._cuda_why_unavailable()
 
 
 def is_emulated() -> bool:
-    """Whether the device is the emulated one."""
+    """Whether the device is the emulated one (FACULA_CUDA=emulated in the environment).
+
+    >>> torch.cuda.is_emulated() <= torch.cuda.is_available()
+    True
+    """
     return _C._cuda_is_emulated()
 
 
 def libraries(details: bool = False) -> dict[Any, Any | None]:
     """NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
 
-    With `details`, the reason in its place. FACULA_CUDA_DISABLE=cublas,cusolver in the environment does without those.
+    Args:
+        details: whether the reason stands in the place of None.
+
+    FACULA_CUDA_DISABLE=cublas,cusolver in the environment does without those.
+
+    >>> "cublas" in torch.cuda.libraries()
+    True
     """
     found = {name: _C._cuda_library(name) for name in _C._cuda_library_names()}
     return {name: place if there or details else None for name, (there, place) in found.items()}
 
 
 def device_count() -> int:
-    """The number of devices."""
+    """The number of CUDA devices; 0 where CUDA cannot be used.
+
+    >>> (torch.cuda.device_count() > 0) == torch.cuda.is_available()
+    True
+    """
     return _C._cuda_device_count()
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32."""
+    """Whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32.
+
+    False without a device.
+
+    Args:
+        including_emulation: whether conversion to float32 counts.
+
+    >>> torch.cuda.is_bf16_supported() == torch.cuda.is_available()
+    True
+    """
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
 def is_tf32_supported() -> bool:
-    """Whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on."""
+    """Whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on. False without a device.
+
+    >>> torch.cuda.is_tf32_supported() <= torch.cuda.is_available()
+    True
+    """
     return is_available() and get_device_capability()[0] >= 8
 
 
 def is_initialized() -> bool:
     """Whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a process
-    that has begun to use one."""
+    that has begun to use one.
+
+    >>> torch.cuda.is_initialized() == torch.cuda.is_available()
+    True
+    """
     return is_available() and not _is_in_bad_fork()
 
 
 def init() -> None:
-    """Raises where there is no device; else there is nothing to do."""
+    """Raises where there is no device; else there is nothing to do.
+
+    Errors: NotImplementedError (also an AssertionError) without a device, with the reason; RuntimeError in a forked process
+    whose parent has begun to use CUDA.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.init()
+    """
     _need_device("init")
 
 
@@ -139,12 +186,20 @@ def _lazy_call(callable, **kwargs):
 
 
 def get_arch_list() -> list[str]:
-    """Architectures that kernels are compiled for, all of them when first used: that of each device."""
+    """Architectures that kernels are compiled for, when they are first used: that of each device, such as "sm_90".
+
+    >>> bool(torch.cuda.get_arch_list()) == torch.cuda.is_available()
+    True
+    """
     return sorted({"sm_{}{}".format(*get_device_capability(i)) for i in range(device_count())})
 
 
 def get_gencode_flags() -> str:
-    """The compiler flags of those architectures."""
+    """The compiler flags of the architectures of get_arch_list(), as a text.
+
+    >>> bool(torch.cuda.get_gencode_flags()) == torch.cuda.is_available()
+    True
+    """
     return " ".join(f"-gencode compute={a.replace('sm', 'compute')},code={a}" for a in get_arch_list())
 
 
@@ -170,23 +225,60 @@ def _properties(index):
 
 
 def get_device_properties(device: Device = None) -> Any:
-    """What the device is like: name, compute capability, memory, multiprocessors, ..."""
+    """What the device is like: an object with `name`, `major` and `minor` (compute capability), `total_memory`,
+    `multi_processor_count`, `uuid`, `L2_cache_size` and more; sizes in bytes, clocks in kHz.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_device_properties(0).total_memory > 0
+    """
     return _properties(_index(device, "get_device_properties"))
 
 
 def get_device_name(device: Device = None) -> Any:
-    """The device's name."""
+    """The device's name.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.get_device_name() == torch.cuda.get_device_properties().name
+    """
     return _properties(_index(device, "get_device_name")).name
 
 
 def get_device_capability(device: Device = None) -> tuple[Any, Any]:
-    """The device's compute capability: (major, minor)."""
+    """The device's compute capability: (major, minor).
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     major, minor = torch.cuda.get_device_capability()
+    """
     properties = _properties(_index(device, "get_device_capability"))
     return properties.major, properties.minor
 
 
 def can_device_access_peer(device: Device, peer_device: Any) -> bool:
-    """Whether a device can read the memory of another."""
+    """Whether a device can read the memory of another.
+
+    Args:
+        device, peer_device: their numbers or names.
+
+    Errors: NotImplementedError without a device; AssertionError for a number that there is not.
+
+    >>> if torch.cuda.device_count() > 1:
+    ...     direct = torch.cuda.can_device_access_peer(0, 1)
+    """
     name = "can_device_access_peer"
     return _C._cuda_can_access_peer(_index(device, name), _index(peer_device, name))
 
@@ -195,19 +287,48 @@ def can_device_access_peer(device: Device, peer_device: Any) -> bool:
 
 
 def current_device() -> Any:
-    """The number of the current device."""
+    """The number of the current device.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.current_device() < torch.cuda.device_count()
+    """
     _need_device("current_device")
     return _C._cuda_current_device()
 
 
 def set_device(device: Device) -> None:
-    """Makes the device the current one; a negative number changes nothing."""
+    """Makes the device the current one of this thread.
+
+    Args:
+        device: its number or name; a negative number changes nothing.
+
+    Errors: NotImplementedError without a device; AssertionError for a number that there is not.
+
+    >>> torch.cuda.set_device(-1)
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_device(0)
+    """
     if not isinstance(device, int) or device >= 0:
         _C._cuda_set_device(_index(device, "set_device", optional=False))
 
 
 class device:
-    """Context: the device is the current one inside. None and negative numbers change nothing."""
+    """Context: the device is the current one inside.
+
+    Args:
+        device: its number or name; None and negative numbers change nothing.
+
+    Errors: NotImplementedError without a device.
+
+    >>> with torch.cuda.device(None):
+    ...     torch.ones(1)
+    tensor([1.])
+    >>> if torch.cuda.is_available():
+    ...     with torch.cuda.device(0):
+    ...         assert torch.ones(1, device="cuda").get_device() == 0
+    """
 
     def __init__(self, device: Device) -> None:
         if device is None or (isinstance(device, int) and device < 0):
@@ -228,19 +349,39 @@ class device:
 
 
 class device_of(device):
-    """Context: the device of a tensor is the current one inside; a tensor on the CPU changes nothing."""
+    """Context: the device of a tensor is the current one inside; a tensor on the CPU changes nothing.
+
+    Args:
+        obj: the tensor.
+
+    >>> with torch.cuda.device_of(torch.ones(1)):
+    ...     torch.ones(1)
+    tensor([1.])
+    """
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if getattr(obj, "is_cuda", False) else None)
 
 
 def synchronize(device: Device = None) -> None:
-    """Waits for all work of the device, and raises what its kernels have found wrong."""
+    """Waits for all work of the device, and raises what its kernels have found wrong.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.synchronize()
+    """
     _C._cuda_synchronize(_index(device, "synchronize"))
 
 
 def ipc_collect() -> None:
-    """Lets go of memory that other processes were sent and are done with."""
+    """Lets go of memory that other processes were sent and are done with; nothing to do without a device.
+
+    >>> torch.cuda.ipc_collect()
+    """
     if is_available():
         _C._cuda_ipc_collect()
 
@@ -249,11 +390,20 @@ _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def set_sync_debug_mode(debug_mode: Any) -> None:
-    """Says what becomes of calls that make the host wait for a stream: 0 or "default": nothing; 1 or "warn": a UserWarning
-    each; 2 or "error": a RuntimeError each.
+    """Says what becomes of calls that make the host wait for a stream.
+
+    Args:
+        debug_mode: 0 or "default": nothing; 1 or "warn": a UserWarning each; 2 or "error": a RuntimeError each.
 
     Such calls are those that read values (`item`, `cpu`, `nonzero`, a bool of a tensor, ...) and Stream.synchronize();
     `synchronize` and Event.synchronize() may always be called.
+
+    Errors: NotImplementedError without a device; RuntimeError for another word.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_sync_debug_mode("warn")
+    ...     assert torch.cuda.get_sync_debug_mode() == 1
+    ...     torch.cuda.set_sync_debug_mode("default")
     """
     _need_device("set_sync_debug_mode")
     if isinstance(debug_mode, str):
@@ -264,7 +414,11 @@ def set_sync_debug_mode(debug_mode: Any) -> None:
 
 
 def get_sync_debug_mode() -> Any:
-    """0, 1 or 2, as set_sync_debug_mode was told."""
+    """0, 1 or 2, as set_sync_debug_mode was told; 0 at the start.
+
+    >>> torch.cuda.get_sync_debug_mode()
+    0
+    """
     return _C._cuda_get_wait_mode()
 
 

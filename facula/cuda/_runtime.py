@@ -32,7 +32,13 @@ class CudaError(RuntimeError):
 
 
 def check_error(res: int) -> None:
-    """Raises CudaError unless `res` is cudaError.success."""
+    """Raises CudaError unless a call of CUDA succeeded.
+
+    Args:
+        res: what the call gave: cudaError.success or another number.
+
+    >>> torch.cuda.check_error(0)
+    """
     if res != cudaError.success:
         raise CudaError(res)
 
@@ -66,7 +72,13 @@ class _Runtime:
 
 
 def cudart():
-    """The functions of CUDA's run-time library that there are: error texts, free memory, control of NVIDIA's profilers."""
+    """The functions of CUDA's run-time library that there are: error texts, free memory, control of NVIDIA's profilers.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     free, total = torch.cuda.cudart().cudaMemGetInfo(0)
+    """
     from facula import cuda
 
     cuda.init()

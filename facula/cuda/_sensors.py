@@ -48,43 +48,113 @@ def _asked(device, name):
 
 
 def device_memory_used(device=None):
-    """Bytes in use on the device, by all processes."""
+    """Bytes in use on the device, by all processes.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device; ModuleNotFoundError without the package nvidia-ml-py.
+
+    >>> import importlib.util
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated() and importlib.util.find_spec("pynvml"):
+    ...     used = torch.cuda.device_memory_used()
+    """
     library, handle = _asked(device, "device_memory_used")
     return library.nvmlDeviceGetMemoryInfo(handle).used
 
 
 def memory_usage(device=None):
-    """Percent of the last moments in which the device's memory was read or written."""
+    """Percent of the last moments in which the device's memory was read or written.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device; ModuleNotFoundError without the package nvidia-ml-py.
+
+    >>> import importlib.util
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated() and importlib.util.find_spec("pynvml"):
+    ...     assert 0 <= torch.cuda.memory_usage() <= 100
+    """
     library, handle = _asked(device, "memory_usage")
     return library.nvmlDeviceGetUtilizationRates(handle).memory
 
 
 def utilization(device=None):
-    """Percent of the last moments in which a kernel ran."""
+    """Percent of the last moments in which a kernel ran.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device; ModuleNotFoundError without the package nvidia-ml-py.
+
+    >>> import importlib.util
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated() and importlib.util.find_spec("pynvml"):
+    ...     assert 0 <= torch.cuda.utilization() <= 100
+    """
     library, handle = _asked(device, "utilization")
     return library.nvmlDeviceGetUtilizationRates(handle).gpu
 
 
 def temperature(device=None):
-    """Degrees Celsius of the chip."""
+    """The temperature of the chip, in degrees Celsius.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device; ModuleNotFoundError without the package nvidia-ml-py.
+
+    >>> import importlib.util
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated() and importlib.util.find_spec("pynvml"):
+    ...     assert torch.cuda.temperature() > 0
+    """
     library, handle = _asked(device, "temperature")
     return library.nvmlDeviceGetTemperature(handle, 0)
 
 
 def power_draw(device=None):
-    """Milliwatts."""
+    """The power that the device draws, in milliwatts.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device; ModuleNotFoundError without the package nvidia-ml-py.
+
+    >>> import importlib.util
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated() and importlib.util.find_spec("pynvml"):
+    ...     assert torch.cuda.power_draw() > 0
+    """
     library, handle = _asked(device, "power_draw")
     return library.nvmlDeviceGetPowerUsage(handle)
 
 
 def clock_rate(device=None):
-    """MHz of the multiprocessors."""
+    """The clock of the multiprocessors, in MHz.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device; ModuleNotFoundError without the package nvidia-ml-py.
+
+    >>> import importlib.util
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated() and importlib.util.find_spec("pynvml"):
+    ...     assert torch.cuda.clock_rate() > 0
+    """
     library, handle = _asked(device, "clock_rate")
     return library.nvmlDeviceGetClockInfo(handle, 1)
 
 
 def list_gpu_processes(device: Device = None) -> str:
-    """The processes that use the device, with their memory, as a text."""
+    """The processes that use the device, with their memory, as a text.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device; ModuleNotFoundError without the package nvidia-ml-py.
+
+    >>> import importlib.util
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated() and importlib.util.find_spec("pynvml"):
+    ...     assert torch.cuda.list_gpu_processes().startswith("GPU:")
+    """
     library, handle = _asked(device, "list_gpu_processes")
     lines = [
         f"process {process.pid:>10d} uses {process.usedGpuMemory / 2**20:>12.3f} MB GPU memory"

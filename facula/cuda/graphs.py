@@ -29,12 +29,30 @@ __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturi
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether a graph is captured from the current stream of the current device."""
+    """Whether a graph is captured from the current stream of the current device.
+
+    >>> torch.cuda.is_current_stream_capturing()
+    False
+    """
     return _C._cuda_captures_here()
 
 
 def graph_pool_handle() -> tuple[int, Any]:
-    """A new pool, for graphs that share their memory: they are replayed in the order of their captures, one at a time."""
+    """A new pool, for graphs that share their memory: they are replayed in the order of their captures, one at a time.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     x, pool = torch.ones(2, device="cuda"), torch.cuda.graph_pool_handle()
+    ...     first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    ...     with torch.cuda.graph(first, pool=pool):
+    ...         y = x + 1
+    ...     with torch.cuda.graph(second, pool=pool):
+    ...         z = y * 2
+    ...     first.replay()
+    ...     second.replay()
+    ...     assert z.tolist() == [4.0, 4.0]
+    """
     from facula import cuda
 
     cuda._need_device("graph_pool_handle")
@@ -44,7 +62,20 @@ def graph_pool_handle() -> tuple[int, Any]:
 class CUDAGraph:
     """What a stream did between capture_begin() and capture_end(), to be done again by replay().
 
-    keep_graph: the graph stays changeable and is made launchable by instantiate(), or by the first replay().
+    Args:
+        keep_graph: the graph stays changeable and is made launchable by instantiate(), or by the first replay().
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph(keep_graph=True)
+    ...     with torch.cuda.graph(graph):
+    ...         y = x + 1
+    ...     x += 4
+    ...     graph.instantiate()
+    ...     graph.replay()
+    ...     assert y.tolist() == [6.0, 6.0]
+    ...     graph.reset()
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
@@ -63,49 +94,136 @@ class CUDAGraph:
             pool: of graph_pool_handle() or another graph's pool(): memory is shared with those graphs.
             capture_error_mode: what is refused while it lasts: calls that could disturb it from any thread ("global"), from
                 this one ("thread_local"), or none ("relaxed").
+
+        >>> if torch.cuda.is_available():
+        ...     x, graph, stream = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        ...     torch.cuda.synchronize()
+        ...     with torch.cuda.stream(stream):
+        ...         graph.capture_begin()
+        ...         y = x + 1
+        ...         graph.capture_end()
+        ...     graph.replay()
         """
         _C._cuda_graph_begin(self._graph, _pool_number(pool), capture_error_mode)
 
     def capture_end(self) -> None:
-        """Ends it, on the same stream."""
+        """Ends the capture, on the same stream.
+
+        >>> if torch.cuda.is_available():
+        ...     graph, x = torch.cuda.CUDAGraph(), torch.ones(2, device="cuda")
+        ...     torch.cuda.synchronize()
+        ...     with torch.cuda.stream(torch.cuda.Stream()):
+        ...         graph.capture_begin()
+        ...         y = x + 1
+        ...         graph.capture_end()
+        """
         _C._cuda_graph_end(self._graph, not self._keeps)
 
     def instantiate(self) -> None:
-        """Makes what replay() launches, where keep_graph=True put that off."""
+        """Makes what replay() launches, where keep_graph=True put that off.
+
+        >>> if torch.cuda.is_available():
+        ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph(keep_graph=True)
+        ...     with torch.cuda.graph(graph):
+        ...         y = x + 1
+        ...     graph.instantiate()
+        """
         _C._cuda_graph_instantiate(self._graph)
 
     def replay(self) -> None:
-        """Queues all of it on the current stream."""
+        """Queues all of it on the current stream.
+
+        >>> if torch.cuda.is_available():
+        ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
+        ...     with torch.cuda.graph(graph):
+        ...         x += 1
+        ...     graph.replay()
+        ...     graph.replay()
+        ...     assert x.tolist() == [3.0, 3.0]
+        """
         _C._cuda_graph_replay(self._graph)
 
     def reset(self) -> None:
-        """Gives the graph and its hold on the pool back; another can be captured."""
+        """Gives the graph and its hold on the pool back; another can be captured.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.CUDAGraph().reset()
+        """
         _C._cuda_graph_reset(self._graph)
 
     def pool(self) -> tuple[int, Any]:
-        """The graph's pool, for other graphs to share."""
+        """The graph's pool, for other graphs to share: two numbers.
+
+        >>> if torch.cuda.is_available():
+        ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
+        ...     with torch.cuda.graph(graph):
+        ...         y = x + 1
+        ...     assert len(graph.pool()) == 2
+        """
         return 0, _C._cuda_graph_pool(self._graph)
 
     def register_generator_state(self, generator: Generator) -> None:
-        """Nothing to do: a generator that is drawn from takes part by itself."""
+        """Nothing to do: a generator that is drawn from takes part by itself.
+
+        Args:
+            generator: a `torch.Generator`.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.CUDAGraph().register_generator_state(torch.Generator("cuda"))
+        """
 
     def enable_debug_mode(self) -> None:
-        """Before the capture: debug_dump() will have something to show."""
+        """Before the capture: debug_dump() will have something to show.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.CUDAGraph().enable_debug_mode()
+        """
         _C._cuda_graph_keep(self._graph)
 
     def debug_dump(self, debug_path: Any) -> None:
-        """Writes the graph in Graphviz's language."""
+        """Writes the graph in Graphviz's language.
+
+        Args:
+            debug_path: the file.
+
+        >>> import os, tempfile
+        >>> if torch.cuda.is_available() and not torch.cuda.is_emulated():
+        ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
+        ...     graph.enable_debug_mode()
+        ...     with torch.cuda.graph(graph):
+        ...         y = x + 1
+        ...     with tempfile.TemporaryDirectory() as folder:
+        ...         graph.debug_dump(os.path.join(folder, "graph.dot"))
+        """
         _C._cuda_graph_dump(self._graph, str(debug_path))
 
     def raw_cuda_graph(self) -> Any:
-        """The driver's handle, where keep_graph=True."""
+        """The driver's handle of the graph, a number.
+
+        Errors: RuntimeError unless keep_graph=True and something was captured.
+
+        >>> if torch.cuda.is_available():
+        ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph(keep_graph=True)
+        ...     with torch.cuda.graph(graph):
+        ...         y = x + 1
+        ...     assert graph.raw_cuda_graph()
+        """
         handle = _C._cuda_graph_handle(self._graph)
         if not handle:
             raise RuntimeError("CUDAGraph.raw_cuda_graph: a captured graph that is kept (keep_graph=True), got none")
         return handle
 
     def raw_cuda_graph_exec(self) -> Any:
-        """The driver's handle of what replay() launches; it is good until the graph is made launchable again, or reset."""
+        """The driver's handle of what replay() launches; it is good until the graph is made launchable again, or reset.
+
+        Errors: RuntimeError where nothing can be launched yet.
+
+        >>> if torch.cuda.is_available():
+        ...     x, graph = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
+        ...     with torch.cuda.graph(graph):
+        ...         y = x + 1
+        ...     assert graph.raw_cuda_graph_exec()
+        """
         handle = _C._cuda_graph_executable(self._graph)
         if not handle:
             raise RuntimeError("CUDAGraph.raw_cuda_graph_exec: a graph that can be launched (see instantiate()), got none")
@@ -128,6 +246,16 @@ class graph:
         pool: see CUDAGraph.capture_begin.
         stream: the stream; all graphs share one where none is given.
         capture_error_mode: see CUDAGraph.capture_begin.
+
+    Errors: NotImplementedError without a device; RuntimeError inside for what makes the host wait.
+
+    >>> if torch.cuda.is_available():
+    ...     x, captured = torch.ones(2, device="cuda"), torch.cuda.CUDAGraph()
+    ...     with torch.cuda.graph(captured):
+    ...         y = x * 2
+    ...     x += 2
+    ...     captured.replay()
+    ...     assert y.tolist() == [6.0, 6.0]
     """
 
     default_capture_stream: facula.cuda.Stream | None = None
@@ -183,6 +311,14 @@ def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: i
 
     Returns the graphed callable, or a tuple of them. A Module stays the same object: its forward is replaced for the mode
     (training or not) that it was captured in. Results are overwritten by the next call.
+
+    Errors: RuntimeError within autocast that keeps casts, and for modules with hooks or with buffers that require gradients;
+    TypeError for arguments that are no tensors.
+
+    >>> if torch.cuda.is_available():
+    ...     lin, x = nn.Linear(2, 3).cuda(), torch.ones(4, 2, device="cuda", requires_grad=True)
+    ...     graphed = torch.cuda.make_graphed_callables(lin, (x,))
+    ...     graphed(torch.zeros(4, 2, device="cuda", requires_grad=True)).sum().backward()
     """
     if facula.is_autocast_enabled() and facula.is_autocast_cache_enabled():
         raise RuntimeError(

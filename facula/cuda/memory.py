@@ -1,4 +1,7 @@
-"""The memory of CUDA devices: what the caching allocator holds, and giving it back."""
+"""The memory of CUDA devices: what the caching allocator holds, and giving it back.
+
+Long because every function states its types and explains its arguments.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from facula import _C
+from facula.cuda._memory_history import _dump_snapshot, _record_memory_history, _snapshot, _stack  # noqa: F401
+from facula.cuda._memory_table import table
 from facula.cuda._sensors import list_gpu_processes
 
 if TYPE_CHECKING:
@@ -18,33 +23,13 @@ if TYPE_CHECKING:
     from facula.types import Device
 
 __all__ = [
-    "empty_cache",
-    "list_gpu_processes",
-    "memory_allocated",
-    "max_memory_allocated",
-    "memory_reserved",
-    "max_memory_reserved",
-    "memory_stats",
-    "memory_stats_as_nested_dict",
-    "memory_summary",
-    "memory_snapshot",
-    "mem_get_info",
-    "reset_peak_memory_stats",
-    "reset_accumulated_memory_stats",
-    "host_memory_stats",
-    "host_memory_stats_as_nested_dict",
-    "reset_peak_host_memory_stats",
-    "reset_accumulated_host_memory_stats",
-    "set_per_process_memory_fraction",
-    "get_per_process_memory_fraction",
-    "get_allocator_backend",
-    "caching_allocator_alloc",
-    "caching_allocator_delete",
-    "MemPool",
-    "use_mem_pool",
-    "CUDAPluggableAllocator",
-    "change_current_allocator",
-]
+    "empty_cache", "list_gpu_processes", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+    "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "memory_snapshot", "mem_get_info",
+    "reset_peak_memory_stats", "reset_accumulated_memory_stats", "host_memory_stats", "host_memory_stats_as_nested_dict",
+    "reset_peak_host_memory_stats", "reset_accumulated_host_memory_stats", "set_per_process_memory_fraction",
+    "get_per_process_memory_fraction", "get_allocator_backend", "caching_allocator_alloc", "caching_allocator_delete",
+    "MemPool", "use_mem_pool", "CUDAPluggableAllocator", "change_current_allocator",
+]  # fmt: skip
 
 
 def _index(device, name):
@@ -58,7 +43,10 @@ def _has_devices():
 
 
 def empty_cache() -> None:
-    """Gives segments that hold no tensor back to the driver."""
+    """Gives segments that hold no tensor back to the driver; nothing to do without a device.
+
+    >>> torch.cuda.empty_cache()
+    """
     if _has_devices():
         _C._cuda_empty_cache()
 
@@ -66,8 +54,15 @@ def empty_cache() -> None:
 def memory_stats(device: Device = None) -> dict[Any, Any]:
     """The allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without a device.
 
+    Args:
+        device: its number or name; None: the current one.
+
     Of every counter there are `current`, `peak`, `allocated` (in all) and `freed`, for all blocks and for the small and
     the large pool.
+
+    >>> stats = torch.cuda.memory_stats()
+    >>> ("allocated_bytes.all.peak" in stats) == torch.cuda.is_available()
+    True
     """
     if not _has_devices():
         return {}
@@ -75,7 +70,15 @@ def memory_stats(device: Device = None) -> dict[Any, Any]:
 
 
 def memory_stats_as_nested_dict(device: Device = None) -> dict[Any, Any]:
-    """The same counters as dicts in dicts."""
+    """The counters of memory_stats() as dicts in dicts; empty without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> stats = torch.cuda.memory_stats_as_nested_dict()
+    >>> if torch.cuda.is_available():
+    ...     assert "peak" in stats["allocated_bytes"]["all"]
+    """
     nested = {}
     for key, value in memory_stats(device).items():
         *path, last = key.split(".")
@@ -91,22 +94,52 @@ def _counter(name, which, device, function):
 
 
 def memory_allocated(device: Device = None) -> int:
-    """Bytes of blocks that hold tensors."""
+    """Bytes of blocks that hold tensors; 0 without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> if torch.cuda.is_available():
+    ...     before = torch.cuda.memory_allocated()
+    ...     x = torch.zeros(2**20, device="cuda")
+    ...     assert torch.cuda.memory_allocated() - before >= 2**22
+    """
     return _counter("allocated_bytes", "current", device, "memory_allocated")
 
 
 def max_memory_allocated(device: Device = None) -> int:
-    """The most of them since the start, or since reset_peak_memory_stats()."""
+    """The most bytes of blocks that held tensors since the start, or since reset_peak_memory_stats(); 0 without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.max_memory_allocated() >= torch.cuda.memory_allocated()
+    True
+    """
     return _counter("allocated_bytes", "peak", device, "max_memory_allocated")
 
 
 def memory_reserved(device: Device = None) -> int:
-    """Bytes taken from the driver."""
+    """Bytes taken from the driver; 0 without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.memory_reserved() >= torch.cuda.memory_allocated()
+    True
+    """
     return _counter("reserved_bytes", "current", device, "memory_reserved")
 
 
 def max_memory_reserved(device: Device = None) -> int:
-    """The most of them."""
+    """The most bytes that were taken from the driver since the start, or since reset_peak_memory_stats(); 0 without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.max_memory_reserved() >= torch.cuda.memory_reserved()
+    True
+    """
     return _counter("reserved_bytes", "peak", device, "max_memory_reserved")
 
 
@@ -114,7 +147,15 @@ memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
-    """Peaks begin at the current values."""
+    """Peaks begin at the current values; nothing to do without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.reset_peak_memory_stats()
+    >>> torch.cuda.max_memory_allocated() == torch.cuda.memory_allocated()
+    True
+    """
     if _has_devices():
         _C._cuda_reset_peak(_index(device, "reset_peak_memory_stats"))
 
@@ -123,13 +164,24 @@ reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:
-    """Sums over time begin at zero."""
+    """Sums over time begin at zero; nothing to do without a device.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    >>> torch.cuda.reset_accumulated_memory_stats()
+    """
     if _has_devices():
         _C._cuda_reset_accumulated(_index(device, "reset_accumulated_memory_stats"))
 
 
 def host_memory_stats_as_nested_dict() -> dict[Any, Any]:
-    """Counters of pinned memory of the host, as dicts in dicts: see host_memory_stats()."""
+    """Counters of pinned memory of the host, as dicts in dicts: see host_memory_stats(). Empty without a device.
+
+    >>> stats = torch.cuda.host_memory_stats_as_nested_dict()
+    >>> if torch.cuda.is_available():
+    ...     assert "peak" in stats["active_bytes"]
+    """
     return _C._cuda_host_stats() if _has_devices() else {}
 
 
@@ -139,6 +191,9 @@ def host_memory_stats() -> dict[Any, Any]:
     `allocations` and `allocated_bytes` count blocks that were taken from the driver, `active_requests` and `active_bytes`
     those that are in use, or that streams have not done with. Blocks are powers of two of bytes. `host_alloc_time` and
     `host_free_time` are microseconds of calls of the driver.
+
+    >>> ("active_bytes.peak" in torch.cuda.host_memory_stats()) == torch.cuda.is_available()
+    True
     """
     return _flat(host_memory_stats_as_nested_dict())
 
@@ -151,39 +206,79 @@ def _flat(nested, prefix=""):
 
 
 def reset_peak_host_memory_stats() -> None:
-    """Peaks of pinned memory begin at the current values."""
+    """Peaks of pinned memory begin at the current values.
+
+    >>> torch.cuda.reset_peak_host_memory_stats()
+    """
     _C._cuda_reset_peak_host()
 
 
 def reset_accumulated_host_memory_stats() -> None:
-    """Sums over time of pinned memory begin at zero."""
+    """Sums over time of pinned memory begin at zero.
+
+    >>> torch.cuda.reset_accumulated_host_memory_stats()
+    """
     _C._cuda_reset_accumulated_host()
 
 
 def mem_get_info(device: Device = None) -> Any:
-    """(free, total) bytes of the device, as the driver counts them."""
+    """(free, total) bytes of the device, as the driver counts them.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     free, total = torch.cuda.mem_get_info()
+    ...     assert free <= total
+    """
     return _C._cuda_memory_info(_index(device, "mem_get_info"))
 
 
 def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:
-    """At most this share of the device's memory is taken; more is an OutOfMemoryError."""
+    """At most this share of the device's memory is taken; more is an OutOfMemoryError.
+
+    Args:
+        fraction: from 0 to 1.
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_per_process_memory_fraction(0.5)
+    ...     assert torch.cuda.get_per_process_memory_fraction() == 0.5
+    ...     torch.cuda.set_per_process_memory_fraction(1.0)
+    """
     _C._cuda_set_memory_fraction(_index(device, "set_per_process_memory_fraction"), fraction)
 
 
 def get_per_process_memory_fraction(device: Device = None) -> Any:
-    """That share."""
+    """The share of the device's memory that is taken at most: 1.0 at the start.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert 0.0 < torch.cuda.get_per_process_memory_fraction() <= 1.0
+    """
     return _C._cuda_memory_fraction(_index(device, "get_per_process_memory_fraction"))
 
 
-def _stack(number):
-    return [{"filename": file, "line": line, "name": name} for file, line, name in _C._stack(number)]
-
-
 def memory_snapshot(mempool_id: Any = None) -> list[Any]:
-    """All segments of all devices: a list of dicts with their blocks, in the order of their addresses.
+    """All segments of all devices: a list of dicts with their blocks, in the order of their addresses; empty without a device.
+
+    Args:
+        mempool_id: only the segments of that pool, of a graph or a MemPool.
 
     A block says for which tensor it was taken (`tensor`: dtype and sizes) and, where _record_memory_history() was on, from
-    where (`frames`, innermost first). mempool_id: only the segments of that pool of a graph.
+    where (`frames`, innermost first).
+
+    >>> if torch.cuda.is_available():
+    ...     x = torch.ones(2, device="cuda")
+    ...     assert any(segment["blocks"] for segment in torch.cuda.memory_snapshot())
     """
     segments = _C._cuda_memory_snapshot() if _has_devices() else []
     for segment in segments:
@@ -191,51 +286,6 @@ def memory_snapshot(mempool_id: Any = None) -> list[Any]:
         for block in segment["blocks"]:
             block["frames"] = _stack(block.pop("stack"))
     return [s for s in segments if mempool_id is None or s["segment_pool_id"] == tuple(mempool_id)]
-
-
-def _record_memory_history(enabled="all", context="all", stacks="all", max_entries=None, device=None, **more):
-    """From now on notes which lines of the program take memory: out-of-memory errors and snapshots then show them.
-
-    Args:
-        enabled: "all" or "state" (only of live blocks), None: ends it. True and False are taken for the first and last.
-        context, stacks: anything; stacks are Python's.
-        max_entries: with "all", the last so many actions of the allocator are kept for _snapshot(), by default a million.
-        device: not read: all devices are followed.
-        more: clear_history forgets the actions that were kept; the others are not read.
-    """
-    if enabled not in ("all", "state", None, True, False):
-        raise ValueError(f"_record_memory_history: enabled is 'all', 'state' or None, got {enabled!r}")
-    most = min(1_000_000 if max_entries is None else max_entries, 2**62) if enabled in ("all", True) else 0
-    _C._cuda_record_places(enabled not in (None, False))
-    _C._cuda_record_trace(most, more.get("clear_history", False))
-
-
-def _trace(device):
-    """What the allocator did since _record_memory_history(), a dict for each action."""
-    entries = []
-    for action, address, size, stream, pool, stack, time_us in _C._cuda_memory_trace(device):
-        entry = {"action": action, "addr": address, "frames": _stack(stack), "size": size, "stream": stream}
-        if action == "oom":
-            entry["device_free"] = entry.pop("addr")
-        entries.append({**entry, "pool_id": (0, pool), "time_us": time_us})
-    return entries
-
-
-def _snapshot(device=None, augment_with_fx_traces=False):
-    """What is known of the memory: {"segments": memory_snapshot(), "device_traces": actions of each device, ...}."""
-    return {
-        "segments": memory_snapshot(),
-        "device_traces": [_trace(index) for index in range(_C._cuda_device_count())],
-        "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": _C._cuda_allocator_settings()},
-    }
-
-
-def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False):
-    """Writes _snapshot() into a pickle file."""
-    import pickle
-
-    with open(filename, "wb") as file:
-        pickle.dump(_snapshot(), file)
 
 
 def _set_allocator_settings(env):
@@ -248,7 +298,11 @@ def _set_allocator_settings(env):
 
 
 def get_allocator_backend() -> str:
-    """"native": the only allocator."""
+    """"native": the name of the only allocator.
+
+    >>> torch.cuda.get_allocator_backend()
+    'native'
+    """
     return "native"
 
 
@@ -256,7 +310,19 @@ _raw_blocks = {}  # address -> device
 
 
 def caching_allocator_alloc(size: Sequence[int], device: Device = None, stream: Any = None) -> Any:
-    """The address of `size` bytes of the caching allocator, for other libraries; `stream` (current) may use them at once."""
+    """The address of bytes of the caching allocator, for other libraries.
+
+    Args:
+        size: how many bytes.
+        device: its number or name; None: the current one.
+        stream: the Stream, or its handle, that may use them at once; None: the current one.
+
+    Errors: NotImplementedError without a device; TypeError for another stream.
+
+    >>> if torch.cuda.is_available():
+    ...     address = torch.cuda.caching_allocator_alloc(1024)
+    ...     torch.cuda.caching_allocator_delete(address)
+    """
     index = _index(device, "caching_allocator_alloc")
     if stream is None:
         stream = _C._cuda_current_stream(index)
@@ -270,7 +336,15 @@ def caching_allocator_alloc(size: Sequence[int], device: Device = None, stream: 
 
 
 def caching_allocator_delete(mem_ptr: Any) -> None:
-    """Gives back what caching_allocator_alloc() gave."""
+    """Gives back what caching_allocator_alloc() gave.
+
+    Args:
+        mem_ptr: the address; 0 and None give nothing back.
+
+    Errors: RuntimeError for another address.
+
+    >>> torch.cuda.caching_allocator_delete(0)
+    """
     if not mem_ptr:
         return
     index = _raw_blocks.pop(mem_ptr, None)
@@ -286,6 +360,13 @@ class MemPool:
 
     Args:
         allocator, use_on_oom, no_split: not supported, only their defaults.
+
+    >>> if torch.cuda.is_available():
+    ...     pool = torch.cuda.MemPool()
+    ...     with torch.cuda.use_mem_pool(pool):
+    ...         assert pool.use_count() == 2
+    ...         x = torch.ones(2, device="cuda")
+    ...     assert len(pool.snapshot()) == 1
     """
 
     def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
@@ -307,11 +388,22 @@ class MemPool:
         return None
 
     def use_count(self) -> Any:
-        """One, and one for every use_mem_pool() that is open."""
+        """One, and one for every use_mem_pool() that is open.
+
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.MemPool().use_count() == 1
+        """
         return _C._cuda_pool_users(self._number, self._device)
 
     def snapshot(self, include_traces: bool = True) -> list[Any]:
-        """memory_snapshot() of the pool's segments; what happened to them is in _snapshot()."""
+        """memory_snapshot() of the pool's segments.
+
+        Args:
+            include_traces: accepted; what happened to them is in cuda.memory._snapshot().
+
+        >>> if torch.cuda.is_available():
+        ...     assert torch.cuda.MemPool().snapshot() == []
+        """
         return memory_snapshot(self.id)
 
     def __del__(self) -> None:
@@ -321,7 +413,18 @@ class MemPool:
 
 @contextlib.contextmanager
 def use_mem_pool(pool, device=None):
-    """Context: what this thread allocates on the device comes from the pool; threads that it starts do not."""
+    """Context: what this thread allocates on the device comes from the pool; threads that it starts do not.
+
+    Args:
+        pool: a MemPool.
+        device: its number or name; None: the current one.
+
+    >>> if torch.cuda.is_available():
+    ...     pool = torch.cuda.MemPool()
+    ...     with torch.cuda.use_mem_pool(pool):
+    ...         x = torch.ones(2, device="cuda")
+    ...     assert [segment["device"] for segment in pool.snapshot()] == [x.get_device()]
+    """
     index = _index(device, "use_mem_pool")
     _C._cuda_route_to_pool(pool._number, index)
     try:
@@ -336,6 +439,12 @@ class CUDAPluggableAllocator:
     Args:
         path_to_so_file: the library.
         alloc_fn_name, free_fn_name: their names.
+
+    Errors: OSError where there is no such library, AttributeError where it has no such function.
+
+    >>> made = torch.cuda.CUDAPluggableAllocator("libc.so.6", "malloc", "free")
+    >>> made.allocator() is made
+    True
     """
 
     def __init__(self, path_to_so_file: Any, alloc_fn_name: Any, free_fn_name: Any) -> None:
@@ -345,12 +454,23 @@ class CUDAPluggableAllocator:
         )
 
     def allocator(self) -> Self:
-        """What change_current_allocator() uses."""
+        """What change_current_allocator() uses: the object itself."""
         return self
 
 
 def change_current_allocator(allocator: Any) -> None:
-    """From now on tensors lie in the allocator's memory; to be called before there are any. There are no statistics of it."""
+    """From now on tensors lie in the allocator's memory; to be called before there are any. There are no statistics of it.
+
+    Args:
+        allocator: a CUDAPluggableAllocator.
+
+    Errors: TypeError for anything else.
+
+    >>> torch.cuda.change_current_allocator("mine")
+    Traceback (most recent call last):
+        ...
+    TypeError: change_current_allocator: a CUDAPluggableAllocator, got str
+    """
     _need_allocator(allocator)
     _C._cuda_change_allocator(*allocator._addresses)
     _library_in_use.append(allocator)
@@ -364,48 +484,21 @@ def _need_allocator(allocator):
         raise TypeError(f"change_current_allocator: a CUDAPluggableAllocator, got {type(allocator).__name__}")
 
 
-def _size(count):
-    for unit in ("B  ", "KiB", "MiB", "GiB"):
-        if count < 10240 or unit == "GiB":
-            return f"{count:7d} {unit}"
-        count //= 1024
-
-
 def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
-    """The counters as a table."""
+    """The counters as a table.
+
+    Args:
+        device: its number or name; None: the current one.
+        abbreviated: whether the large and the small pool are left out.
+
+    >>> table = torch.cuda.memory_summary(abbreviated=True)
+    >>> ("Allocated memory" in table) == torch.cuda.is_available()
+    True
+    """
     if not _has_devices():
         return "no CUDA device"
     index = _index(device, "memory_summary")
-    stats = memory_stats(index)
-    rows = [
-        ("Allocated memory", "allocated_bytes", _size),
-        ("Active memory", "active_bytes", _size),
-        ("Requested memory", "requested_bytes", _size),
-        ("GPU reserved memory", "reserved_bytes", _size),
-        ("Non-releasable memory", "inactive_split_bytes", _size),
-        ("Allocations", "allocation", "{:7d}    ".format),
-        ("Active allocs", "active", "{:7d}    ".format),
-        ("GPU reserved segments", "segment", "{:7d}    ".format),
-        ("Non-releasable allocs", "inactive_split", "{:7d}    ".format),
-    ]
-    pools = [("", "all")]
-    if not abbreviated:
-        pools += [("from large pool", "large_pool"), ("from small pool", "small_pool")]
-    line = "|" + "=" * 75 + "|"
-    text = [
-        line,
-        f"|{f'CUDA memory of device {index}':^75}|",
-        "|" + "-" * 75 + "|",
-        "| {:^35} | {:^35} |".format(f"CUDA OOMs: {stats['num_ooms']}", f"cudaMalloc retries: {stats['num_alloc_retries']}"),
-        line,
-        "| {:<23}| {:^10} | {:^10} | {:^10} | {:^9} |".format("Metric", "Cur Usage", "Peak Usage", "Tot Alloc", "Tot Freed"),
-    ]
-    for title, name, show in rows:
-        text.append("|" + "-" * 75 + "|")
-        for label, pool in pools:
-            values = [show(stats[f"{name}.{pool}.{which}"]).strip() for which in ("current", "peak", "allocated", "freed")]
-            text.append("| {:<23}| {:>10} | {:>10} | {:>10} | {:>9} |".format(f"      {label}" if label else title, *values))
-    return "\n".join([*text, line, ""])
+    return table(index, memory_stats(index), abbreviated)
 
 
 def __getattr__(name: str) -> Any:

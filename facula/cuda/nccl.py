@@ -74,6 +74,13 @@ def all_reduce(inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None
         outputs: where results are written. Default: into the inputs.
         streams: of each device, in which it runs. Default: the current ones.
         comms: not supported.
+
+    Errors: TypeError for a tensor alone; ValueError for another number of outputs or another operation.
+
+    >>> if torch.cuda.device_count() > 1 and torch.cuda.nccl.is_available():
+    ...     parts = [torch.ones(2, device=f"cuda:{i}") for i in range(2)]
+    ...     torch.cuda.nccl.all_reduce(parts)
+    ...     assert parts[0].tolist() == [2.0, 2.0]
     """
     inputs = _sequence("all_reduce", inputs)
     outputs = inputs if outputs is None else _sequence("all_reduce", outputs)
@@ -88,7 +95,24 @@ def _same_number(name, inputs, outputs) -> None:
 
 def reduce(inputs: Sequence[Tensor], output: Tensor | None = None, root: int = 0, op: int = SUM, streams: Any = None,
            comms: Sequence[Any] | None = None, *, outputs: Sequence[Tensor] | None = None) -> None:  # fmt: skip
-    """As `all_reduce`, with the result on the device of `inputs[root]` only: in `output`, or that input."""
+    """As `all_reduce`, with the result on one device only: in `output`, or in `inputs[root]`.
+
+    Args:
+        inputs: a tensor on each device.
+        output: where the result is written, on the device of `inputs[root]`.
+        root: the place of that device.
+        op: 0 sums, 1 multiplies, 2 and 3 take the greatest and the least, 4 averages.
+        streams: of each device, in which it runs. Default: the current ones.
+        comms: not supported.
+        outputs: a list, of which `outputs[root]` is taken; deprecated.
+
+    Errors: ValueError for a root that there is not, and where both `output` and `outputs` are given.
+
+    >>> if torch.cuda.device_count() > 1 and torch.cuda.nccl.is_available():
+    ...     parts = [torch.ones(2, device=f"cuda:{i}") for i in range(2)]
+    ...     torch.cuda.nccl.reduce(parts, root=1)
+    ...     assert parts[1].tolist() == [2.0, 2.0]
+    """
     inputs = _sequence("reduce", inputs)
     if outputs is not None and output is not None:
         raise ValueError("nccl.reduce: output and outputs cannot both be given, got both")
@@ -102,14 +126,39 @@ def reduce(inputs: Sequence[Tensor], output: Tensor | None = None, root: int = 0
 
 
 def broadcast(inputs: Sequence[Tensor], root: int = 0, streams: Any = None, comms: Sequence[Any] | None = None) -> None:
-    """Writes `inputs[root]` into all inputs."""
+    """Writes `inputs[root]` into all inputs.
+
+    Args:
+        inputs: a tensor on each device.
+        root: the place of the one that is written.
+        streams: of each device, in which it runs. Default: the current ones.
+        comms: not supported.
+
+    >>> if torch.cuda.device_count() > 1 and torch.cuda.nccl.is_available():
+    ...     parts = [torch.full((2,), i, device=f"cuda:{i}") for i in range(2)]
+    ...     torch.cuda.nccl.broadcast(parts)
+    ...     assert parts[1].tolist() == [0, 0]
+    """
     inputs = _sequence("broadcast", inputs)
     _run("broadcast", _BROADCAST, inputs, inputs, SUM, root, streams, comms)
 
 
 def all_gather(inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any = None,
                comms: Sequence[Any] | None = None) -> None:  # fmt: skip
-    """Writes all inputs, one behind the other, into each output."""
+    """Writes all inputs, one behind the other, into each output.
+
+    Args:
+        inputs: a tensor on each device.
+        outputs: a tensor on each device, as long as all inputs together.
+        streams: of each device, in which it runs. Default: the current ones.
+        comms: not supported.
+
+    >>> if torch.cuda.device_count() > 1 and torch.cuda.nccl.is_available():
+    ...     parts = [torch.full((1,), i, device=f"cuda:{i}") for i in range(2)]
+    ...     wholes = [torch.empty(2, dtype=torch.int64, device=f"cuda:{i}") for i in range(2)]
+    ...     torch.cuda.nccl.all_gather(parts, wholes)
+    ...     assert wholes[1].tolist() == [0, 1]
+    """
     inputs, outputs = _sequence("all_gather", inputs), _sequence("all_gather", outputs)
     _same_number("all_gather", inputs, outputs)
     _run("all_gather", _ALL_GATHER, inputs, outputs, SUM, 0, streams, comms)
@@ -117,7 +166,21 @@ def all_gather(inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any
 
 def reduce_scatter(inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int = SUM, streams: Any = None,
                    comms: Sequence[Any] | None = None) -> None:  # fmt: skip
-    """As `all_reduce`; each output gets its part of the result."""
+    """As `all_reduce`; each output gets its part of the result.
+
+    Args:
+        inputs: a tensor on each device.
+        outputs: a tensor on each device, of which together they have the length of one input.
+        op: 0 sums, 1 multiplies, 2 and 3 take the greatest and the least, 4 averages.
+        streams: of each device, in which it runs. Default: the current ones.
+        comms: not supported.
+
+    >>> if torch.cuda.device_count() > 1 and torch.cuda.nccl.is_available():
+    ...     wholes = [torch.arange(2, device=f"cuda:{i}") for i in range(2)]
+    ...     parts = [torch.empty(1, dtype=torch.int64, device=f"cuda:{i}") for i in range(2)]
+    ...     torch.cuda.nccl.reduce_scatter(wholes, parts)
+    ...     assert parts[1].tolist() == [2]
+    """
     inputs, outputs = _sequence("reduce_scatter", inputs), _sequence("reduce_scatter", outputs)
     _same_number("reduce_scatter", inputs, outputs)
     _run("reduce_scatter", _REDUCE_SCATTER, inputs, outputs, op, 0, streams, comms)

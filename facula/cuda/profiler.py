@@ -15,18 +15,38 @@ __all__ = ["start", "stop", "profile"]
 
 
 def start() -> None:
-    """They record from here on. CudaError where the driver refuses."""
+    """NVIDIA's profilers record from here on.
+
+    Errors: CudaError where the driver refuses; NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated():
+    ...     torch.cuda.profiler.start()
+    ...     torch.cuda.profiler.stop()
+    """
     check_error(cudart().cudaProfilerStart())
 
 
 def stop() -> None:
-    """They stop."""
+    """NVIDIA's profilers stop to record.
+
+    Errors: CudaError where the driver refuses; NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated():
+    ...     torch.cuda.profiler.stop()
+    """
     check_error(cudart().cudaProfilerStop())
 
 
 @contextlib.contextmanager
 def profile():
-    """Context: they record inside."""
+    """Context: NVIDIA's profilers record inside.
+
+    Errors: CudaError where the driver refuses; NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available() and not torch.cuda.is_emulated():
+    ...     with torch.cuda.profiler.profile():
+    ...         y = torch.ones(2, device="cuda") + 1
+    """
     start()
     try:
         yield

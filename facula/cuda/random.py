@@ -41,46 +41,98 @@ def _generators():
 
 
 def get_rng_state(device: Device = "cuda") -> Any:
-    """The state of the device's generator: uint8 on the CPU."""
+    """The state of the device's generator: a uint8 tensor on the CPU.
+
+    Args:
+        device: its number or name; "cuda": the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     state = torch.cuda.get_rng_state()
+    ...     x = torch.rand(2, device="cuda")
+    ...     torch.cuda.set_rng_state(state)
+    ...     assert torch.equal(x, torch.rand(2, device="cuda"))
+    """
     return _generator(device, "get_rng_state").get_state()
 
 
 def set_rng_state(new_state: Any, device: Device = "cuda") -> None:
-    """Puts a state back."""
+    """Puts a state of the device's generator back.
+
+    Args:
+        new_state: what get_rng_state() gave.
+        device: its number or name; "cuda": the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_rng_state(torch.cuda.get_rng_state())
+    """
     _generator(device, "set_rng_state").set_state(new_state)
 
 
 def get_rng_state_all() -> list[Any]:
-    """The states of all devices."""
+    """The states of the generators of all devices: a list, empty without a device.
+
+    >>> len(torch.cuda.get_rng_state_all()) == torch.cuda.device_count()
+    True
+    """
     return [generator.get_state() for generator in _generators()]
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Puts the states of all devices back."""
+    """Puts the states of the generators of all devices back.
+
+    Args:
+        new_states: what get_rng_state_all() gave.
+
+    >>> torch.cuda.set_rng_state_all(torch.cuda.get_rng_state_all())
+    """
     for i, state in enumerate(new_states):
         set_rng_state(state, i)
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the current device's generator."""
+    """Seeds the current device's generator; nothing to do without a device.
+
+    Args:
+        seed: an integer.
+
+    >>> torch.cuda.manual_seed(0)
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.initial_seed() == 0
+    """
     if _C._cuda_device_count() and not _C._cuda_is_in_bad_fork():
         _generator(None, "manual_seed").manual_seed(int(seed))
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generators of all devices."""
+    """Seeds the generators of all devices; nothing to do without a device. `torch.manual_seed` does so, too.
+
+    Args:
+        seed: an integer.
+
+    >>> torch.cuda.manual_seed_all(0)
+    """
     for generator in _generators():
         generator.manual_seed(int(seed))
 
 
 def seed() -> None:
-    """Seeds the current device's generator from the system's entropy."""
+    """Seeds the current device's generator from the system's entropy; nothing to do without a device.
+
+    >>> torch.cuda.seed()
+    """
     if _C._cuda_device_count() and not _C._cuda_is_in_bad_fork():
         _generator(None, "seed").seed()
 
 
 def seed_all() -> None:
-    """Seeds all devices' generators with one number from the system's entropy."""
+    """Seeds all devices' generators with one number from the system's entropy; nothing to do without a device.
+
+    >>> torch.cuda.seed_all()
+    """
     generators = _generators()
     if generators:
         number = generators[0].seed()
@@ -89,7 +141,14 @@ def seed_all() -> None:
 
 
 def initial_seed() -> Any:
-    """The seed of the current device's generator."""
+    """The seed of the current device's generator.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     generator = torch.manual_seed(7)
+    ...     assert torch.cuda.initial_seed() == 7
+    """
     return _generator(None, "initial_seed").initial_seed()
 
 

@@ -28,7 +28,26 @@ def _index(device, name):
 
 
 class Stream(_any.Stream):
-    """A queue of work on a device, one of 32 of its priority (lower numbers are more urgent)."""
+    """A queue of work on a device, one of 32 of its priority.
+
+    Args:
+        device: its number or name; None: the current one.
+        priority: lower numbers are more urgent.
+        stream_id, device_index, device_type: what a stream says of itself, to name one that there is.
+        stream_ptr: the driver's handle of a stream that there is.
+
+    Errors: NotImplementedError without a device; ValueError for a device type that is not CUDA's.
+
+    >>> if torch.cuda.is_available():
+    ...     x, side = torch.ones(2, device="cuda"), torch.cuda.Stream()
+    ...     side.wait_stream(torch.cuda.current_stream())
+    ...     with side:
+    ...         y = x + 1
+    ...     event = side.record_event()
+    ...     torch.cuda.current_stream().wait_event(event)
+    ...     side.synchronize()
+    ...     assert side.query() and not side.is_capturing()
+    """
 
     def __init__(self, device: Device = None, priority: int = 0, *, stream_id: Any = None, device_index: int | None = None,
                  device_type: str | None = None, stream_ptr: Any = None) -> None:  # fmt: skip
@@ -57,29 +76,64 @@ class Stream(_any.Stream):
         return self.cuda_stream
 
     def wait_event(self, event: Any) -> None:
-        """Work queued from now on waits for the event."""
+        """Work queued from now on waits for the event.
+
+        Args:
+            event: an Event.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.Stream().wait_event(torch.cuda.current_stream().record_event())
+        """
         event.wait(self)
 
     def wait_stream(self, stream: Any) -> None:
-        """Work queued from now on waits for what is queued on another stream."""
+        """Work queued from now on waits for what is queued on another stream.
+
+        Args:
+            stream: the other.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.Stream().wait_stream(torch.cuda.current_stream())
+        """
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Any = None) -> Any:
-        """Puts an event behind what is queued, a new one where none is given; returns it."""
+        """Puts an event behind what is queued, and gives it.
+
+        Args:
+            event: an Event; None: a new one.
+
+        >>> if torch.cuda.is_available():
+        ...     event = torch.cuda.current_stream().record_event()
+        """
         event = Event() if event is None else event
         event.record(self)
         return event
 
     def query(self) -> Any:
-        """Whether all work is done."""
+        """Whether all work is done.
+
+        >>> if torch.cuda.is_available():
+        ...     stream = torch.cuda.current_stream()
+        ...     stream.synchronize()
+        ...     assert stream.query()
+        """
         return _C._cuda_query_stream(self.device_index, self.cuda_stream)
 
     def synchronize(self) -> None:
-        """Waits for all work."""
+        """Waits for all work of the stream.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.current_stream().synchronize()
+        """
         _C._cuda_synchronize_stream(self.device_index, self.cuda_stream)
 
     def is_capturing(self) -> bool:
-        """Whether a graph is captured from it."""
+        """Whether a graph is captured from the stream.
+
+        >>> if torch.cuda.is_available():
+        ...     assert not torch.cuda.current_stream().is_capturing()
+        """
         return _C._cuda_stream_captures(self.device_index, self.cuda_stream)
 
     @property
@@ -109,22 +163,60 @@ class Stream(_any.Stream):
 
 
 class ExternalStream(Stream):
-    """A stream that another library made, by its handle; that library keeps it alive."""
+    """A stream that another library made, by its handle; that library keeps it alive.
+
+    Args:
+        stream_ptr: the driver's handle.
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     other = torch.cuda.Stream()
+    ...     assert torch.cuda.ExternalStream(other.cuda_stream) == other
+    """
 
     def __init__(self, stream_ptr: Any, device: Device = None) -> None:
         super().__init__(device, stream_ptr=stream_ptr)
 
 
 def get_stream_from_external(data_ptr: Any, device: Device = None) -> ExternalStream:
-    """An ExternalStream."""
+    """An ExternalStream: a stream that another library made.
+
+    Args:
+        data_ptr: the driver's handle.
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     other = torch.cuda.Stream()
+    ...     assert torch.cuda.get_stream_from_external(other.cuda_stream) == other
+    """
     return ExternalStream(data_ptr, device)
 
 
 class Event(_any.Event):
     """A place in a stream: made when it is first recorded.
 
-    enable_timing: elapsed_time() can be asked. blocking: synchronize() sleeps instead of spinning. interprocess: another
-    process can wait for it (ipc_handle(), or through a Queue of torch.multiprocessing); it then measures no time.
+    Args:
+        enable_timing: whether elapsed_time() can be asked.
+        blocking: whether synchronize() sleeps instead of spinning.
+        interprocess: whether another process can wait for it (ipc_handle(), or through a Queue of torch.multiprocessing);
+            it then measures no time.
+        external: must be False.
+
+    Errors: ValueError for interprocess with enable_timing; NotImplementedError for external. Without a device it can be made,
+    and not recorded.
+
+    >>> if torch.cuda.is_available():
+    ...     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    ...     begin.record()
+    ...     y = torch.ones(1000, device="cuda") + 1
+    ...     end.record()
+    ...     end.synchronize()
+    ...     assert end.query() and begin.elapsed_time(end) >= 0
+    ...     end.wait()
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
@@ -138,7 +230,13 @@ class Event(_any.Event):
         self.device = None
 
     def ipc_handle(self) -> Any:
-        """64 bytes by which another process opens the event (from_ipc_handle)."""
+        """64 bytes by which another process opens the event (from_ipc_handle).
+
+        Errors: RuntimeError unless it was made with interprocess=True.
+
+        >>> if torch.cuda.is_available() and not torch.cuda.is_emulated():
+        ...     assert len(torch.cuda.Event(interprocess=True).ipc_handle()) == 64
+        """
         if not self._interprocess:
             raise RuntimeError("torch.cuda.Event.ipc_handle: an event made with interprocess=True, got another")
         if self.device is None:
@@ -147,7 +245,15 @@ class Event(_any.Event):
 
     @classmethod
     def from_ipc_handle(cls, device: Device, handle: Any) -> Self:
-        """The event of another process."""
+        """The event of another process.
+
+        Args:
+            device: its number or name.
+            handle: what ipc_handle() gave there.
+
+        >>> def wait_for(handle):  # in another process
+        ...     torch.cuda.Event.from_ipc_handle("cuda", handle).synchronize()
+        """
         event = cls.__new__(cls)
         event.device = _C.device("cuda", _index(device, "Event.from_ipc_handle"))
         event._event = _C._cuda_open_event(event.device.index, handle)
@@ -162,26 +268,61 @@ class Event(_any.Event):
     cuda_event = event_id
 
     def record(self, stream: Any = None) -> None:
-        """Puts the event behind what is queued on the stream (the current one)."""
+        """Puts the event behind what is queued on a stream.
+
+        Args:
+            stream: the Stream; None: the current one.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.Event().record()
+        """
         stream = current_stream() if stream is None else stream
         self.device: Any = stream.device
         _C._cuda_record_event(self._event, stream.device_index, stream.cuda_stream)
 
     def wait(self, stream: Any = None) -> None:
-        """Work queued on the stream (the current one) from now on waits for the event."""
+        """Work queued on a stream from now on waits for the event.
+
+        Args:
+            stream: the Stream; None: the current one.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.current_stream().record_event().wait(torch.cuda.Stream())
+        """
         stream = current_stream() if stream is None else stream
         _C._cuda_block_on_event(self._event, stream.device_index, stream.cuda_stream)
 
     def query(self) -> Any:
-        """Whether everything before the event is done."""
+        """Whether everything before the event is done.
+
+        >>> if torch.cuda.is_available():
+        ...     event = torch.cuda.current_stream().record_event()
+        ...     event.synchronize()
+        ...     assert event.query()
+        """
         return _C._cuda_query_event(self._event)
 
     def synchronize(self) -> None:
-        """Waits until then."""
+        """Waits until everything before the event is done.
+
+        >>> if torch.cuda.is_available():
+        ...     torch.cuda.current_stream().record_event().synchronize()
+        """
         _C._cuda_synchronize_event(self._event)
 
     def elapsed_time(self, end_event: Any) -> Any:
-        """Milliseconds from this event to another; both are reached."""
+        """Milliseconds from this event to another; both are reached.
+
+        Args:
+            end_event: the other, made with enable_timing=True as this one.
+
+        >>> if torch.cuda.is_available():
+        ...     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        ...     begin.record()
+        ...     end.record()
+        ...     end.synchronize()
+        ...     assert begin.elapsed_time(end) >= 0
+        """
         return _C._cuda_elapsed(self._event, end_event._event)
 
     def __repr__(self) -> str:
@@ -189,25 +330,60 @@ class Event(_any.Event):
 
 
 def current_stream(device: Device = None) -> Stream:
-    """The stream that this thread's work on the device (the current one) goes to."""
+    """The stream that this thread's work on a device goes to.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     with torch.cuda.stream(torch.cuda.Stream()) as context:
+    ...         assert torch.cuda.current_stream() != torch.cuda.default_stream()
+    """
     index = _index(device, "current_stream")
     return Stream(index, stream_ptr=_C._cuda_current_stream(index))
 
 
 def default_stream(device: Device = None) -> Stream:
-    """The device's default stream."""
+    """The device's default stream.
+
+    Args:
+        device: its number or name; None: the current one.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.default_stream().cuda_stream == 0
+    """
     return Stream(_index(device, "default_stream"), stream_ptr=0)
 
 
 def set_stream(stream: Any) -> None:
-    """Makes the stream, and its device, the current one; None changes nothing. `with stream(s)` is preferred."""
+    """Makes the stream, and its device, the current one. `with stream(s)` is preferred, which takes it back.
+
+    Args:
+        stream: the Stream; None changes nothing.
+
+    >>> torch.cuda.set_stream(None)
+    >>> if torch.cuda.is_available():
+    ...     torch.cuda.set_stream(torch.cuda.default_stream())
+    """
     if stream is not None:
         _C._cuda_set_device(stream.device_index)
         _C._cuda_set_stream(stream.device_index, stream.cuda_stream)
 
 
 class StreamContext:
-    """Context: work goes to the stream, on its device; None changes nothing."""
+    """Context: work goes to a stream, on its device: what `stream` gives.
+
+    Args:
+        stream: the Stream; None changes nothing.
+
+    >>> with torch.cuda.StreamContext(None):
+    ...     torch.ones(1)
+    tensor([1.])
+    """
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -226,7 +402,18 @@ class StreamContext:
 
 
 def stream(stream: Any) -> StreamContext:
-    """Context: work goes to `stream`; None changes nothing."""
+    """Context: work goes to a stream, on its device.
+
+    Args:
+        stream: the Stream; None changes nothing.
+
+    >>> with torch.cuda.stream(None):
+    ...     torch.ones(1)
+    tensor([1.])
+    >>> if torch.cuda.is_available():
+    ...     with torch.cuda.stream(torch.cuda.Stream()):
+    ...         y = torch.ones(1, device="cuda")
+    """
     return StreamContext(stream)
 
 

@@ -38,52 +38,126 @@ _DTYPES = {
 
 
 def enable(val: bool = True) -> None:
-    """Whether products ask which way is the fastest."""
+    """Says whether products ask which way is the fastest.
+
+    Args:
+        val: True or False; False at the start, unless the environment says otherwise.
+
+    >>> torch.cuda.tunable.enable()
+    >>> torch.cuda.tunable.is_enabled()
+    True
+    >>> torch.cuda.tunable.enable(False)
+    """
     _C._cuda_tuning_set("enabled", val)
 
 
 def is_enabled() -> bool:
-    """Whether they do."""
+    """Whether products ask which way is the fastest.
+
+    >>> torch.cuda.tunable.enable(False)
+    >>> torch.cuda.tunable.is_enabled()
+    False
+    """
     return bool(_C._cuda_tuning_settings()["enabled"])
 
 
 def tuning_enable(val: bool = True) -> None:
-    """Whether ways are tried where none is known for the sizes."""
+    """Says whether ways are tried where none is known for the sizes.
+
+    Args:
+        val: True or False; True at the start.
+
+    >>> torch.cuda.tunable.tuning_enable(False)
+    >>> torch.cuda.tunable.tuning_is_enabled()
+    False
+    >>> torch.cuda.tunable.tuning_enable(True)
+    """
     _C._cuda_tuning_set("tunes", val)
 
 
 def tuning_is_enabled() -> bool:
-    """Whether they are."""
+    """Whether ways are tried where none is known for the sizes.
+
+    >>> torch.cuda.tunable.tuning_enable()
+    >>> torch.cuda.tunable.tuning_is_enabled()
+    True
+    """
     return bool(_C._cuda_tuning_settings()["tunes"])
 
 
 def record_untuned_enable(val: bool = True) -> None:
-    """Whether sizes for which no way is known are written into a file (tunableop_untuned0.csv), for tune_gemm_in_file()."""
+    """Says whether sizes for which no way is known are written into a file (tunableop_untuned0.csv), for tune_gemm_in_file().
+
+    Args:
+        val: True or False; False at the start.
+
+    >>> torch.cuda.tunable.record_untuned_enable()
+    >>> torch.cuda.tunable.record_untuned_is_enabled()
+    True
+    >>> torch.cuda.tunable.record_untuned_enable(False)
+    """
     _C._cuda_tuning_set("records_untuned", val)
 
 
 def record_untuned_is_enabled() -> bool:
-    """Whether they are."""
+    """Whether sizes for which no way is known are written into a file.
+
+    >>> torch.cuda.tunable.record_untuned_enable(False)
+    >>> torch.cuda.tunable.record_untuned_is_enabled()
+    False
+    """
     return bool(_C._cuda_tuning_settings()["records_untuned"])
 
 
 def set_max_tuning_duration(duration: int) -> None:
-    """Milliseconds for which a way is tried at most; once in any case."""
+    """Sets for how long a way is tried at most; once in any case.
+
+    Args:
+        duration: milliseconds, from 0 on.
+
+    Errors: ValueError for a negative number.
+
+    >>> before = torch.cuda.tunable.get_max_tuning_duration()
+    >>> torch.cuda.tunable.set_max_tuning_duration(10)
+    >>> torch.cuda.tunable.get_max_tuning_duration()
+    10
+    >>> torch.cuda.tunable.set_max_tuning_duration(before)
+    """
     _C._cuda_tuning_set("most_milliseconds", _count(duration, "set_max_tuning_duration"))
 
 
 def get_max_tuning_duration() -> int:
-    """Milliseconds for which a way is tried at most."""
+    """Milliseconds for which a way is tried at most.
+
+    >>> torch.cuda.tunable.get_max_tuning_duration() >= 0
+    True
+    """
     return _C._cuda_tuning_settings()["most_milliseconds"]
 
 
 def set_max_tuning_iterations(iterations: int) -> None:
-    """How often a way is tried at most; once in any case."""
+    """Sets how often a way is tried at most; once in any case.
+
+    Args:
+        iterations: a number, from 0 on.
+
+    Errors: ValueError for a negative number.
+
+    >>> before = torch.cuda.tunable.get_max_tuning_iterations()
+    >>> torch.cuda.tunable.set_max_tuning_iterations(10)
+    >>> torch.cuda.tunable.get_max_tuning_iterations()
+    10
+    >>> torch.cuda.tunable.set_max_tuning_iterations(before)
+    """
     _C._cuda_tuning_set("most_iterations", _count(iterations, "set_max_tuning_iterations"))
 
 
 def get_max_tuning_iterations() -> int:
-    """How often a way is tried at most."""
+    """How often a way is tried at most.
+
+    >>> torch.cuda.tunable.get_max_tuning_iterations() >= 0
+    True
+    """
     return _C._cuda_tuning_settings()["most_iterations"]
 
 
@@ -99,57 +173,136 @@ def _device():
 
 
 def set_filename(filename: str, insert_device_ordinal: bool = False) -> None:
-    """The file of what is found; with `insert_device_ordinal` the device's number is put before the ending."""
+    """Sets the file of what is found.
+
+    Args:
+        filename: the path.
+        insert_device_ordinal: whether the device's number is put before the ending.
+
+    >>> if torch.cuda.is_available():
+    ...     before = torch.cuda.tunable.get_filename()
+    ...     torch.cuda.tunable.set_filename("found.csv", insert_device_ordinal=True)
+    ...     assert torch.cuda.tunable.get_filename() == "found0.csv"
+    ...     torch.cuda.tunable.set_filename(before)
+    """
     _C._cuda_tuning_set_path(os.fspath(filename), insert_device_ordinal)
 
 
 def get_filename() -> str:
-    """The file of what is found, for the current device."""
+    """The file of what is found, for the current device: tunableop_results0.csv for device 0 at the start.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert torch.cuda.tunable.get_filename().endswith(".csv")
+    """
     return _C._cuda_tuning_path(_device())
 
 
 def get_results() -> tuple[Any, ...]:
-    """(op, sizes, way, milliseconds) for each problem of which a way is known."""
+    """(op, sizes, way, milliseconds) for each problem of which a way is known.
+
+    >>> isinstance(torch.cuda.tunable.get_results(), tuple)
+    True
+    """
     return tuple(_C._cuda_tuning_results())
 
 
 def get_validators() -> tuple[Any, ...]:
-    """(name, value) pairs that a file must agree with to be used."""
+    """(name, value) pairs that a file must agree with to be used: versions of cuBLAS and the device.
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     names = [name for name, value in torch.cuda.tunable.get_validators()]
+    """
     return tuple(_C._cuda_tuning_validators(_device()))
 
 
 def read_file(filename: str | None = None) -> bool:
-    """Reads what is known from a file; False where there is none, or it was made with another cuBLAS or device."""
+    """Reads what is known from a file; False where there is none, or it was made with another cuBLAS or device.
+
+    Args:
+        filename: the path; None: get_filename().
+
+    Errors: NotImplementedError without a device.
+
+    >>> if torch.cuda.is_available():
+    ...     assert not torch.cuda.tunable.read_file("no_such_file.csv")
+    """
     return _C._cuda_tuning_read(get_filename() if filename is None else os.fspath(filename), _device())
 
 
 def set_rotating_buffer_size(buffer_size: int) -> None:
-    """0: tries use the same memory again and again, which is the only choice here."""
+    """Says that tries use the same memory again and again, which is the only choice here.
+
+    Args:
+        buffer_size: 0.
+
+    Errors: NotImplementedError for another size.
+
+    >>> torch.cuda.tunable.set_rotating_buffer_size(0)
+    """
     if buffer_size != 0:
         raise NotImplementedError(f"cuda.tunable.set_rotating_buffer_size: tries do not rotate memory, got {buffer_size}")
 
 
 def get_rotating_buffer_size() -> int:
-    """0: tries use the same memory."""
+    """0: tries use the same memory.
+
+    >>> torch.cuda.tunable.get_rotating_buffer_size()
+    0
+    """
     return 0
 
 
 def set_numerical_check_tolerances(enable: bool, atol: float = 1e-5, rtol: float = 1e-5) -> None:
-    """With `enable`, a way is taken only where its result agrees with that of the library's own choice."""
+    """Says whether a way is taken only where its result agrees with that of the library's own choice.
+
+    Args:
+        enable: whether.
+        atol, rtol: by how much results may differ: ``atol + rtol * |expected|``.
+
+    >>> torch.cuda.tunable.set_numerical_check_tolerances(True, atol=1e-4)
+    >>> torch.cuda.tunable.set_numerical_check_tolerances(False)
+    """
     for name, value in (("atol", atol), ("rtol", rtol), ("checks", enable)):
         _C._cuda_tuning_set(name, value)
 
 
 def tune_gemm_in_file(filename: str) -> None:
-    """Tries the problems that a run with record_untuned_enable() has written; needs enable() and tuning_enable()."""
+    """Tries the problems that a run with record_untuned_enable() has written; needs enable() and tuning_enable().
+
+    Args:
+        filename: the file.
+
+    Errors: AssertionError where tuning is not enabled; FileNotFoundError where there is no such file.
+
+    >>> torch.cuda.tunable.tune_gemm_in_file("tunableop_untuned0.csv")
+    Traceback (most recent call last):
+        ...
+    AssertionError: cuda.tunable.tune_gemm_in_file: TunableOp is not enabled
+    """
     _check_enabled("tune_gemm_in_file")
     with open(filename) as file:
         _tune(_problems(file))
 
 
 def mgpu_tune_gemm_in_file(filename_pattern: str, num_gpus: int) -> None:
-    """Divides the problems of several files (`filename_pattern` has * or ?) among devices, a process each. What they find goes
-    into the devices' files, and all of it into one more for each, named with "_full".
+    """Divides the problems of several files among devices, a process each.
+
+    What they find goes into the devices' files, and all of it into one more for each, named with "_full".
+
+    Args:
+        filename_pattern: paths of files, with * or ?.
+        num_gpus: how many devices.
+
+    Errors: AssertionError where tuning is not enabled; ValueError for more devices than there are, or if they have one file.
+
+    >>> torch.cuda.tunable.mgpu_tune_gemm_in_file("tunableop_untuned*.csv", 2)
+    Traceback (most recent call last):
+        ...
+    AssertionError: cuda.tunable.mgpu_tune_gemm_in_file: TunableOp is not enabled
     """
     _check_enabled("mgpu_tune_gemm_in_file")
     if not 1 <= num_gpus <= facula.cuda.device_count():

@@ -27,7 +27,16 @@ COMMON = Path(__file__).with_name("common_kernels.jsonl")
 
 
 def read_list(path: str | PathLike[str]) -> list[Any]:
-    """The kernels of a log, each once: (source, expression)."""
+    """The kernels of a log, each once: a list of (source, expression).
+
+    Args:
+        path: the file, a JSON list in each line.
+
+    Errors: ValueError for a line that is none.
+
+    >>> from facula.cuda import warm
+    >>> source, expression = warm.read_list(warm.COMMON)[0]
+    """
     kernels = {}
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
         try:
@@ -39,7 +48,18 @@ def read_list(path: str | PathLike[str]) -> list[Any]:
 
 
 def warm(kernels: Any, arch: Any, progress: Any = None, jobs: int = 1) -> int:
-    """Puts the kernels into the disk cache for architecture `arch` (90 is 9.0); returns how many had to be compiled."""
+    """Puts kernels into the disk cache; how many had to be compiled.
+
+    Args:
+        kernels: what read_list() gives.
+        arch: the architecture, 90 for compute capability 9.0.
+        progress: called with (done, all, compiled) after each; None: nothing is.
+        jobs: how many are compiled at once.
+
+    >>> from facula.cuda import warm
+    >>> warm.warm([], 90)
+    0
+    """
     compiled = 0
     with ThreadPoolExecutor(jobs) as pool:
         for done, fresh in enumerate(pool.map(lambda kernel: _C._cuda_keep(*kernel, arch), kernels), 1):
@@ -57,7 +77,19 @@ def _bar(done, total, compiled):
 
 
 def main(arguments: Any = None) -> None:
-    """Compiles the common kernels for the architectures that were asked for."""
+    """Compiles the common kernels, or those of a list, and prints how many: what `python -m facula.cuda.warm` does.
+
+    Args:
+        arguments: --arch and others, a list; None: those of the command line.
+
+    >>> import os, tempfile
+    >>> from facula.cuda import warm
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "kernels.jsonl")
+    ...     open(path, "w").close()
+    ...     warm.main(["--arch", "90", "--list", path])
+    0 kernels for sm_90, 0 of them compiled in 0.0 s
+    """
     parser = argparse.ArgumentParser(prog="python -m facula.cuda.warm", description=__doc__.splitlines()[0])
     parser.add_argument("--arch", type=int, required=True, help="compute capability without its dot: 90 for an H100")
     parser.add_argument("--list", default=COMMON, help="a log of FACULA_CUDA_LOG_KERNELS")

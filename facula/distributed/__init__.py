@@ -10,10 +10,24 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from ._backends import (
+    Backend,
+    BackendConfig,
+    ReduceOp,
+    _make_nccl_premul_sum,
+    get_default_backend_for_device,
+    is_available,
+    is_backend_available,
+    is_gloo_available,
+    is_mpi_available,
+    is_nccl_available,
+    is_torchelastic_launched,
+    is_ucc_available,
+    is_xccl_available,
+    reduce_op,
+    supports_complex,
+)
 from ._collectives import (
-    P2POp,
-    Work,
-    _coalescing_manager,
     all_gather,
     all_gather_coalesced,
     all_gather_into_tensor,
@@ -23,35 +37,25 @@ from ._collectives import (
     all_to_all,
     all_to_all_single,
     barrier,
-    batch_isend_irecv,
     broadcast,
     gather,
-    irecv,
-    isend,
     monitored_barrier,
-    recv,
     reduce,
     reduce_scatter,
     reduce_scatter_single,
     reduce_scatter_tensor,
     scatter,
-    send,
 )
 from ._debug import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
 from ._debug_stop import breakpoint
 from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from ._group import (
-    Backend,
-    BackendConfig,
     GroupMember,
     ProcessGroup,
-    ReduceOp,
-    _make_nccl_premul_sum,
     _rank_not_in_group,
     destroy_process_group,
     get_backend,
     get_backend_config,
-    get_default_backend_for_device,
     get_global_rank,
     get_group_rank,
     get_node_local_rank,
@@ -61,21 +65,7 @@ from ._group import (
     get_world_size,
     group,
     init_process_group,
-    is_available,
-    is_backend_available,
-    is_gloo_available,
     is_initialized,
-    is_mpi_available,
-    is_nccl_available,
-    is_torchelastic_launched,
-    is_ucc_available,
-    is_xccl_available,
-    new_group,
-    new_subgroups,
-    new_subgroups_by_enumeration,
-    reduce_op,
-    split_group,
-    supports_complex,
 )
 from ._group_methods import (
     AllreduceCoalescedOptions,
@@ -88,6 +78,7 @@ from ._group_methods import (
     ReduceScatterOptions,
     ScatterOptions,
 )
+from ._messages import P2POp, _coalescing_manager, batch_isend_irecv, irecv, isend, recv, send
 from ._objects import (
     all_gather_object,
     broadcast_object_list,
@@ -96,7 +87,9 @@ from ._objects import (
     scatter_object_list,
     send_object_list,
 )
+from ._operations import Work
 from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
+from ._subgroups import new_group, new_subgroups, new_subgroups_by_enumeration, split_group
 from .rendezvous import register_rendezvous_handler, rendezvous
 
 if TYPE_CHECKING:

@@ -1,203 +1,55 @@
-"""Collectives and messages. The arguments are checked here; `src/distributed/operation.cpp` lays out memory and transfers."""
+"""Collectives. Long because the docstring of each tells its arguments and has an example."""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 
-from facula import _C, Tensor, view_as_real
-from facula.futures import Future
+from facula import _C, view_as_real
 
-from ._group import PremulSum, ReduceOp, get_group_rank, member, supports_complex
-from ._rendezvous import seconds
-
-# numbers of `Kind` in src/distributed/engine.h
-_ALL_REDUCE, _REDUCE, _BROADCAST, _ALL_GATHER, _GATHER, _SCATTER, _REDUCE_SCATTER, _ALL_TO_ALL = range(8)
-_BARRIER, _SEND, _RECV = range(8, 11)
-
-
-class Work:
-    """A collective or a message under way. `wait` makes sure that it is done; errors are raised there."""
-
-    def __init__(self, native, written=()):
-        self._native, self._written = native, list(written)
-
-    def wait(self, timeout=None):
-        """True, once it is done. DistBackendError if it failed, or is not done after `timeout`, a timedelta.
-
-        What NCCL does is waited for by the current stream, and by the program only with a timeout."""
-        limit = -1.0 if timeout is None or timeout == datetime.timedelta(0) else seconds(timeout, None)
-        if not self._native.wait(limit):
-            from ._errors import DistBackendError
-
-            raise DistBackendError(f"wait: {self._native.text()} is not done after {limit:g} s")
-        return True
-
-    synchronize = wait
-
-    def is_completed(self):
-        """Whether it is done, or has failed."""
-        return self._native.done()
-
-    def is_success(self):
-        """Whether it is done and has not failed."""
-        return self._native.done() and self._native.error() is None
-
-    def exception(self):
-        """What went wrong, or None."""
-        from ._errors import DistBackendError
-
-        text = self._native.error()
-        return None if text is None else DistBackendError(text)
-
-    def result(self):
-        """The tensors it wrote."""
-        return self._written
-
-    def source_rank(self):
-        """The rank in the group that a message came from."""
-        return self._native.source()
-
-    _source_rank = source_rank
-
-    def get_future(self):
-        """A Future of the tensors it wrote. Where NCCL writes them, it is done when that is queued: what follows (`then`) runs
-        on the stream that called."""
-        future = Future()
-        at = self._native.stream()
-
-        def settle():
-            error = self.exception()
-            if error is not None:
-                return future.set_exception(error)
-            if at is None:
-                return future.set_result(self._written)
-            from facula import cuda
-
-            with cuda.stream(cuda.ExternalStream(at[1], at[0])):
-                self._native.wait(-1.0)
-                future.set_result(self._written)
-
-        self._native.then(settle)
-        return future
-
-
-class _Works:
-    """Several, as one."""
-
-    def __init__(self, works):
-        self._works = works
-
-    def wait(self, timeout=None):
-        """True, once all are done."""
-        for work in self._works:
-            work.wait(timeout)
-        return True
-
-    synchronize = wait
-
-    def is_completed(self):
-        """Whether all are done."""
-        return all(work.is_completed() for work in self._works)
-
-
-# ---- arguments
-
-
-def _tensors(name, *values):
-    for value in values:
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name}: expected a Tensor, got {type(value).__name__}")
-
-
-def _list(name, what, values, count=None):
-    if not isinstance(values, (list, tuple)):
-        raise TypeError(f"{name}: {what} must be a list of tensors, got {type(values).__name__}")
-    if count is not None and len(values) != count:
-        raise ValueError(f"{name}: {what} must have one element for each of {count} processes, got {len(values)}")
-    _tensors(name, *values)
-    return list(values)
-
-
-def _peer(name, group, rank, group_rank, default=None):
-    """The rank in the group, of a rank among all processes or in the group."""
-    if rank is not None and group_rank is not None:
-        raise ValueError(f"{name}: a rank or a rank in the group, got both, {rank} and {group_rank}")
-    if rank is None and group_rank is None:
-        if default is None:
-            raise ValueError(f"{name}: a rank or a rank in the group must be given, got neither")
-        return default
-    if group_rank is None:
-        try:
-            return get_group_rank(group, rank)
-        except ValueError:
-            raise ValueError(f"{name}: the group has ranks {group._ranks}, got {rank}") from None
-    if not 0 <= group_rank < group.size():
-        raise ValueError(f"{name}: the group has ranks 0 to {group.size() - 1}, got {group_rank}")
-    return group_rank
-
-
-def _reduction(name, op, *tensors):
-    """(number, factor) of a ReduceOp."""
-    if isinstance(op, PremulSum):
-        return op.value, op.factor
-    if not isinstance(op, ReduceOp):
-        raise TypeError(f"{name}: op must be a ReduceOp, got {type(op).__name__}")
-    if any(t.is_complex() for t in tensors) and not supports_complex(op):
-        raise ValueError(f"{name}: {op.name} does not go with complex tensors, got {tensors[0].dtype}")
-    return op.value, 1.0
-
-
-def _same(name, outputs, inputs, part=1):
-    """Checks the dtypes, and that outputs and inputs hold as many elements, or `part` times as many."""
-    for target in outputs:
-        if inputs and target.dtype != inputs[0].dtype:
-            raise ValueError(f"{name}: input and output of one dtype, got {inputs[0].dtype} and {target.dtype}")
-    sizes = sum(t.numel() for t in outputs), sum(t.numel() for t in inputs) * part
-    if sizes[0] != sizes[1]:
-        shapes = [tuple(t.shape) for t in (*inputs[:1], *outputs[:1])]
-        raise ValueError(f"{name}: the output must have the size that goes with the input {sizes[1]}, got {sizes[0]}; {shapes}")
-
-
-_NOTHING = ()
-
-
-def _seen(group, name, tensors, root=0):
-    """Tells a profile that a collective begins: what it gives, unless None, is called at the end."""
-    from facula.autograd.profiler import begin_asynchronous
-
-    name = {"isend": "send", "irecv": "recv"}.get(name, name.removesuffix("_coalesced"))
-    if root < 0:
-        name = "recvAnySource"
-    return begin_asynchronous(f"{group.name()}:{name}", tensors)
-
-
-def _run(
-    group, kind, name, inputs, outputs, async_op, reduction=(0, 1.0), root=0, tag=0, in_splits=_NOTHING, out_splits=_NOTHING,
-    timeout=None, shown=True,
-):  # fmt: skip
-    limit = group._timeout.total_seconds() if timeout is None else seconds(timeout, None)
-    collected = group._coalesced
-    waits = not async_op and collected is None
-    ended = _seen(group, name, inputs or outputs, root) if shown and _C._watching() else None
-    native = group._native.run(kind, name, inputs, outputs, *reduction, root, tag, in_splits, out_splits, limit, waits)
-    if native is None:
-        if ended is not None:
-            ended()
-        return None
-    if ended is not None:
-        native.then(ended)
-    work = Work(native, outputs or inputs)
-    if collected is not None:
-        collected.append(work)
-    return work if async_op else None
-
-
-# ---- collectives
+from ._backends import ReduceOp
+from ._group import member
+from ._operations import (
+    _ALL_GATHER,
+    _ALL_REDUCE,
+    _ALL_TO_ALL,
+    _BARRIER,
+    _BROADCAST,
+    _GATHER,
+    _NOTHING,
+    _REDUCE,
+    _REDUCE_SCATTER,
+    _SCATTER,
+    _list,
+    _peer,
+    _reduction,
+    _run,
+    _same,
+    _seen,
+    _tensors,
+    _Works,
+)
 
 
 def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
-    """Reduces `tensor` over the processes, in place."""
+    """Reduces `tensor` over the processes, in place: each then has ``op(tensor of rank 0, tensor of rank 1, ...)``.
+
+    Args:
+        tensor: of one shape and dtype in all processes.
+        op: a ReduceOp. Default: SUM.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    Errors: DistBackendError in every process where shapes, dtypes or operations differ, TypeError for what is no Tensor or
+    ReduceOp, ValueError for an op that complex tensors do not have.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> x = torch.tensor([1.0, 2.0])
+    >>> dist.all_reduce(x)  # with this x on N ranks: N * x
+    >>> x
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
+    """
     _tensors("all_reduce", tensor)
     reduction = _reduction("all_reduce", op, tensor)
     group = member("all_reduce", group)
@@ -205,7 +57,19 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
 
 
 def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
-    """all_reduce of several tensors of one dtype; float32 goes with complex64, float64 with complex128."""
+    """all_reduce of several tensors in one go, in place.
+
+    Args:
+        tensors: a list, of one dtype; float32 goes with complex64, float64 with complex128.
+        op: a ReduceOp. Default: SUM.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.all_reduce_coalesced([torch.ones(2), torch.ones(3)], op=dist.ReduceOp.AVG)
+    >>> dist.destroy_process_group()
+    """
     tensors = _list("all_reduce_coalesced", "tensors", tensors)
     reduction = _reduction("all_reduce_coalesced", op, *tensors)
     if len({t.dtype for t in tensors}) > 1:
@@ -215,7 +79,24 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
 
 
 def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_dst=None):
-    """Reduces to the process `dst`."""
+    """Reduces tensors of all processes to that of one; what the others then have in theirs is not told.
+
+    Args:
+        tensor: what each gives, and what `dst` gets, in place.
+        dst: the rank among all processes that gets it. ValueError where neither it nor `group_dst` is given.
+        op: a ReduceOp. Default: SUM.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+        group_dst: the rank in the group, in the place of `dst`.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> x = torch.tensor([1.0, 2.0])
+    >>> dist.reduce(x, dst=0)
+    >>> x
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
+    """
     _tensors("reduce", tensor)
     reduction = _reduction("reduce", op, tensor)
     group = member("reduce", group)
@@ -225,7 +106,23 @@ def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_
 
 
 def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
-    """Gives every process the tensor of `src`."""
+    """Gives every process the values of the tensor of one, in place.
+
+    Args:
+        tensor: what `src` gives, and the others get; of one shape and dtype in all.
+        src: the rank among all processes that has it. ValueError where neither it nor `group_src` is given.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+        group_src: the rank in the group, in the place of `src`.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> x = torch.arange(3) if dist.get_rank() == 0 else torch.empty(3, dtype=torch.int64)
+    >>> dist.broadcast(x, src=0)
+    >>> x
+    tensor([0, 1, 2])
+    >>> dist.destroy_process_group()
+    """
     _tensors("broadcast", tensor)
     group = member("broadcast", group)
     if group is None:
@@ -234,7 +131,22 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
 
 
 def all_gather(tensor_list, tensor, group=None, async_op=False):
-    """Fills a list with the tensors of all processes."""
+    """Fills a list with the tensors of all processes.
+
+    Args:
+        tensor_list: a tensor for each process, in the order of ranks; ValueError for another number, or another size or dtype.
+        tensor: what this process gives; of one shape and dtype in all.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = [torch.empty(2) for _ in range(dist.get_world_size())]
+    >>> dist.all_gather(found, torch.tensor([1.0, 2.0]))
+    >>> found
+    [tensor([1., 2.])]
+    >>> dist.destroy_process_group()
+    """
     group = member("all_gather", group)
     if group is None:
         return None
@@ -249,7 +161,23 @@ def _all_gather(group, tensor_list, tensor, async_op, shown=True):
 
 
 def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False):
-    """all_gather of several tensors: a list for each process, with its tensors."""
+    """all_gather of several tensors.
+
+    Args:
+        output_tensor_lists: for each process a list with a tensor for each of its tensors. ValueError for another number of
+            lists.
+        input_tensor_list: what this process gives.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = [[torch.empty(2), torch.empty(1)]]
+    >>> dist.all_gather_coalesced(found, [torch.ones(2), torch.zeros(1)])
+    >>> found
+    [[tensor([1., 1.]), tensor([0.])]]
+    >>> dist.destroy_process_group()
+    """
     group = member("all_gather_coalesced", group)
     if group is None:
         return None
@@ -272,7 +200,23 @@ def _together(works, async_op):
 
 
 def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
-    """Concatenates or stacks the tensors of all processes."""
+    """Gathers the tensors of all processes into one tensor, one behind the other.
+
+    Args:
+        output_tensor: as many times the elements of the input as there are processes: they are concatenated along dimension 0,
+            or stacked, as its shape says. ValueError for another size or dtype.
+        input_tensor: what this process gives; of one shape and dtype in all.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = torch.empty(dist.get_world_size(), 2)
+    >>> dist.all_gather_into_tensor(found, torch.tensor([1.0, 2.0]))
+    >>> found
+    tensor([[1., 2.]])
+    >>> dist.destroy_process_group()
+    """
     group = member("all_gather_into_tensor", group)
     if group is None:
         return None
@@ -282,7 +226,24 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
 
 
 def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
-    """Fills a list on the process `dst` (default 0) with the tensors of all."""
+    """Fills a list in one process with the tensors of all.
+
+    Args:
+        tensor: what this process gives; of one shape and dtype in all.
+        gather_list: in the process that gathers, a tensor for each rank; in the others nothing (else ValueError).
+        dst: the rank among all processes that gathers. Default: rank 0 of the group.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+        group_dst: the rank in the group, in the place of `dst`.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = [torch.empty(2) for _ in range(dist.get_world_size())] if dist.get_rank() == 0 else None
+    >>> dist.gather(torch.tensor([1.0, 2.0]), found, dst=0)
+    >>> found
+    [tensor([1., 2.])]
+    >>> dist.destroy_process_group()
+    """
     group = member("gather", group)
     if group is None:
         return None
@@ -299,7 +260,24 @@ def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group
 
 
 def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
-    """Gives each process its element of the list on `src` (default 0)."""
+    """Gives each process its element of a list that one process has.
+
+    Args:
+        tensor: what this process gets, in place; of one shape and dtype in all.
+        scatter_list: in the process that scatters, a tensor for each rank; in the others nothing (else ValueError).
+        src: the rank among all processes that scatters. Default: rank 0 of the group.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+        group_src: the rank in the group, in the place of `src`.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mine = torch.empty(2)
+    >>> dist.scatter(mine, [torch.full((2,), float(rank)) for rank in range(dist.get_world_size())], src=0)
+    >>> mine
+    tensor([0., 0.])
+    >>> dist.destroy_process_group()
+    """
     group = member("scatter", group)
     if group is None:
         return None
@@ -316,7 +294,23 @@ def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, gro
 
 
 def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=False):
-    """Reduces lists, and gives each process its element."""
+    """Reduces lists element by element, and gives each process its element: rank i gets ``op(input_list[i] of all)``.
+
+    Args:
+        output: what this process gets, in place.
+        input_list: a tensor for each process, all as large as `output`; ValueError for others.
+        op: a ReduceOp. Default: SUM.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mine = torch.empty(2)
+    >>> dist.reduce_scatter(mine, [torch.tensor([1.0, 2.0])])
+    >>> mine
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
+    """
     group = member("reduce_scatter", group)
     if group is None:
         return None
@@ -328,7 +322,23 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=Fal
 
 
 def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
-    """Reduces, and gives each process its part."""
+    """Reduces tensors, and gives each process its part of the result, along dimension 0.
+
+    Args:
+        output: what this process gets, in place.
+        input: as many times the elements of `output` as there are processes; ValueError for another size.
+        op: a ReduceOp. Default: SUM.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mine = torch.empty(2)
+    >>> dist.reduce_scatter_tensor(mine, torch.tensor([1.0, 2.0]))  # of N ranks each gives 2 * N elements
+    >>> mine
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
+    """
     group = member("reduce_scatter_tensor", group)
     if group is None:
         return None
@@ -339,17 +349,65 @@ def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=F
 
 
 def all_gather_single(output, input, group=None, async_op=False):
-    """As all_gather_into_tensor."""
+    """Another name of `all_gather_into_tensor`: gathers the tensors of all processes into one tensor.
+
+    Args:
+        output: as many times the elements of the input as there are processes; concatenated or stacked, as its shape says.
+        input: what this process gives.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = torch.empty(2)
+    >>> dist.all_gather_single(found, torch.tensor([1.0, 2.0]))
+    >>> found
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
+    """
     return all_gather_into_tensor(output, input, group, async_op)
 
 
 def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=False):
-    """As reduce_scatter_tensor."""
+    """Another name of `reduce_scatter_tensor`: reduces tensors, and gives each process its part of the result.
+
+    Args:
+        output: what this process gets, in place.
+        input: as many times the elements of `output` as there are processes.
+        op: a ReduceOp. Default: SUM.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mine = torch.empty(2)
+    >>> dist.reduce_scatter_single(mine, torch.tensor([1.0, 2.0]))
+    >>> mine
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
+    """
     return reduce_scatter_tensor(output, input, op, group, async_op)
 
 
 def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):
-    """Sends each process its element of the list."""
+    """Sends each process its element of a list: element j that rank i gives becomes element i that rank j gets.
+
+    Args:
+        output_tensor_list: what this process gets, a tensor for each rank, in place.
+        input_tensor_list: what it gives, a tensor for each rank. Sizes may differ, as long as both ends of a message agree.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    Errors: ValueError for another number of tensors than of processes, and for different dtypes.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = [torch.empty(2)]
+    >>> dist.all_to_all(found, [torch.tensor([1.0, 2.0])])
+    >>> found
+    [tensor([1., 2.])]
+    >>> dist.destroy_process_group()
+    """
     group = member("all_to_all", group)
     if group is None:
         return None
@@ -376,7 +434,26 @@ def _split_counts(name, tensor, splits, size):
 
 
 def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
-    """Sends each process its part of a tensor, along dimension 0."""
+    """Sends each process its part of a tensor, along dimension 0; what comes lies behind each other in the order of ranks.
+
+    Args:
+        output: what this process gets, in place.
+        input: what it gives, of the same dtype.
+        output_split_sizes: how many rows come from each rank. Default: equal parts.
+        input_split_sizes: how many rows go to each rank. Default: equal parts.
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+
+    Errors: ValueError where the sizes are not as many as there are processes, or are not all rows, or parts are not equal.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = torch.empty(3, 2)
+    >>> dist.all_to_all_single(found, torch.ones(3, 2), output_split_sizes=[3], input_split_sizes=[3])
+    >>> found.sum()
+    tensor(6.)
+    >>> dist.destroy_process_group()
+    """
     name = "all_to_all_single"
     group = member(name, group)
     if group is None:
@@ -389,7 +466,21 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def barrier(group=None, async_op=False, device_ids=None, timeout=None):
-    """Waits for all processes."""
+    """Waits until all processes have come here.
+
+    Args:
+        group: the processes. Default: all.
+        async_op: whether it only begins, and a Work is returned.
+        device_ids: accepted.
+        timeout: how long, a timedelta. Default: that of the group.
+
+    Errors: DistBackendError when some do not come in time, or have ended; it names them.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.barrier()
+    >>> dist.destroy_process_group()
+    """
     group = member("barrier", group)
     return _run(group, _BARRIER, "barrier", _NOTHING, _NOTHING, async_op, timeout=timeout) if group else None
 
@@ -398,103 +489,19 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
     """Waits for all processes; those that do not come in time are named, as by every collective.
 
     Args:
-        group: the processes.
-        timeout: a timedelta, or seconds.
+        group: the processes. Default: all.
+        timeout: a timedelta, or seconds. Default: that of the group.
         wait_all_ranks: accepted: all ranks that are missing are named.
+
+    Errors: DistBackendError, in all that have come, for ranks that have not.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.monitored_barrier(timeout=5)
+    >>> dist.destroy_process_group()
     """
     group = member("monitored_barrier", group)
     if isinstance(timeout, (int, float)):
         timeout = datetime.timedelta(seconds=timeout)
     if group is not None:
         _run(group, _BARRIER, "monitored_barrier", _NOTHING, _NOTHING, False, timeout=timeout)
-
-
-# ---- messages
-
-
-def _other(name, group, rank, group_rank, any_one=False):
-    found = _peer(name, group, rank, group_rank, -1 if any_one else None)
-    if found == group.rank():
-        raise ValueError(f"{name}: a process does not exchange with itself, got its own rank {group._ranks[found]}")
-    return found
-
-
-def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
-    """Sends a tensor to another process; the Work is done when the tensor may be written again."""
-    group = member("isend", group)
-    if group is None:
-        return None
-    _tensors("isend", tensor)
-    return _run(group, _SEND, "isend", [tensor], _NOTHING, True, root=_other("isend", group, dst, group_dst), tag=tag)
-
-
-def irecv(tensor, src=None, group=None, tag=0, group_src=None):
-    """Receives a tensor from another process, or from any."""
-    group = member("irecv", group)
-    if group is None:
-        return None
-    _tensors("irecv", tensor)
-    return _run(group, _RECV, "irecv", _NOTHING, [tensor], True, root=_other("irecv", group, src, group_src, True), tag=tag)
-
-
-def send(tensor, dst=None, group=None, tag=0, group_dst=None):
-    """Sends a tensor to another process."""
-    group = member("send", group)
-    if group is not None:
-        _tensors("send", tensor)
-        _run(group, _SEND, "send", [tensor], _NOTHING, False, root=_other("send", group, dst, group_dst), tag=tag)
-
-
-def recv(tensor, src=None, group=None, tag=0, group_src=None):
-    """Receives a tensor from another process, or from any; the rank that sent it."""
-    group = member("recv", group)
-    if group is None:
-        return -1
-    _tensors("recv", tensor)
-    work = _run(group, _RECV, "recv", _NOTHING, [tensor], True, root=_other("recv", group, src, group_src, True), tag=tag)
-    if group._coalesced is not None:
-        return src
-    work.wait()
-    return group._ranks[work.source_rank()]
-
-
-class P2POp:
-    """One isend or irecv of a batch."""
-
-    def __init__(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
-        if op not in (isend, irecv):
-            raise ValueError(f"P2POp: op must be distributed.isend or distributed.irecv, got {op!r}")
-        _tensors("P2POp", tensor)
-        self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = op, tensor, peer, group, tag, group_peer
-
-
-def batch_isend_irecv(p2p_op_list):
-    """Starts exchanges together; the list of their Work."""
-    if not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
-        raise ValueError(f"batch_isend_irecv: expected a list of P2POp, got {p2p_op_list!r}")
-    if any(op.group is not p2p_op_list[0].group for op in p2p_op_list):
-        raise ValueError("batch_isend_irecv: all operations of a batch need one group, got several")
-    native = member("batch_isend_irecv", p2p_op_list[0].group)._native
-    native.begin_batch()
-    try:
-        works = [op.op(op.tensor, op.peer, op.group, op.tag, op.group_peer) for op in p2p_op_list]
-    finally:
-        native.end_batch()
-    return [work for work in works if work is not None]
-
-
-@contextlib.contextmanager
-def _coalescing_manager(group=None, device=None, async_ops=False):
-    """Collectives and messages called inside start together, and are waited for at the end; with `async_ops`, by `wait` of what
-    the `with` statement gives."""
-    group = member("_coalescing_manager", group)
-    if group._coalesced is not None:
-        raise ValueError("_coalescing_manager: one at a time for a group, got a second one inside")
-    group._coalesced = collected = []
-    together = _Works(collected)
-    try:
-        yield together
-    finally:
-        group._coalesced = None
-    if not async_ops:
-        together.wait()

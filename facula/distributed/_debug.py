@@ -9,7 +9,11 @@ _VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 
 
 class DebugLevel(enum.Enum):
-    """How much PyTorch checks. Here processes always compare what they call, whatever the level."""
+    """How much PyTorch checks: OFF, INFO or DETAIL. Here processes always compare what they call, whatever the level.
+
+    >>> torch.distributed.DebugLevel["INFO"].value
+    1
+    """
 
     OFF, INFO, DETAIL = range(3)
 
@@ -18,14 +22,30 @@ _level: DebugLevel | None = None
 
 
 def get_debug_level():
-    """The level that was set, at first that of TORCH_DISTRIBUTED_DEBUG."""
+    """The level that was set, at first that of TORCH_DISTRIBUTED_DEBUG, OFF without it.
+
+    >>> import torch.distributed as dist
+    >>> dist.set_debug_level(dist.DebugLevel.INFO)
+    >>> dist.get_debug_level()
+    <DebugLevel.INFO: 1>
+    >>> dist.set_debug_level_from_env()
+    """
     if _level is None:
         set_debug_level_from_env()
     return _level
 
 
 def set_debug_level(level):
-    """Sets the level."""
+    """Sets the level that `get_debug_level` tells; it changes nothing else.
+
+    Args:
+        level: a DebugLevel; TypeError for anything else.
+
+    >>> import torch.distributed as dist
+    >>> dist.set_debug_level(dist.DebugLevel.OFF)
+    >>> dist.get_debug_level()
+    <DebugLevel.OFF: 0>
+    """
     global _level
     if not isinstance(level, DebugLevel):
         raise TypeError(f"set_debug_level: level must be a DebugLevel, got {type(level).__name__}")
@@ -33,7 +53,11 @@ def set_debug_level(level):
 
 
 def set_debug_level_from_env():
-    """Takes the level from TORCH_DISTRIBUTED_DEBUG: OFF, INFO or DETAIL. RuntimeError for another value."""
+    """Takes the level from TORCH_DISTRIBUTED_DEBUG: OFF, INFO or DETAIL, OFF where it is not set. RuntimeError for another
+    value.
+
+    >>> torch.distributed.set_debug_level_from_env()
+    """
     text = os.environ.get(_VARIABLE, "OFF")
     if text.upper() not in DebugLevel.__members__:
         raise RuntimeError(f"set_debug_level_from_env: {_VARIABLE} must be OFF, INFO or DETAIL, got {text!r}")

@@ -34,6 +34,12 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
         rank: which one.
         skip: the number of calls, from this line, that are not stopped at.
         timeout_s: how long the others wait.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> for step in range(3):
+    ...     dist.breakpoint(rank=0, skip=100)  # stops at the 101st step
+    >>> dist.destroy_process_group()
     """
     frame = sys._getframe(1)
     place = (frame.f_code.co_filename, frame.f_lineno)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import datetime
-import enum
 import os
 import sys
 import threading
@@ -16,100 +15,43 @@ import facula
 from facula import _C
 
 from . import _launchers, _rendezvous
+from ._backends import Backend, BackendConfig
 from ._group_methods import GroupMethods
-from ._store import PrefixStore, Store
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from facula.distributed._store import Store
+
 default_pg_timeout = datetime.timedelta(minutes=30)
 
 
-def is_available():
-    """True."""
-    return True
-
-
-def is_mpi_available():
-    """Whether there is an MPI library with the standard ABI, which groups of several processes use."""
-    _rendezvous.look_for_mpi()
-    return bool(_C._dist_mpi())
-
-
-def is_gloo_available():
-    """True: groups of several processes answer to that name, by MPI."""
-    return True
-
-
-def is_nccl_available():
-    """Whether there are CUDA devices, and NCCL."""
-    return not _C._dist_why_no_nccl()
-
-
-def is_ucc_available():
-    """False."""
-    return False
-
-
-is_xccl_available = is_ucc_available
-
-
-def is_backend_available(backend):
-    """Whether a backend of that name can be asked for."""
-    name = str(backend).lower()
-    asked = {"gloo": True, "fake": True, "mpi": is_mpi_available, "nccl": is_nccl_available}.get(name, False)
-    return asked() if callable(asked) else asked
-
-
-def is_torchelastic_launched():
-    """Whether an elastic launcher started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ
-
-
-class ReduceOp(enum.Enum):
-    """How values of several processes become one."""
-
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
-
-
-class PremulSum:
-    """SUM of values that are multiplied by `factor` first."""
-
-    name, value = "PREMUL_SUM", ReduceOp.PREMUL_SUM.value
-
-    def __init__(self, factor):
-        self.factor = float(factor)
-
-
-_make_nccl_premul_sum = PremulSum
-ReduceOp.RedOpType = ReduceOp  # the type of its members has a name of its own in PyTorch
-reduce_op = ReduceOp
-
-
-def supports_complex(reduceOp):
-    """Whether complex tensors can be reduced so."""
-    return reduceOp not in (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
-
-
-class Backend(str):
-    """The name of a backend, in lower case. ValueError for one that is not known."""
-
-    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
-    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL}
-    backend_capability = {GLOO: ["cpu", "cuda"], NCCL: ["cuda"], MPI: ["cpu", "cuda"], FAKE: ["cpu", "cuda"]}
-
-    def __new__(cls, name):
-        if not isinstance(name, str):
-            raise ValueError(f"Backend: expected a str, got {type(name).__name__}")
-        known = all(part.rpartition(":")[2] in cls.backend_list for part in name.lower().split(","))
-        if not known:
-            raise ValueError(f"Backend: expected one of {', '.join(cls.backend_list)}, got {name!r}")
-        return super().__new__(cls, name.lower())
-
-
 class ProcessGroup(GroupMethods):
-    """Processes that call collectives together. `init_process_group` and `new_group` make them."""
+    """Processes that call collectives together. `init_process_group` and `new_group` make them; a program does not call the
+    class.
+
+    Beside what is told here a group has PyTorch's methods `allreduce`, `broadcast`, `allgather` and so on, each of which gives
+    its `Work`. A group cannot be pickled: TypeError.
+
+    Args:
+        native: the group of the core.
+        backend: the name that `name` gives.
+        name: the `group_name`.
+        description: the `group_desc`.
+        timeout: how long collectives wait, a timedelta.
+        store: the store by which the processes met.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> group = dist.group.WORLD
+    >>> group.rank(), group.size(), group.name()
+    (0, 1, 'gloo')
+    >>> group.get_group_store() is None
+    True
+    >>> group.allreduce(torch.ones(2)).wait()
+    True
+    >>> dist.destroy_process_group()
+    """
 
     group_name: str
     group_desc: str
@@ -122,11 +64,11 @@ class ProcessGroup(GroupMethods):
         self._coalesced = None
 
     def rank(self) -> Any:
-        """Number of this process in the group."""
+        """Number of this process in the group, from 0."""
         return self._rank
 
     def size(self) -> int:
-        """Number of processes."""
+        """Number of processes in the group."""
         return len(self._ranks)
 
     def name(self) -> str:
@@ -134,7 +76,7 @@ class ProcessGroup(GroupMethods):
         return self._backend
 
     def get_group_store(self) -> Store:
-        """The store by which the processes met; None for one process alone."""
+        """The store by which the processes met; None for one process alone, and for a "fake" group."""
         return self._store
 
     def _get_sequence_number_for_group(self):
@@ -156,11 +98,25 @@ class _WorldMeta(type):
 
 
 class group(metaclass=_WorldMeta):
-    """`group.WORLD` is the group of all processes, None before init_process_group."""
+    """`group.WORLD` is the group of all processes, None before init_process_group.
+
+    >>> import torch.distributed as dist
+    >>> dist.group.WORLD is None
+    True
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.group.WORLD.size()
+    1
+    >>> dist.destroy_process_group()
+    """
 
 
 class GroupMember(metaclass=_WorldMeta):
-    """`WORLD` as in `group`, and the mark for "not a member"."""
+    """`WORLD`, as that of `group`, and NON_GROUP_MEMBER, which `new_group` gives a process that is not among the ranks:
+    collectives with it do nothing.
+
+    >>> torch.distributed.GroupMember.NON_GROUP_MEMBER
+    -100
+    """
 
     NON_GROUP_MEMBER = -100
 
@@ -169,16 +125,30 @@ _default: ProcessGroup | None = None
 _world = None
 _rank_of_process, _uses_nccl = 0, False
 _others: list[ProcessGroup] = []
-_made: dict[tuple[Any, ...], int] = {}  # groups by ranks
 
 
 def is_initialized():
-    """Whether init_process_group has been called."""
+    """Whether there is a default group: init_process_group was called, and destroy_process_group was not.
+
+    >>> torch.distributed.is_initialized()
+    False
+    """
     return _default is not None
 
 
 def member(name, group=None):
-    """The group (by default that of all processes); None where this process is no member of it."""
+    """The group; None where this process is no member of it.
+
+    Args:
+        name: the function that asks, for errors.
+        group: a ProcessGroup. Default: that of all processes.
+
+    Errors: ValueError before `init_process_group`, TypeError for what is no group.
+
+    >>> from torch.distributed.distributed_c10d import member
+    >>> member("mine", torch.distributed.GroupMember.NON_GROUP_MEMBER) is None
+    True
+    """
     if group is None:
         if _default is None:
             raise ValueError(f"{name}: the default process group has not been initialized, call init_process_group first")
@@ -238,18 +208,30 @@ def init_process_group(
 ):  # fmt: skip
     """Makes the default group, of all processes that call this with the same store.
 
+    Under a launcher (`python -m facula.distributed.run`, mpiexec, srun) no argument is needed. One process alone loads no MPI,
+    and needs no store.
+
     Args:
         backend: "gloo" or "mpi", which are MPI here, also for CUDA tensors, by way of the host; "nccl", or
             "cpu:gloo,cuda:nccl", by which CUDA tensors go from device to device; None for that where there is NCCL; "fake"
-            sends nothing.
+            sends nothing, so that one process can try what it would be among others.
         init_method: "env://" (the default; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment; all of them
             also from mpiexec and srun), "tcp://address:port" of rank 0, or "file://path" that all processes share.
         timeout: of this call and of collectives, 30 minutes if None.
         world_size, rank: how many processes there are, and which this is.
         store: in the place of `init_method`.
+        group_name: what the group is called in PyTorch's programs, "default_pg" if empty.
+        pg_options: accepted.
         device_id: the CUDA device of this process, whose communicator is then made at once (every rank must say its own).
 
-    ValueError when it is not known how many, or when there is a group already. One process needs none of it, and loads no MPI.
+    Errors: ValueError when it is not known how many processes there are, or when there is a group already; RuntimeError for a
+    backend that cannot be used; DistStoreError when not all came in time, which names the missing ranks.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.get_rank(), dist.get_world_size()
+    (0, 1)
+    >>> dist.destroy_process_group()
     """
     global _default, _world, _rank_of_process, _uses_nccl
     if _default is not None:
@@ -309,7 +291,17 @@ def _leave(exception=""):
 
 
 def destroy_process_group(group=None):
-    """Ends a group; without one, all of them. The other processes need not call it at the same time."""
+    """Ends a group; without one, all of them. The other processes need not call it at the same time.
+
+    Args:
+        group: which one. ValueError for one that was ended before, and without groups.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.destroy_process_group()
+    >>> dist.is_initialized()
+    False
+    """
     global _default
     ended = member("destroy_process_group", group)
     if ended is None:
@@ -331,59 +323,68 @@ def _rank_not_in_group(group):
 
 
 def get_rank(group=None):
-    """Number of this process in the group; -1 when not a member."""
+    """Number of this process in the group, from 0; -1 when not a member.
+
+    Args:
+        group: a ProcessGroup. Default: that of all processes. ValueError where there is none.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=2, world_size=4)
+    >>> dist.get_rank(), dist.get_rank(dist.new_group([2, 3]))
+    (2, 0)
+    >>> dist.destroy_process_group()
+    """
     found = member("get_rank", group)
     return found.rank() if found else -1
 
 
 def get_world_size(group=None):
-    """Number of processes; -1 when not a member."""
+    """Number of processes in the group; -1 when not a member.
+
+    Args:
+        group: a ProcessGroup. Default: that of all processes. ValueError where there is none.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=2, world_size=4)
+    >>> dist.get_world_size(), dist.get_world_size(dist.new_group([2, 3]))
+    (4, 2)
+    >>> dist.destroy_process_group()
+    """
     found = member("get_world_size", group)
     return found.size() if found else -1
 
 
 def get_backend(group=None):
-    """The name of the backend."""
+    """The name of the backend of a group, a `Backend`, such as "gloo" or "cpu:gloo,cuda:nccl".
+
+    Args:
+        group: a ProcessGroup. Default: that of all processes. ValueError where there is none, or this process is no member.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.get_backend()
+    'gloo'
+    >>> dist.destroy_process_group()
+    """
     found = member("get_backend", group)
     if found is None:
         raise ValueError("get_backend: this process is not a member of the group, got NON_GROUP_MEMBER")
     return Backend(found.name())
 
 
-class BackendConfig:
-    """Which backend moves tensors of which kind of device.
+def get_backend_config(group=None) -> str:
+    """Which backend moves tensors of which kind of device in a group, as a text such as "cpu:gloo,cuda:nccl".
 
     Args:
-        backend: such as "gloo" or "cpu:gloo,cuda:nccl".
+        group: a ProcessGroup. Default: that of all processes. ValueError where there is none, or this process is no member.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.get_backend_config()
+    'cpu:gloo,cuda:gloo'
+    >>> dist.destroy_process_group()
     """
-
-    def __init__(self, backend) -> None:
-        parts = str(Backend(str(backend))).split(",")
-        if ":" in parts[0]:
-            pairs = [part.partition(":") for part in parts]
-            self.device_backend_map = {kind: Backend(name) for kind, _, name in pairs}
-            if len(self.device_backend_map) != len(pairs):
-                raise ValueError(f"BackendConfig: a backend for each kind of device, got {backend!r}")
-        else:
-            kinds = ("cuda",) if parts[0] == "nccl" else ("cpu", "cuda")
-            self.device_backend_map = dict.fromkeys(kinds, Backend(parts[0]))
-
-    def __repr__(self) -> str:
-        return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
-
-    def get_device_backend_map(self) -> dict:
-        """{kind of device: backend}"""
-        return self.device_backend_map
-
-
-def get_backend_config(group=None) -> str:
-    """Which backend moves tensors of which kind of device, such as "cpu:gloo,cuda:nccl"."""
     return str(BackendConfig(get_backend(group)))
-
-
-def get_default_backend_for_device(device):
-    """ "nccl" for CUDA devices, "gloo" for the CPU."""
-    return "nccl" if facula.device(device).type == "cuda" else "gloo"
 
 
 def _group_named(name):
@@ -395,18 +396,43 @@ def _group_named(name):
 
 
 def get_pg_count():
-    """How many groups there are."""
+    """How many groups there are, the default one included.
+
+    >>> torch.distributed.get_pg_count()
+    0
+    """
     return (_default is not None) + len(_others)
 
 
 def get_process_group_ranks(group=None):
-    """The ranks among all processes, by rank in the group."""
+    """The ranks of a group's processes among all processes, by rank in the group; empty when this process is no member.
+
+    Args:
+        group: a ProcessGroup. Default: that of all processes.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=2, world_size=4)
+    >>> dist.get_process_group_ranks(dist.new_group([2, 3]))
+    [2, 3]
+    >>> dist.destroy_process_group()
+    """
     found = member("get_process_group_ranks", group)
     return list(found._ranks) if found else []
 
 
 def get_global_rank(group, group_rank):
-    """The rank among all processes of a rank in a group."""
+    """The rank among all processes of a rank in a group.
+
+    Args:
+        group: a ProcessGroup.
+        group_rank: the rank in it. ValueError where the group has none of that number.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=2, world_size=4)
+    >>> dist.get_global_rank(dist.new_group([2, 3]), 1)
+    3
+    >>> dist.destroy_process_group()
+    """
     found = member("get_global_rank", group)
     if found is None or not 0 <= group_rank < found.size():
         raise ValueError(f"get_global_rank: the group has no rank {group_rank}, got a group of {found.size() if found else 0}")
@@ -414,7 +440,18 @@ def get_global_rank(group, group_rank):
 
 
 def get_group_rank(group, global_rank):
-    """The rank in a group of a rank among all processes."""
+    """The rank in a group of a rank among all processes.
+
+    Args:
+        group: a ProcessGroup.
+        global_rank: the rank among all. ValueError where it is not part of the group.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=2, world_size=4)
+    >>> dist.get_group_rank(dist.new_group([2, 3]), 3)
+    1
+    >>> dist.destroy_process_group()
+    """
     found = member("get_group_rank", group)
     if found is None or global_rank not in found._ranks:
         raise ValueError(f"get_group_rank: rank {global_rank} is not part of the group, got {found._ranks if found else []}")
@@ -422,98 +459,17 @@ def get_group_rank(group, global_rank):
 
 
 def get_node_local_rank(fallback_rank=None):
-    """LOCAL_RANK of the environment (or what mpiexec and srun call it), else `fallback_rank`. RuntimeError without either."""
+    """Number of this process on its machine: LOCAL_RANK of the environment, or what mpiexec and srun call it.
+
+    Args:
+        fallback_rank: what is given where no launcher has set one. RuntimeError without it.
+
+    >>> torch.distributed.get_node_local_rank(fallback_rank=0)
+    0
+    """
     found = _launchers.local_rank()
     if found is not None:
         return found
     if fallback_rank is None:
         raise RuntimeError("get_node_local_rank: expected LOCAL_RANK in the environment or a fallback_rank, got neither")
     return int(fallback_rank)
-
-
-def split_group(
-    parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, backend=None,
-):  # fmt: skip
-    """The part of a group that this process is in, None if in no part. All processes of all parts' parent call it.
-
-    Args:
-        parent_pg: the group; it must be that of all processes. Default: that.
-        split_ranks: lists of ranks of the group, which have no rank in common.
-        timeout, pg_options, group_desc, backend: as for `new_group`.
-    """
-    parent = member("split_group", parent_pg)
-    if parent is not member("split_group"):
-        raise NotImplementedError(f"split_group: only the group of all processes is split, got {parent.group_name}")
-    ranks = [[int(r) for r in part] for part in split_ranks or ()]
-    flat = [r for part in ranks for r in part]
-    if not ranks or not all(ranks) or len(set(flat)) != len(flat):
-        raise ValueError(f"split_group: expected lists of ranks, each rank once, got {split_ranks}")
-    mine = None
-    for part in ranks:
-        made = new_group(part, timeout, backend, pg_options, group_desc=group_desc)
-        if get_rank() in part:
-            mine = made
-    return mine
-
-
-def new_group(
-    ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None,
-    device_id=None, sort_ranks=True,
-):  # fmt: skip
-    """A group of some ranks; NON_GROUP_MEMBER when this process is not among them.
-
-    All processes call it, in the same order for several groups; with `use_local_synchronization` only those of the group.
-    """
-    world = member("new_group")
-    chosen = list(range(world.size())) if ranks is None else [int(r) for r in ranks]
-    if sort_ranks:
-        chosen.sort()
-    if len(set(chosen)) != len(chosen) or any(not 0 <= r < world.size() for r in chosen):
-        raise ValueError(f"new_group: ranks below the world size {world.size()}, each once, got {chosen}")
-    name = Backend(backend) if backend else world.name()
-    nccl = _engines_of(name)[1] if backend else _uses_nccl
-    seconds = _rendezvous.seconds(timeout, world._timeout)
-    if not chosen:
-        return GroupMember.NON_GROUP_MEMBER
-    native_name = group_desc or str(chosen)
-    native = _world.make_group(chosen, native_name, use_local_synchronization, seconds, nccl)
-    if native is None:
-        return GroupMember.NON_GROUP_MEMBER
-    if use_local_synchronization:
-        times = _made[tuple(chosen)] = _made.get(tuple(chosen), 0) + 1
-        title = f"{chosen} {times}"
-    else:
-        title = str(world._native.sequence())  # all ranks are as far
-    store = PrefixStore(f"group{title}", world._store) if isinstance(world._store, Store) else None
-    made = ProcessGroup(native, name, title, group_desc or "undefined", timeout or world._timeout, store)
-    made._native_name = native_name
-    _others.append(made)
-    return made
-
-
-def new_subgroups(
-    group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None,
-):  # fmt: skip
-    """(the group of this process, all groups) of `group_size` neighbouring processes each."""
-    world = member("new_subgroups", group)
-    size = world.size()
-    if group_size is None:
-        group_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
-    if group_size < 1 or group_size > size or size % group_size:
-        raise ValueError(f"new_subgroups: group_size must divide the world size {size}, got {group_size}")
-    lists = [world._ranks[i : i + group_size] for i in range(0, size, group_size)]
-    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
-
-
-def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
-    """(the group of this process, all groups) with the given ranks."""
-    if not ranks_per_subgroup_list:
-        raise ValueError("new_subgroups_by_enumeration: ranks_per_subgroup_list must not be empty, got none")
-    flat = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
-    if len(set(flat)) != len(flat):
-        raise ValueError(f"new_subgroups_by_enumeration: a rank is in one subgroup, got {ranks_per_subgroup_list}")
-    groups = [
-        new_group(ranks, timeout, backend, group_desc=group_desc, sort_ranks=False) for ranks in ranks_per_subgroup_list
-    ]
-    mine = [g for g in groups if g is not GroupMember.NON_GROUP_MEMBER]
-    return mine[0] if mine else None, groups

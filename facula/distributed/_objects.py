@@ -6,8 +6,10 @@ import pickle
 
 import facula
 
-from ._collectives import _peer, all_gather, broadcast, gather, recv, scatter, send
+from ._collectives import all_gather, broadcast, gather, scatter
 from ._group import member
+from ._messages import recv, send
+from ._operations import _peer
 
 
 def _bytes_of(value):
@@ -40,7 +42,21 @@ def _counts_of_all(count, group):
 
 
 def all_gather_object(object_list, obj, group=None):
-    """Fills a list with copies of the objects of all processes."""
+    """Fills a list with copies of the objects of all processes. They travel as pickles: processes of a group trust each other.
+
+    Args:
+        object_list: a list with one element for each process, which are replaced; ValueError for another length.
+        obj: what this process gives; anything that can be pickled.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = [None] * dist.get_world_size()
+    >>> dist.all_gather_object(found, {"rank": dist.get_rank()})
+    >>> found
+    [{'rank': 0}]
+    >>> dist.destroy_process_group()
+    """
     group = member("all_gather_object", group)
     if group is None:
         return
@@ -53,7 +69,24 @@ def all_gather_object(object_list, obj, group=None):
 
 
 def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
-    """Fills a list on the process `dst` (default 0) with copies of the objects of all."""
+    """Fills a list in one process with copies of the objects of all, which travel as pickles.
+
+    Args:
+        obj: what this process gives; anything that can be pickled.
+        object_gather_list: in the process that gathers, a list with one element for each rank; in the others it is not looked
+            at.
+        dst: the rank among all processes that gathers. Default: rank 0 of the group.
+        group: the processes. Default: all.
+        group_dst: the rank in the group, in the place of `dst`.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+    >>> dist.gather_object("text", found, dst=0)
+    >>> found
+    ['text']
+    >>> dist.destroy_process_group()
+    """
     group = member("gather_object", group)
     if group is None:
         return
@@ -70,7 +103,24 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
 
 
 def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
-    """Gives every process the objects of `src` (default 0)."""
+    """Gives every process copies of the objects of one, which travel as pickles.
+
+    Args:
+        object_list: a list, as long in all processes, whose elements are replaced where they are not given; TypeError for
+            anything else.
+        src: the rank among all processes that has them. Default: rank 0 of the group.
+        group: the processes. Default: all.
+        device: accepted.
+        group_src: the rank in the group, in the place of `src`.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> told = ["text", 3] if dist.get_rank() == 0 else [None, None]
+    >>> dist.broadcast_object_list(told, src=0)
+    >>> told
+    ['text', 3]
+    >>> dist.destroy_process_group()
+    """
     group = member("broadcast_object_list", group)
     if group is None:
         return
@@ -88,7 +138,23 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
 
 
 def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None):
-    """Gives each process its element of the list on `src` (default 0)."""
+    """Gives each process a copy of its element of a list that one process has; they travel as pickles.
+
+    Args:
+        scatter_object_output_list: a list whose first element is replaced; ValueError where it has none.
+        scatter_object_input_list: in the process that scatters, an object for each rank; in the others it is not looked at.
+        src: the rank among all processes that scatters. Default: rank 0 of the group.
+        group: the processes. Default: all.
+        group_src: the rank in the group, in the place of `src`.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mine = [None]
+    >>> dist.scatter_object_list(mine, [f"for rank {rank}" for rank in range(dist.get_world_size())], src=0)
+    >>> mine
+    ['for rank 0']
+    >>> dist.destroy_process_group()
+    """
     group = member("scatter_object_list", group)
     if group is None:
         return
@@ -110,7 +176,25 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
 
 
 def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
-    """Sends objects to another process."""
+    """Sends copies of objects to another process, as pickles.
+
+    Args:
+        object_list: what is sent; the receiver must have a list of the same length.
+        dst: the rank among all processes. ValueError for this process itself, and where neither it nor `group_dst` is given.
+        group: the processes. Default: all.
+        device, use_batch: accepted.
+        group_dst: the rank in the group, in the place of `dst`.
+
+    The group of the example sends nothing, so that one process can show it.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=0, world_size=2)
+    >>> if dist.get_rank() == 0:
+    ...     dist.send_object_list(["text", 3], dst=1)
+    ... else:
+    ...     dist.recv_object_list([None, None], src=0)
+    >>> dist.destroy_process_group()
+    """
     found = member("send_object_list", group)
     if found is None:
         return
@@ -120,7 +204,25 @@ def send_object_list(object_list, dst=None, group=None, device=None, group_dst=N
 
 
 def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False):
-    """Receives objects from another process, or from any; the rank that sent them."""
+    """Receives objects from another process; the rank among all that sent them, or -1 where this process is no member.
+
+    Args:
+        object_list: a list as long as the sender's, whose elements are replaced.
+        src: the rank among all processes. Default: any.
+        group: the processes. Default: all.
+        device, use_batch: accepted.
+        group_src: the rank in the group, in the place of `src`.
+
+    Rank 0 of the example sends, and no other rank runs here.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=0, world_size=2)
+    >>> if dist.get_rank() == 1:
+    ...     dist.recv_object_list([None, None], src=0)
+    ... else:
+    ...     dist.send_object_list(["text", 3], dst=1)
+    >>> dist.destroy_process_group()
+    """
     found = member("recv_object_list", group)
     if found is None:
         return -1

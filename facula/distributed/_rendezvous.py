@@ -32,31 +32,31 @@ _stores: dict[tuple[Any, ...], Store] = {}
 _times: dict[int, int] = {}
 
 
-def _number(name, given, variables):
+def _number(name, given, variables, caller):
     if given >= 0:
         return given
     found = _launchers.number(variables)
     if found is None:
         told = f", or be in the environment as {variables[0]}" if variables else ""
-        raise ValueError(f"init_process_group: {name} must be given{told}, got {given}")
+        raise ValueError(f"{caller}: {name} must be given{told}, got {given}")
     return found
 
 
-def place(init_method, world_size, rank, store):
+def place(init_method, world_size, rank, store, caller="init_process_group"):
     """(world size, rank) from the arguments, the URL or the environment."""
     scheme = "store"
     if store is None:
         url = urlparse(init_method or "env://")
         scheme = url.scheme
         if scheme not in ("env", "tcp", "file"):
-            raise RuntimeError(f"init_process_group: expected env://, tcp:// or file://, got {init_method!r}")
+            raise RuntimeError(f"{caller}: expected env://, tcp:// or file://, got {init_method!r}")
         query = {key: int(values[0]) for key, values in parse_qs(url.query).items() if key in ("rank", "world_size")}
         rank, world_size = query.get("rank", rank), query.get("world_size", world_size)
     names = _launchers.NAMES if scheme == "env" else []
-    rank = _number("rank", rank, [n.rank for n in names])
-    size = _number("world_size", world_size, [n.size for n in names])
+    rank = _number("rank", rank, [n.rank for n in names], caller)
+    size = _number("world_size", world_size, [n.size for n in names], caller)
     if rank >= size:
-        raise ValueError(f"init_process_group: rank must be below world_size {size}, got {rank}")
+        raise ValueError(f"{caller}: rank must be below world_size {size}, got {rank}")
     return size, rank
 
 

@@ -25,62 +25,127 @@ def _seconds(name, timeout):
 
 
 class Store:
-    """Keys and values that processes share.
+    """Keys and values that processes share, by which they find each other. A program makes a HashStore, FileStore or TCPStore.
 
     A class of one's own defines `set`, `get`, `add`, `wait`, `check`, `compare_set` and `delete_key`; the other methods are
     made of these. Values are bytes; where one is given, str stands for its UTF-8.
+
+    >>> import torch.distributed as dist
+    >>> store = dist.HashStore()
+    >>> store.set("name", "value")
+    >>> store.get("name")
+    b'value'
+    >>> store.add("count", 2), store.add("count", 3)
+    (2, 5)
+    >>> store.append("name", "s")
+    >>> store.multi_set(["a", "b"], ["1", "2"])
+    >>> store.multi_get(["name", "a"])
+    [b'values', b'1']
+    >>> store.wait(["a", "b"])
+    >>> store.barrier("all here", world_size=1)
+    >>> store.check(["a", "c"]), store.compare_set("a", "1", "3"), store.delete_key("b"), store.has_extended_api()
+    (False, b'3', True, True)
+    >>> import datetime
+    >>> store.set_timeout(datetime.timedelta(seconds=1))
+    >>> store.timeout
+    datetime.timedelta(seconds=1)
     """
 
     _timeout = default_store_timeout
 
     @property
     def timeout(self) -> timedelta:
-        """How long `get` and `wait` wait."""
+        """How long `get` and `wait` wait, a timedelta; 300 seconds at first."""
         return self._timeout
 
     def set_timeout(self, timeout: float) -> None:
-        """Sets how long `get` and `wait` wait, as a timedelta."""
+        """Sets how long `get` and `wait` wait.
+
+        Args:
+            timeout: a timedelta; TypeError for anything else.
+        """
         _seconds("set_timeout", timeout)
         self._timeout = timeout
 
     def set(self, key: Any, value: Any) -> Any:
-        """Keeps a value under the key."""
+        """Keeps a value under a key; one that was there is replaced.
+
+        Args:
+            key: a str.
+            value: bytes, or a str, which stands for its UTF-8.
+        """
         raise NotImplementedError(f"{type(self).__name__}.set: not defined by this class of stores")
 
     def get(self, key: Any) -> Any:
-        """The value; waits for it. DistStoreError when it does not come in time."""
+        """The value of a key, as bytes; waits for it.
+
+        Args:
+            key: a str. DistStoreError when nobody sets it within `timeout`.
+        """
         raise NotImplementedError(f"{type(self).__name__}.get: not defined by this class of stores")
 
     def add(self, key: Any, amount: float) -> Any:
-        """Adds to the number under the key, 0 at first; the sum."""
+        """Adds to the number under a key, 0 at first; the sum. No other process can come between.
+
+        Args:
+            key: a str.
+            amount: an int.
+        """
         raise NotImplementedError(f"{type(self).__name__}.add: not defined by this class of stores")
 
     def wait(self, keys: Any, timeout: float | None = None) -> Any:
-        """Waits until all keys are there; DistStoreError when they do not come in time."""
+        """Waits until all keys are there.
+
+        Args:
+            keys: a list of str.
+            timeout: how long, a timedelta. Default: that of the store. DistStoreError, which names the missing keys, when they
+                do not come in time.
+        """
         raise NotImplementedError(f"{type(self).__name__}.wait: not defined by this class of stores")
 
     def multi_get(self, keys: Any) -> list[Any]:
-        """The values of several keys; waits for all of them."""
+        """The values of several keys; waits for all of them.
+
+        Args:
+            keys: a list of str.
+        """
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: Any, values: Any) -> None:
-        """Keeps several values."""
+        """Keeps several values.
+
+        Args:
+            keys: a list of str.
+            values: as many values.
+        """
         for key, value in zip(keys, values):
             self.set(key, value)
 
     def append(self, key: Any, value: Any) -> None:
-        """Adds bytes at the end of a value. Not safe against others at the same time, in a class of one's own."""
+        """Adds bytes at the end of a value, which is made where there is none. In a class of one's own, not safe against others
+        at the same time.
+
+        Args:
+            key: a str.
+            value: bytes or a str.
+        """
         new = value.encode() if isinstance(value, str) else bytes(value)
         self.set(key, self.get(key) + new if self.check([key]) else new)
 
     def barrier(self, key: Any, world_size: int, timeout: float | None = None) -> None:
-        """Waits until `world_size` processes have called it with this key, which serves once."""
+        """Waits until `world_size` processes have called it with this key, which serves once.
+
+        Args:
+            key: a str.
+            world_size: how many.
+            timeout: how long, a timedelta. Default: that of the store. DistStoreError when they do not come in time.
+        """
         if self.add(f"{key}/count", 1) == world_size:
             self.set(f"{key}/all", "1")
         self.wait([f"{key}/all"], timeout or self.timeout)
 
     def has_extended_api(self) -> bool:
-        """Whether append, multi_get and multi_set are one request each."""
+        """Whether append, multi_get and multi_set are one request each; False in a class of one's own."""
         return False
 
 
@@ -101,23 +166,43 @@ class _NativeStore(Store):
 
     @property
     def timeout(self) -> timedelta:
-        """How long `get` and `wait` wait."""
+        """How long `get` and `wait` wait, a timedelta."""
         return datetime.timedelta(seconds=self._native.timeout())
 
     def set_timeout(self, timeout: Any) -> None:
-        """Sets how long `get` and `wait` wait, as a timedelta."""
+        """Sets how long `get` and `wait` wait.
+
+        Args:
+            timeout: a timedelta.
+        """
         self._native.timeout(_seconds("set_timeout", timeout))
 
     def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
-        """Waits until all keys are there; DistStoreError when they do not come in time."""
+        """Waits until all keys are there.
+
+        Args:
+            keys: a list of str.
+            timeout: how long, a timedelta. Default: that of the store. DistStoreError when they do not come in time.
+        """
         self._native.wait(keys, -1.0 if timeout is None else _seconds("wait", timeout))
 
     def queue_pop(self, key: Any, block: bool = True) -> bytes:
-        """Takes the oldest value of a queue; waits for one, or raises QueueEmptyError."""
+        """Takes the oldest value of a queue, which `queue_push(key, value)` fills and `queue_len(key)` measures.
+
+        Args:
+            key: a str, the name of the queue.
+            block: whether it waits for a value. Else QueueEmptyError where there is none.
+        """
         return self._native.queue_pop(key, block)
 
     def barrier(self, key: Any, world_size: int, timeout: Any = None) -> None:
-        """Waits until `world_size` processes have called it with this key, which serves once."""
+        """Waits until `world_size` processes have called it with this key, which serves once.
+
+        Args:
+            key: a str.
+            world_size: how many.
+            timeout: how long, a timedelta. Default: that of the store.
+        """
         self._native.barrier(key, world_size, -1.0 if timeout is None else _seconds("barrier", timeout))
 
     def list_keys(self) -> list[str]:
@@ -125,7 +210,7 @@ class _NativeStore(Store):
         return [key.decode() for key in self._native.list_keys()]
 
     def has_extended_api(self) -> bool:
-        """Whether append, multi_get and multi_set are one request each."""
+        """True: append, multi_get and multi_set are one request each."""
         return True
 
     def clone(self) -> Self:
@@ -137,7 +222,16 @@ class _NativeStore(Store):
 
 
 class HashStore(_NativeStore):
-    """A store in this process, for its threads."""
+    """A store in this process, for its threads. It has all methods of `Store`, and queues.
+
+    >>> store = torch.distributed.HashStore()
+    >>> store.set("key", "value")
+    >>> store.queue_push("queue", "first"), store.queue_len("queue"), store.queue_pop("queue")
+    (None, 1, b'first')
+    >>> other = store.clone()
+    >>> other.get("key"), other.list_keys(), other.num_keys()
+    (b'value', ['key'], 1)
+    """
 
     def __init__(self):
         super().__init__(_C._hash_store())
@@ -149,6 +243,20 @@ class FileStore(_NativeStore):
     Args:
         file_name: a file that is not there yet.
         world_size: how many processes will use it; the last one to end removes the file. Without it, nobody does.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> store = torch.distributed.FileStore(os.path.join(folder.name, "store"), 1)
+    >>> store.set("key", "value")
+    >>> store.get("key"), store.list_keys()
+    (b'value', ['key'])
+    >>> store.queue_push("queue", "first")
+    >>> store.queue_pop("queue")
+    b'first'
+    >>> store.clone().get("key")
+    b'value'
+    >>> del store
+    >>> folder.cleanup()
     """
 
     def __init__(self, file_name, world_size=-1):
@@ -171,6 +279,14 @@ class TCPStore(_NativeStore):
         multi_tenant: whether a server of this process on that port is used instead of a new one.
         master_listen_fd: a socket that listens already, which becomes the store's.
         use_libuv: read by programs; there is one server.
+
+    Errors: DistNetworkError where nobody listens, or the port is taken.
+
+    >>> server = torch.distributed.TCPStore("localhost", 0, is_master=True)
+    >>> client = torch.distributed.TCPStore("localhost", server.port)
+    >>> client.set("key", "value")
+    >>> server.get("key")
+    b'value'
     """
 
     host: Any
@@ -193,7 +309,17 @@ class TCPStore(_NativeStore):
 
 
 class PrefixStore(_NativeStore):
-    """A view of a store whose keys begin with `prefix` and a slash."""
+    """A view of a store whose keys begin with `prefix` and a slash, so that several uses of it do not meet.
+
+    Args:
+        prefix: a str.
+        store: a Store; TypeError for anything else.
+
+    >>> store = torch.distributed.HashStore()
+    >>> torch.distributed.PrefixStore("mine", store).set("key", "value")
+    >>> store.get("mine/key")
+    b'value'
+    """
 
     def __init__(self, prefix, store):
         self.underlying_store = store

@@ -13,7 +13,21 @@ __all__ = ["check_env", "env"]
 
 
 class env(argparse.Action):
-    """An option with a value, from PET_<its name> when it is not given."""
+    """An `argparse` action: an option with a value, from PET_<its name> of the environment when it is not given.
+
+    Args:
+        dest: its name.
+        default: its value where neither says one.
+        required: whether that is an error.
+        kwargs: further arguments of `argparse.Action`.
+
+    >>> import argparse
+    >>> from torch.distributed.argparse_util import env
+    >>> parser = argparse.ArgumentParser()
+    >>> action = parser.add_argument("--nnodes", action=env, type=str, default="1")
+    >>> parser.parse_args([]), parser.parse_args(["--nnodes", "2"])
+    (Namespace(nnodes='1'), Namespace(nnodes='2'))
+    """
 
     def __init__(self, dest: Any, default: Any = None, required: bool = False, **kwargs: Any) -> None:
         default = os.environ.get(f"PET_{dest.upper()}", default)
@@ -24,7 +38,20 @@ class env(argparse.Action):
 
 
 class check_env(argparse.Action):
-    """A switch, on when given or when PET_<its name> is 1."""
+    """An `argparse` action: a switch, on when given or when PET_<its name> of the environment is 1 or true.
+
+    Args:
+        dest: its name.
+        default: whether it is on where neither says so.
+        kwargs: further arguments of `argparse.Action`.
+
+    >>> import argparse
+    >>> from torch.distributed.argparse_util import check_env
+    >>> parser = argparse.ArgumentParser()
+    >>> action = parser.add_argument("--standalone", action=check_env)
+    >>> parser.parse_args([]), parser.parse_args(["--standalone"])
+    (Namespace(standalone=False), Namespace(standalone=True))
+    """
 
     def __init__(self, dest: Any, default: Any = False, **kwargs: Any) -> None:
         given = os.environ.get(f"PET_{dest.upper()}", "1" if default else "0")

@@ -15,13 +15,17 @@ __all__ = ["SyncPayload", "all_gather", "all_gather_object_enforce_type", "broad
 
 @dataclass
 class SyncPayload:
-    """What a process gives.
+    """What a process gives the others: an object, or what went wrong when it was made.
 
     Args:
         stage_name: what all of them must call it.
         success: whether all is well.
         payload: the object.
         exception: what went wrong.
+
+    >>> from torch.distributed.collective_utils import SyncPayload
+    >>> SyncPayload("load", True, 3).exception is None
+    True
     """
 
     stage_name: str | None
@@ -51,6 +55,10 @@ def broadcast(data_or_fn: Any, *, success: bool = True, stage_name: str | None =
         pg: the group; without one a process is alone.
     Raises:
         RuntimeError: in all ranks, from the exception of the one that has failed.
+
+    >>> from torch.distributed import collective_utils
+    >>> collective_utils.broadcast(lambda: [1, 2], stage_name="load")
+    [1, 2]
     """
     if not success and data_or_fn is not None:
         raise AssertionError("broadcast: with success=False there are no data, got some")
@@ -68,7 +76,7 @@ def broadcast(data_or_fn: Any, *, success: bool = True, stage_name: str | None =
 
 
 def all_gather(data_or_fn: Any, stage_name: str | None = None, pg: ProcessGroup | None = None) -> list[Any]:
-    """The objects of all ranks.
+    """The objects of all ranks, as a list.
 
     Args:
         data_or_fn: an object, or a function that gives it.
@@ -76,6 +84,10 @@ def all_gather(data_or_fn: Any, stage_name: str | None = None, pg: ProcessGroup 
         pg: the group; without one a process is alone.
     Raises:
         RuntimeError: in all ranks, where a rank has failed or calls it otherwise.
+
+    >>> from torch.distributed import collective_utils
+    >>> collective_utils.all_gather(lambda: "mine", stage_name="load")
+    ['mine']
     """
     mine = _made(data_or_fn, stage_name)
     everybody: list[Any] = [mine]
@@ -93,7 +105,25 @@ def all_gather(data_or_fn: Any, stage_name: str | None = None, pg: ProcessGroup 
 
 def all_gather_object_enforce_type(pg: ProcessGroup, object_list: Any, obj: Any, type_checker: Any = lambda x,
                                    y: type(x) is type(y)) -> None:  # fmt: skip
-    """As `all_gather_object`; TypeError where objects are not of one type, as `type_checker(one, other)` says."""
+    """`all_gather_object` for objects of one type.
+
+    Args:
+        pg: the group.
+        object_list: a list with one element for each process, which are replaced.
+        obj: what this process gives.
+        type_checker: `type_checker(one, other)` says whether two are of one type. Default: whether their types are the same.
+
+    Errors: TypeError where they are not.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.collective_utils import all_gather_object_enforce_type
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> found = [None]
+    >>> all_gather_object_enforce_type(dist.group.WORLD, found, 5)
+    >>> found
+    [5]
+    >>> dist.destroy_process_group()
+    """
     dist.all_gather_object(object_list, obj, group=pg)
     for other in object_list[1:]:
         if not type_checker(object_list[0], other):

@@ -24,15 +24,35 @@ _context = threading.local()
 
 
 class DeviceMesh:
-    """A grid of ranks. Every process makes it, in the same order as its other groups.
+    """A grid of ranks, with a group for every line of it. Every process makes it, in the same order as its other groups.
+
+    `mesh["name"]` is the part along a dimension, or several, that this process is in; in `with mesh` it is the default of
+    functions that take one. Where there is no default group, one is made (see `init_process_group`).
 
     Args:
         device_type: "cpu" or "cuda".
         mesh: the ranks, as a tensor or nested lists. Default: all in one dimension.
         mesh_dim_names: names of the dimensions.
+        backend_override: None; NotImplementedError for anything else.
         _init_backend: whether groups are made.
     Raises:
         ValueError: ranks come twice or are not there, or names do not fit.
+
+    The group of the example is rank 1 of four that send nothing.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.device_mesh import DeviceMesh
+    >>> dist.init_process_group("fake", rank=1, world_size=4)
+    >>> mesh = DeviceMesh("cpu", [[0, 1], [2, 3]], mesh_dim_names=("data", "model"))
+    >>> mesh["model"]
+    DeviceMesh((model=2), 'cpu', mesh=[0, 1])
+    >>> mesh.size(), mesh.size("data"), mesh.get_rank(), mesh.get_coordinate(), mesh.get_local_rank("model")
+    (4, 2, 1, (0, 1), 1)
+    >>> dist.get_process_group_ranks(mesh.get_group("data")), len(mesh.get_all_groups())
+    ([1, 3], 2)
+    >>> DeviceMesh.from_group(mesh.get_group("data"), "cpu")
+    DeviceMesh('cpu', [1, 3])
+    >>> dist.destroy_process_group()
     """
 
     device_type: str
@@ -94,7 +114,11 @@ class DeviceMesh:
         return tuple(self._mesh.shape)
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """Number of processes, or of those along a dimension."""
+        """Number of processes, or of those along a dimension.
+
+        Args:
+            mesh_dim: its number or name. Default: all of the grid.
+        """
         return self._mesh.numel() if mesh_dim is None else self._mesh.size(self._number(mesh_dim))
 
     def get_rank(self) -> int:
@@ -102,17 +126,25 @@ class DeviceMesh:
         return dist.get_rank()
 
     def get_coordinate(self) -> tuple[Any, ...] | None:
-        """Where this process is in the grid; None when it is not part of it."""
+        """Where this process is in the grid, a tuple; None when it is not part of it."""
         return self._coordinate
 
     def get_local_rank(self, mesh_dim: int | None = None) -> int:
-        """The place of this process along a dimension, which a grid of one dimension need not name."""
+        """The place of this process along a dimension. RuntimeError when it is not part of the grid.
+
+        Args:
+            mesh_dim: its number or name, which a grid of one dimension need not name (else RuntimeError).
+        """
         if self._coordinate is None:
             raise RuntimeError(f"DeviceMesh.get_local_rank: this process is not part of the mesh, got rank {dist.get_rank()}")
         return self._coordinate[self._the_dimension("get_local_rank", mesh_dim)]
 
     def get_group(self, mesh_dim: int | None = None) -> Any:
-        """The group of this process along a dimension."""
+        """The group of this process along a dimension.
+
+        Args:
+            mesh_dim: its number or name, which a grid of one dimension need not name (else RuntimeError).
+        """
         number = self._the_dimension("get_group", mesh_dim)
         if self._groups is None:
             raise RuntimeError("DeviceMesh.get_group: the mesh has no groups, got one made with _init_backend=False")
@@ -198,7 +230,14 @@ class DeviceMesh:
     @staticmethod
     def from_group(group: ProcessGroup, device_type: str, mesh: DeviceMesh | None = None, *,
                    mesh_dim_names: Sequence[str] | None = None) -> DeviceMesh:  # fmt: skip
-        """A grid whose groups exist already: one group, or one for each dimension of `mesh`."""
+        """A grid whose groups exist already.
+
+        Args:
+            group: one group, or one for each dimension of `mesh`.
+            device_type: "cpu" or "cuda".
+            mesh: the ranks. Default: those of the only group; ValueError where there are several.
+            mesh_dim_names: names of the dimensions.
+        """
         if isinstance(group, (list, tuple)):
             groups = list(group)
             if mesh is None:
@@ -243,8 +282,17 @@ def init_device_mesh(device_type: str, mesh_shape: Any, *, mesh_dim_names: Seque
 
     Args:
         device_type: "cpu" or "cuda", without an index.
-        mesh_shape: sizes, whose product is the number of processes.
+        mesh_shape: sizes, whose product is the number of processes, or less.
         mesh_dim_names: names of the dimensions.
+        backend_override: None; NotImplementedError for anything else.
+
+    Errors: RuntimeError for more processes than there are, for names that are not as many or not different, and for an index.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=1, world_size=4)
+    >>> dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    DeviceMesh((data=2, model=2), 'cpu', mesh=[[0, 1], [2, 3]])
+    >>> dist.destroy_process_group()
     """
     if not device_type.isalpha():
         raise RuntimeError(f"init_device_mesh: device_type must be a kind of device without an index, got {device_type!r}")

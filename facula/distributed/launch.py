@@ -15,21 +15,48 @@ __all__ = ["launch", "main", "parse_args"]
 
 
 def parse_args(args: Any) -> Any:
-    """The options of a command line."""
+    """The options of a command line, which has `--use-env` beside those of `facula.distributed.run`.
+
+    Args:
+        args: a list of texts; None for those of this program.
+
+    >>> from torch.distributed.launch import parse_args
+    >>> parse_args(["--use-env", "train.py"]).use_env
+    True
+    """
     parser = get_args_parser()
     parser.add_argument("--use-env", "--use_env", action="store_true", help="tell the rank by LOCAL_RANK only")
     return parser.parse_args(args)
 
 
 def launch(args: Any) -> None:
-    """Launches what the options say."""
+    """Launches what the options say, and waits. ChildFailedError when processes failed.
+
+    Args:
+        args: options of a command line. ValueError for --no-python without --use-env.
+
+    >>> import tempfile
+    >>> from torch.distributed.launch import launch, parse_args
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     launch(parse_args(["--standalone", "--log-dir", logs, "--use-env", "--no-python", "true"]))
+    """
     if args.no_python and not args.use_env:
         raise ValueError("launch: --no-python needs --use-env, got --no-python alone")
     run(args)
 
 
 def main(args: Any = None) -> int:
-    """The command."""
+    """The command: 0, or 1 after a summary of what failed.
+
+    Args:
+        args: a list of texts; None for those of this program.
+
+    >>> import tempfile
+    >>> from torch.distributed.launch import main
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     main(["--standalone", "--log-dir", logs, "--use-env", "--no-python", "true"])
+    0
+    """
     return run_main(args, parse_args)
 
 

@@ -42,7 +42,12 @@ __all__ = [
 
 
 def get_args_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """The parser of the command line, an `argparse.ArgumentParser`. Defaults come from PET_<OPTION> of the environment.
+
+    >>> from torch.distributed.run import get_args_parser
+    >>> get_args_parser().parse_args(["--nnodes", "2", "train.py"]).nnodes
+    '2'
+    """
     parser = argparse.ArgumentParser(
         prog="facula.distributed.run", description="Starts a program in several processes, on one machine or several."
     )
@@ -106,12 +111,29 @@ def _add_program(parser) -> None:
 
 
 def parse_args(args: Any) -> argparse.Namespace:
-    """The options of a command line."""
+    """The options of a command line.
+
+    Args:
+        args: a list of texts; None for those of this program.
+
+    >>> from torch.distributed.run import parse_args
+    >>> options = parse_args(["--nproc-per-node", "2", "train.py", "--lr", "0.1"])
+    >>> options.nproc_per_node, options.training_script, options.training_script_args
+    ('2', 'train.py', ['--lr', '0.1'])
+    """
     return get_args_parser().parse_args(args)
 
 
 def parse_min_max_nnodes(nnodes: str) -> tuple[int, int]:
-    """(least, greatest) number of machines. RuntimeError for anything but N or MIN:MAX."""
+    """(least, greatest) number of machines.
+
+    Args:
+        nnodes: "N" or "MIN:MAX". RuntimeError for anything else.
+
+    >>> from torch.distributed.run import parse_min_max_nnodes
+    >>> parse_min_max_nnodes("1:4"), parse_min_max_nnodes("2")
+    ((1, 4), (2, 2))
+    """
     parts = nnodes.split(":")
     if len(parts) > 2 or not all(part.isdigit() for part in parts):
         raise RuntimeError(f"parse_min_max_nnodes: expected N or MIN:MAX, got {nnodes!r}")
@@ -119,7 +141,16 @@ def parse_min_max_nnodes(nnodes: str) -> tuple[int, int]:
 
 
 def determine_local_world_size(nproc_per_node: str) -> int:
-    """How many processes: a number, or as many as there are processors (cpu), GPUs (gpu), or GPUs if there are any (auto)."""
+    """How many processes a machine gets.
+
+    Args:
+        nproc_per_node: a number; "cpu" for as many as there are processors, "gpu" for GPUs (ValueError without any), "auto" for
+            GPUs if there are any, else processors. ValueError for anything else.
+
+    >>> from torch.distributed.run import determine_local_world_size
+    >>> determine_local_world_size("3"), determine_local_world_size("cpu") > 0
+    (3, True)
+    """
     if nproc_per_node.isdigit() and int(nproc_per_node) > 0:
         return int(nproc_per_node)
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -136,12 +167,29 @@ def determine_local_world_size(nproc_per_node: str) -> int:
 
 
 def get_use_env(args: Any) -> bool:
-    """Whether the local rank is told by the environment only, not by an argument `--local-rank`."""
+    """Whether the local rank is told by the environment only, not by an argument `--local-rank`.
+
+    Args:
+        args: options of a command line; those of `facula.distributed.launch` may say no.
+
+    >>> from torch.distributed.run import get_use_env, parse_args
+    >>> get_use_env(parse_args(["train.py"]))
+    True
+    """
     return getattr(args, "use_env", True)
 
 
 def config_from_args(args: Any) -> tuple[LaunchConfig, Callable[..., Any] | str, list[str]]:
-    """(how to launch, what, with which arguments)."""
+    """(how to launch, what, with which arguments): a LaunchConfig, a command or function, and a list.
+
+    Args:
+        args: options of a command line. ValueError for those that do not fit together; NotImplementedError for --numa-binding.
+
+    >>> from torch.distributed.run import config_from_args, parse_args
+    >>> config, command, arguments = config_from_args(parse_args(["--nproc-per-node", "2", "train.py", "--lr", "0.1"]))
+    >>> config.nproc_per_node, arguments
+    (2, ['-u', '-m', 'facula', 'train.py', '--lr', '0.1'])
+    """
     least, greatest = parse_min_max_nnodes(args.nnodes)
     if not 0 < least <= greatest:
         raise ValueError(f"--nnodes: expected 0 < MIN <= MAX, got {args.nnodes!r}")
@@ -201,7 +249,15 @@ def _meeting(args, least: int, greatest: int) -> tuple[str, str, dict]:
 
 
 def get_rdzv_endpoint(args: Any) -> str:
-    """Where the machines meet, as "host:port"."""
+    """Where the machines meet, as "host:port".
+
+    Args:
+        args: options of a command line.
+
+    >>> from torch.distributed.run import get_rdzv_endpoint, parse_args
+    >>> get_rdzv_endpoint(parse_args(["--master-addr", "node0", "train.py"]))
+    'node0:29500'
+    """
     if args.rdzv_backend != "static" or args.rdzv_endpoint:
         return args.rdzv_endpoint.strip()
     host = args.master_addr
@@ -226,7 +282,16 @@ def _command(args) -> tuple[Callable | str, list[str]]:
 
 
 def run_script_path(training_script: str, *training_script_args: str) -> None:
-    """Runs a script in this process, as `python -m facula` would."""
+    """Runs a script in this process, as `python -m facula` would: the process becomes its program (arguments, `__main__`,
+    `torch`), and `--run-path` has the launcher's children call it. SystemExit where the script ends with another code than 0.
+
+    Args:
+        training_script: the file.
+        training_script_args: its arguments.
+
+    >>> from torch.distributed.run import run_script_path
+    >>> run_script_path("train.py", "--lr", "0.1")  # doctest: +SKIP
+    """
     from facula.compat.run import main as run_program
 
     code = run_program([training_script, *training_script_args])
@@ -235,13 +300,33 @@ def run_script_path(training_script: str, *training_script_args: str) -> None:
 
 
 def run(args: Any) -> None:
-    """Launches what the options say. ChildFailedError when processes failed."""
+    """Launches what the options say, and waits. ChildFailedError when processes failed.
+
+    Args:
+        args: options of a command line.
+
+    >>> import tempfile
+    >>> from torch.distributed.run import parse_args, run
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     run(parse_args(["--standalone", "--nproc-per-node", "2", "--log-dir", logs, "--no-python", "true"]))
+    """
     config, entrypoint, rest = config_from_args(args)
     elastic_launch(config, entrypoint)(*rest)
 
 
 def main(args: Any = None, parse: Any = parse_args) -> int:
-    """The command: 0, or 1 after a summary of what failed."""
+    """The command: 0, or 1 after a summary of what failed (128 and the number of a signal that ended it).
+
+    Args:
+        args: a list of texts; None for those of this program.
+        parse: makes options of it.
+
+    >>> import tempfile
+    >>> from torch.distributed.run import main
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     main(["--standalone", "--log-dir", logs, "--no-python", "true"])
+    0
+    """
     try:
         run(parse(args))
     except ChildFailedError as error:

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 
 class ComposeTransform(Transform):
-    """Several transforms, applied in order."""
+    """Several transforms, applied in order.
+
+    Args:
+        parts: a list of transforms.
+        cache_size: 1 keeps the last input and output of each, see Transform.
+
+    >>> from torch.distributions import AffineTransform, ComposeTransform, ExpTransform
+    >>> t = ComposeTransform([AffineTransform(0.0, 2.0), ExpTransform()])
+    >>> t(torch.tensor([0.0, 0.5])), t.inv(torch.tensor(1.0))
+    (tensor([1.0000, 2.7183]), tensor(0.))
+    """
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
@@ -117,7 +127,18 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """`base_transform`, of whose batch dimensions the last `reinterpreted_batch_ndims` belong to the event."""
+    """Another transform, of whose batch dimensions the last ones belong to the event: log-determinants are summed over them.
+
+    Args:
+        base_transform: the transform.
+        reinterpreted_batch_ndims: how many dimensions belong to the event.
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.IndependentTransform(torch.distributions.ExpTransform(), 1)
+    >>> x = torch.tensor([1.0, 2.0])
+    >>> t.log_abs_det_jacobian(x, t(x))
+    tensor(3.)
+    """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
@@ -170,7 +191,19 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The last dimensions, of shape `in_shape`, get the shape `out_shape` of as many elements."""
+    """The last dimensions get another shape of as many elements.
+
+    Args:
+        in_shape: their shape in the input.
+        out_shape: their shape in the output.
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    Errors: ValueError for another number of elements, here and from forward_shape; RuntimeError when called with others.
+
+    >>> t = torch.distributions.ReshapeTransform((4,), (2, 2))
+    >>> t(torch.zeros(3, 4)).shape, t.inverse_shape((3, 2, 2))
+    (torch.Size([3, 2, 2]), torch.Size([3, 4]))
+    """
 
     bijective = True
     in_shape: Any
@@ -241,7 +274,20 @@ class _PartsTransform(Transform):
 
 
 class CatTransform(_PartsTransform):
-    """Transforms of slices along `dim`, of the given lengths (1 unless said otherwise)."""
+    """Transforms of slices along a dimension.
+
+    Args:
+        tseq: a sequence of transforms, one for each slice.
+        dim: the dimension.
+        lengths: the sizes of the slices; None means 1 for each.
+        cache_size: 1 keeps the last input and output of each, see Transform.
+
+    Errors: TypeError for what is no transform, ValueError for another number of lengths.
+
+    >>> from torch.distributions import CatTransform, ExpTransform, identity_transform
+    >>> CatTransform([ExpTransform(), identity_transform], lengths=[1, 2])(torch.tensor([0.0, 1.0, 2.0]))
+    tensor([1., 1., 2.])
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None,
                  cache_size: int = 0) -> None:  # fmt: skip
@@ -292,7 +338,20 @@ class CatTransform(_PartsTransform):
 
 
 class StackTransform(_PartsTransform):
-    """Transforms of the single indices along `dim`."""
+    """Transforms of the single indices along a dimension.
+
+    Args:
+        tseq: a sequence of transforms, one for each index.
+        dim: the dimension.
+        cache_size: 1 keeps the last input and output of each, see Transform.
+
+    Errors: TypeError for what is no transform.
+
+    >>> from torch.distributions import ExpTransform, StackTransform, identity_transform
+    >>> StackTransform([ExpTransform(), identity_transform], dim=1)(torch.tensor([[0.0, 1.0], [1.0, 2.0]]))
+    tensor([[1.0000, 1.0000],
+            [2.7183, 2.0000]])
+    """
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         self.transforms: Any = _check_transforms(tseq, cache_size, "StackTransform")

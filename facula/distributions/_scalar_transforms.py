@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
 
 class ExpTransform(SameKind, Transform):
-    """exp(x)"""
+    """``exp(x)``, from all real numbers to positive ones.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.ExpTransform()
+    >>> t(torch.tensor([0.0, 1.0])), t.inv(torch.tensor(1.0))
+    (tensor([1.0000, 2.7183]), tensor(0.))
+    """
 
     domain: Constraint = constraints.real
     codomain: Constraint = constraints.positive
@@ -40,7 +48,16 @@ class ExpTransform(SameKind, Transform):
 
 
 class PowerTransform(Transform):
-    """x^exponent for positive x."""
+    """``x**exponent`` for positive x.
+
+    Args:
+        exponent: a number or a tensor, not zero.
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.PowerTransform(2.0)
+    >>> t(torch.tensor([1.0, 3.0])), t.inv(torch.tensor(9.0))
+    (tensor([1., 9.]), tensor(3.))
+    """
 
     domain: Constraint = constraints.positive
     codomain: Constraint = constraints.positive
@@ -81,7 +98,15 @@ class PowerTransform(Transform):
 
 
 class SigmoidTransform(SameKind, Transform):
-    """1 / (1 + exp(-x)), kept off 0 and 1."""
+    """``1 / (1 + exp(-x))``, kept off 0 and 1.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.SigmoidTransform()
+    >>> t(torch.tensor([0.0, 2.0])), t.inv(torch.tensor(0.5))
+    (tensor([0.5000, 0.8808]), tensor(0.))
+    """
 
     domain: Constraint = constraints.real
     codomain: Constraint = constraints.unit_interval
@@ -102,7 +127,14 @@ class SigmoidTransform(SameKind, Transform):
 
 
 class SoftplusTransform(SameKind, Transform):
-    """log(1 + exp(x)), which is x for x > 20."""
+    """``log(1 + exp(x))``, which is x for x > 20.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> torch.distributions.SoftplusTransform()(torch.tensor([0.0, 30.0]))
+    tensor([ 0.6931, 30.0000])
+    """
 
     domain: Constraint = constraints.real
     codomain: Constraint = constraints.positive
@@ -120,7 +152,16 @@ class SoftplusTransform(SameKind, Transform):
 
 
 class TanhTransform(SameKind, Transform):
-    """tanh(x); with cache_size=1, inverting an output near -1 or 1 loses nothing."""
+    """``tanh(x)``; with cache_size 1, inverting an output near -1 or 1 loses nothing.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.TanhTransform(cache_size=1)
+    >>> x = torch.tensor([0.0, 30.0])
+    >>> t(x), t.inv(t(x))
+    (tensor([0., 1.]), tensor([ 0., 30.]))
+    """
 
     domain: Constraint = constraints.real
     codomain: Constraint = constraints.interval(-1.0, 1.0)
@@ -138,7 +179,15 @@ class TanhTransform(SameKind, Transform):
 
 
 class AbsTransform(SameKind, Transform):
-    """|x|, which is not bijective; its inverse is y itself."""
+    """``|x|``, which is not bijective; its inverse is y itself.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.AbsTransform()
+    >>> t(torch.tensor([-1.0, 2.0])), t.bijective
+    (tensor([1., 2.]), False)
+    """
 
     domain: Constraint = constraints.real
     codomain: Constraint = constraints.positive
@@ -151,10 +200,17 @@ class AbsTransform(SameKind, Transform):
 
 
 class AffineTransform(Transform):
-    """loc + scale * x
+    """``loc + scale * x``.
 
     Args:
-        event_dim: how many of the last dimensions make one value, over which the Jacobian's logarithm is summed.
+        loc: a number or a tensor.
+        scale: a number or a tensor, not zero.
+        event_dim: how many of the last dimensions make one value.
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.AffineTransform(loc=1.0, scale=-2.0)
+    >>> t(torch.tensor([0.0, 1.0])), t.inv(torch.tensor(3.0)), t.sign
+    (tensor([ 1., -1.]), tensor(-1.), -1)
     """
 
     bijective = True
@@ -226,7 +282,16 @@ def _equal(a, b):
 
 
 class CumulativeDistributionTransform(Transform):
-    """The distribution function of `distribution`, which makes its values uniform."""
+    """The distribution function of a distribution, which makes its values uniform.
+
+    Args:
+        distribution: one with cdf and icdf.
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.transforms.CumulativeDistributionTransform(torch.distributions.Normal(0.0, 1.0))
+    >>> t(torch.tensor([0.0, 1.0])), t.inv(torch.tensor(0.5))
+    (tensor([0.5000, 0.8413]), tensor(0.))
+    """
 
     bijective = True
     codomain: Constraint = constraints.unit_interval

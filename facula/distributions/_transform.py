@@ -17,14 +17,28 @@ if TYPE_CHECKING:
 
 
 class Transform:
-    """A map from `domain` to `codomain`.
+    """A differentiable map from ``domain`` to ``codomain``, the base class of all transforms.
 
-    A subclass gives these two constraints, `_call(x)`, `_inverse(y)` and, where it is `bijective`,
-    `log_abs_det_jacobian(x, y)`, of which one number belongs to each event of the domain. One that is not bijective
-    has an `_inverse` with t(t.inv(y)) == y. `sign` is 1 or -1 where the map is monotonic.
+    A subclass gives these two constraints, ``_call(x)``, ``_inverse(y)`` and, where it is ``bijective``,
+    ``log_abs_det_jacobian(x, y)``, of which one number belongs to each event of the domain. One that is not bijective
+    has an ``_inverse`` with t(t.inv(y)) == y. ``sign`` is 1 or -1 where the map is monotonic.
 
     Args:
-        cache_size: 1 keeps the last pair of input and output, so that inverting an output gives its very input.
+        cache_size: 1 keeps the last pair of input and output, so that inverting an output gives its very input; 0 keeps none.
+
+    Errors: ValueError for another cache_size.
+
+    >>> t = torch.distributions.ExpTransform()
+    >>> x = torch.tensor([0.0, 1.0])
+    >>> t(x), t.inv(t(x))
+    (tensor([1.0000, 2.7183]), tensor([0., 1.]))
+    >>> t.log_abs_det_jacobian(x, t(x))
+    tensor([0., 1.])
+    >>> t.forward_shape((2,)), t.inverse_shape((2,))
+    ((2,), (2,))
+    >>> cached = t.with_cache()
+    >>> cached.inv(cached(x)) is x
+    True
     """
 
     bijective = False

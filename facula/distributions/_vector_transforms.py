@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 
 class SoftmaxTransform(SameKind, Transform):
-    """Softmax of vectors, which is not bijective; the inverse is the logarithm."""
+    """Softmax of vectors, which is not bijective; the inverse is the logarithm.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> torch.distributions.SoftmaxTransform()(torch.tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+    """
 
     domain: Constraint = constraints.real_vector
     codomain: Constraint = constraints.simplex
@@ -42,6 +49,13 @@ class StickBreakingTransform(SameKind, Transform):
     """From n numbers to a point of the simplex with n + 1 components: each takes a share of what the others left.
 
     Component k takes sigmoid(x_k - log(n - k)) of the rest, so that zeros give equal components.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> t = torch.distributions.StickBreakingTransform()
+    >>> t(torch.zeros(3)), t.forward_shape((3,))
+    (tensor([0.2500, 0.2500, 0.2500, 0.2500]), torch.Size([4]))
     """
 
     domain: Constraint = constraints.real_vector
@@ -77,7 +91,15 @@ class StickBreakingTransform(SameKind, Transform):
 
 
 class LowerCholeskyTransform(SameKind, Transform):
-    """The lower triangle of a matrix with the exponentials of its diagonal."""
+    """The lower triangle of a matrix with the exponentials of its diagonal.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> torch.distributions.LowerCholeskyTransform()(torch.tensor([[0.0, 5.0], [2.0, 0.0]]))
+    tensor([[1., 0.],
+            [2., 1.]])
+    """
 
     domain: Constraint = constraints.independent(constraints.real, 2)
     codomain: Constraint = constraints.lower_cholesky
@@ -90,7 +112,15 @@ class LowerCholeskyTransform(SameKind, Transform):
 
 
 class PositiveDefiniteTransform(SameKind, Transform):
-    """L L' with L of LowerCholeskyTransform."""
+    """``L @ L.mT`` with L of LowerCholeskyTransform.
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> torch.distributions.PositiveDefiniteTransform()(torch.tensor([[0.0, 5.0], [2.0, 0.0]]))
+    tensor([[1., 2.],
+            [2., 5.]])
+    """
 
     domain: Constraint = constraints.independent(constraints.real, 2)
     codomain: Constraint = constraints.positive_definite
@@ -108,6 +138,14 @@ class CorrCholeskyTransform(Transform):
 
     tanh makes the numbers partial correlations z; row i of the factor is z_ij times what the elements before left of
     the row's length 1, and on the diagonal the rest (Lewandowski, Kurowicka and Joe 2009).
+
+    Args:
+        cache_size: 1 keeps the last input and output, see Transform.
+
+    >>> torch.distributions.CorrCholeskyTransform()(torch.zeros(3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.],
+            [0., 0., 1.]])
     """
 
     domain: Constraint = constraints.real_vector

@@ -23,7 +23,23 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
-    """1 with probability `probs` (log-odds `logits`), else 0. The mode is NaN at probability one half."""
+    """1 with probability ``probs``, else 0. The mode is NaN at probability one half.
+
+    Args:
+        probs: the probability of 1, in [0, 1], a number or a tensor; or
+        logits: its log-odds ``log(probs / (1 - probs))``.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of [0, 1].
+
+    >>> d = torch.distributions.Bernoulli(probs=torch.tensor([0.25, 0.5]))
+    >>> d.sample((3,)).shape
+    torch.Size([3, 2])
+    >>> d.log_prob(torch.tensor([1.0, 0.0])).exp()
+    tensor([0.2500, 0.5000])
+    >>> d.mean, d.variance
+    (tensor([0.2500, 0.5000]), tensor([0.1875, 0.2500]))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support: Constraint = constraints.boolean

@@ -22,7 +22,21 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1]; both positive."""
+    """Density proportional to ``x**(concentration1 - 1) (1 - x)**(concentration0 - 1)`` on [0, 1].
+
+    Args:
+        concentration1: the first concentration (alpha), positive, a number or a tensor.
+        concentration0: the second one (beta), positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a concentration that is not positive.
+
+    >>> d = torch.distributions.Beta(torch.tensor([2.0, 3.0]), 1.0)
+    >>> d.mean, d.mode
+    (tensor([0.6667, 0.7500]), tensor([1., 1.]))
+    >>> d.log_prob(torch.tensor(0.5)).exp()
+    tensor([1.0000, 0.7500])
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {
         "concentration1": constraints.positive, "concentration0": constraints.positive}

@@ -21,7 +21,23 @@ __all__ = ["Binomial"]
 
 
 class Binomial(ProbsOrLogits, Distribution):
-    """How many of `total_count` trials succeed, each with probability `probs` (log-odds `logits`)."""
+    """How many of ``total_count`` trials succeed, each with probability ``probs``.
+
+    Args:
+        total_count: the number of trials, a number or a tensor of whole numbers that are not negative.
+        probs: the probability of success, in [0, 1]; or
+        logits: its log-odds.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, and for parameters that do not meet their
+    constraints.
+
+    >>> d = torch.distributions.Binomial(4, probs=torch.tensor(0.5))
+    >>> d.log_prob(torch.tensor([0.0, 2.0])).exp()
+    tensor([0.0625, 0.3750])
+    >>> d.mean, d.variance
+    (tensor(2.), tensor(1.))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {
         "total_count": constraints.nonnegative_integer,

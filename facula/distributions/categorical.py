@@ -25,8 +25,19 @@ class Categorical(ProbsOrLogits, Distribution):
     """The numbers 0 to K - 1 (int64) with the probabilities in the last dimension of size K.
 
     Args:
-        probs: weights, not negative, which need not sum to one; the attribute does.
+        probs: weights (..., K), not negative, which need not sum to one; the attribute does. Or
         logits: logarithms of such weights; the attribute's exponentials sum to one.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, for one without dimensions, and for negative weights.
+
+    >>> d = torch.distributions.Categorical(torch.tensor([1.0, 1.0, 2.0]))
+    >>> d.probs
+    tensor([0.2500, 0.2500, 0.5000])
+    >>> d.log_prob(torch.tensor(2)).exp()
+    tensor(0.5000)
+    >>> d.sample((5,)).shape, d.enumerate_support()
+    (torch.Size([5]), tensor([0, 1, 2]))
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}

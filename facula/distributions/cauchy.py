@@ -21,7 +21,19 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(Distribution):
-    """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)); mean (NaN) and variance (infinity) do not exist."""
+    """Density ``1 / (pi scale (1 + ((x - loc) / scale)**2))``; mean (NaN) and variance (infinity) do not exist.
+
+    Args:
+        loc: the median, a number or a tensor.
+        scale: half of the width at half of the height, positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.Cauchy(0.0, 1.0)
+    >>> d.cdf(torch.tensor([0.0, 1.0])), d.mean
+    (tensor([0.5000, 0.7500]), tensor(nan))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real

@@ -21,7 +21,18 @@ __all__ = ["Chi2"]
 
 
 class Chi2(Gamma):
-    """Sum of squares of `df` > 0 standard normal values: Gamma(df / 2, 1 / 2)."""
+    """The sum of squares of ``df`` standard normal values: Gamma(df / 2, 1 / 2).
+
+    Args:
+        df: degrees of freedom, a positive number or tensor, which need not be whole.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a df that is not positive.
+
+    >>> d = torch.distributions.Chi2(torch.tensor([1.0, 4.0]))
+    >>> d.mean, d.variance
+    (tensor([1., 4.]), tensor([2., 8.]))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"df": constraints.positive}
     _kept = ()

@@ -20,14 +20,37 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Functions from a constraint to a transform, by the constraint's class."""
+    """Functions from a constraint to a transform, by the constraint's class; called with a constraint it gives the transform.
+
+    Errors: NotImplementedError, when called, where none is known.
+
+    >>> from torch.distributions import biject_to, constraints
+    >>> biject_to(constraints.positive)(torch.tensor([0.0, 1.0]))
+    tensor([1.0000, 2.7183])
+    """
 
     def __init__(self):
         self._registry = {}
         super().__init__()
 
     def register(self, constraint: Constraint | type, factory: Callable[..., Any] | None = None) -> Callable[..., Any]:
-        """Notes `factory` for the class of `constraint`, which is a class or an object; without it, a decorator."""
+        """Notes which transform leads to the values of a constraint.
+
+        Args:
+            constraint: a constraint, of which the class counts, or its class.
+            factory: a function from a constraint of that class to a transform; without it, a decorator of such a function is
+                returned.
+
+        Errors: TypeError for what is no constraint.
+
+        >>> from torch.distributions import ExpTransform, constraints, transform_to
+        >>> class Rate(constraints.Constraint):
+        ...     def check(self, value):
+        ...         return value > 0
+        >>> _ = transform_to.register(Rate, lambda constraint: ExpTransform())
+        >>> transform_to(Rate())(torch.tensor(0.0))
+        tensor(1.)
+        """
         if factory is None:
             return lambda factory: self.register(constraint, factory)
         if isinstance(constraint, constraints.Constraint):

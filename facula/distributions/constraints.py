@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import facula
 
+from ._compound_constraints import MixtureSameFamilyConstraint, _Cat, _IndependentConstraint, _Stack
+from ._constraint import Constraint
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from facula import Tensor
@@ -52,82 +55,97 @@ __all__ = [
 ]
 
 
-class Constraint:
-    """A set of values.
-
-    Attributes:
-        is_discrete: whether the values are isolated points.
-        event_dim: how many of the last dimensions make one value.
-    """
-
-    is_discrete = False
-    event_dim = 0
-
-    def check(self, value: Tensor) -> Any:
-        """Whether each value lies in the set: a bool tensor of the shape without the event's dimensions."""
-        raise NotImplementedError(f"{type(self).__name__}.check")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__.removeprefix('_')}()"
-
-
 class _Bounded(Constraint):
-    """A constraint with bounds, which are numbers or tensors; `bounds` names them."""
-
-    bounds: tuple[Any, ...] = ()
-
-    def __init__(self, *values: Tensor | float, **named: Any) -> None:
-        given = dict(zip(self.bounds, values, strict=False), **named)
-        if given.keys() != set(self.bounds) or len(values) + len(named) != len(self.bounds):
-            raise TypeError(f"{self!r}: expected {' and '.join(self.bounds)}, got {values} {named}")
-        self.__dict__.update(given)
-        super().__init__()
+    """A constraint with bounds, which are numbers or tensors and its only attributes."""
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={self.__dict__.get(name)}" for name in self.bounds)
+        inside = ", ".join(f"{name}={value}" for name, value in self.__dict__.items())
         return f"{type(self).__name__.removeprefix('_')}({inside})"
 
 
-class _GreaterThan(_Bounded):
-    """Numbers above `lower_bound`."""
+class _BoundedBelow(_Bounded):
+    def __init__(self, lower_bound):
+        self.lower_bound = lower_bound
 
-    bounds: tuple[str] = ("lower_bound",)
+
+class _BoundedAbove(_Bounded):
+    def __init__(self, upper_bound):
+        self.upper_bound = upper_bound
+
+
+class _BoundedTwice(_Bounded):
+    def __init__(self, lower_bound, upper_bound):
+        self.lower_bound = lower_bound
+        self.upper_bound = upper_bound
+
+
+class _GreaterThan(_BoundedBelow):
+    """Numbers above ``lower_bound``.
+
+    Args:
+        lower_bound: a number or a tensor.
+
+    >>> torch.distributions.constraints.greater_than(2.0).check(torch.tensor([2.0, 3.0]))
+    tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
 
-class _GreaterThanEq(_Bounded):
-    """Numbers from `lower_bound` on."""
+class _GreaterThanEq(_BoundedBelow):
+    """Numbers from ``lower_bound`` on.
 
-    bounds: tuple[str] = ("lower_bound",)
+    Args:
+        lower_bound: a number or a tensor, which belongs to it.
+
+    >>> torch.distributions.constraints.greater_than_eq(2.0).check(torch.tensor([1.0, 2.0]))
+    tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
-class _LessThan(_Bounded):
-    """Numbers below `upper_bound`."""
+class _LessThan(_BoundedAbove):
+    """Numbers below ``upper_bound``.
 
-    bounds: tuple[str] = ("upper_bound",)
+    Args:
+        upper_bound: a number or a tensor.
+
+    >>> torch.distributions.constraints.less_than(2.0).check(torch.tensor([1.0, 2.0]))
+    tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
-class _Interval(_Bounded):
-    """Both ends belong to it."""
+class _Interval(_BoundedTwice):
+    """Numbers from ``lower_bound`` to ``upper_bound``; both belong to it.
 
-    bounds: tuple[str, str] = ("lower_bound", "upper_bound")
+    Args:
+        lower_bound: a number or a tensor.
+        upper_bound: a number or a tensor.
+
+    >>> torch.distributions.constraints.interval(0.0, 1.0).check(torch.tensor([0.0, 1.0, 2.0]))
+    tensor([ True,  True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
-class _HalfOpenInterval(_Bounded):
-    """The lower end belongs to it."""
+class _HalfOpenInterval(_BoundedTwice):
+    """Numbers from ``lower_bound``, which belongs to it, to ``upper_bound``, which does not.
 
-    bounds: tuple[str, str] = ("lower_bound", "upper_bound")
+    Args:
+        lower_bound: a number or a tensor.
+        upper_bound: a number or a tensor.
+
+    >>> torch.distributions.constraints.half_open_interval(0.0, 1.0).check(torch.tensor([0.0, 1.0]))
+    tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
@@ -137,29 +155,34 @@ def _whole(value):
     return value % 1 == 0
 
 
-class _IntegerInterval(_Bounded):
-    """Integers from `lower_bound` to `upper_bound`, both included."""
+class _IntegerInterval(_BoundedTwice):
+    """Integers from ``lower_bound`` to ``upper_bound``, both included; their dtype may be a floating-point one.
+
+    Args:
+        lower_bound: a number or a tensor.
+        upper_bound: a number or a tensor.
+
+    >>> torch.distributions.constraints.integer_interval(0, 2).check(torch.tensor([0.0, 0.5, 3.0]))
+    tensor([ True, False, False])
+    """
 
     is_discrete = True
-    bounds: tuple[str, str] = ("lower_bound", "upper_bound")
 
     def check(self, value: Tensor) -> Tensor:
         return _whole(value) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
-class _IntegerLessThan(_Bounded):
+class _IntegerLessThan(_BoundedAbove):
     is_discrete = True
-    bounds = ("upper_bound",)
 
     def check(self, value):
         return _whole(value) & (value <= self.upper_bound)
 
 
-class _IntegerGreaterThan(_Bounded):
+class _IntegerGreaterThan(_BoundedBelow):
     """The lower bound belongs to it, whatever the name says."""
 
     is_discrete = True
-    bounds: tuple[str] = ("lower_bound",)
 
     def check(self, value: Tensor) -> Tensor:
         return _whole(value) & (value >= self.lower_bound)
@@ -196,12 +219,18 @@ class _Simplex(Constraint):
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
-class _Multinomial(_Bounded):
-    """Vectors of numbers that are not negative and sum to at most upper_bound."""
+class _Multinomial(_BoundedAbove):
+    """Vectors of numbers that are not negative and sum to at most ``upper_bound``.
+
+    Args:
+        upper_bound: a number.
+
+    >>> torch.distributions.constraints.multinomial(3).check(torch.tensor([[1.0, 2.0], [2.0, 2.0]]))
+    tensor([ True, False])
+    """
 
     is_discrete = True
     event_dim = 1
-    bounds: tuple[str] = ("upper_bound",)
 
     def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
@@ -267,116 +296,6 @@ class _PositiveDefinite(_Symmetric):
         return symmetric & (facula.linalg.cholesky_ex(value).info == 0)
 
 
-# ---- constraints made of others
-
-
-class _IndependentConstraint(Constraint):
-    """`base_constraint`, of which the last `reinterpreted_batch_ndims` dimensions of results are one value."""
-
-    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
-        self.base_constraint = base_constraint
-        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
-
-    @property
-    def is_discrete(self) -> bool:
-        return self.base_constraint.is_discrete
-
-    @property
-    def event_dim(self) -> int:
-        return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
-
-    def check(self, value: Tensor) -> Tensor:
-        result = self.base_constraint.check(value)
-        if result.dim() < self.reinterpreted_batch_ndims:
-            raise ValueError(f"{self!r}: expected at least {self.event_dim} dimensions, got shape {tuple(value.shape)}")
-        kept = result.dim() - self.reinterpreted_batch_ndims
-        return result.reshape(result.shape[:kept] + (-1,)).all(-1)
-
-    def __repr__(self) -> str:
-        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
-
-
-class MixtureSameFamilyConstraint(Constraint):
-    """Values in `base_constraint`, the support of all components of a mixture (the last dimension of its results)."""
-
-    def __init__(self, base_constraint: Constraint) -> None:
-        self.base_constraint = base_constraint
-
-    @property
-    def is_discrete(self) -> bool:
-        return self.base_constraint.is_discrete
-
-    @property
-    def event_dim(self) -> int:
-        return self.base_constraint.event_dim
-
-    def check(self, value: Tensor) -> Tensor:
-        if value.dim() < self.event_dim:
-            raise ValueError(f"{self!r}: expected at least {self.event_dim} dimensions, got shape {tuple(value.shape)}")
-        return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
-
-    def __repr__(self) -> str:
-        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
-
-
-class _Joined(Constraint):
-    """A sequence of constraints, each for its part of dimension `dim`."""
-
-    @property
-    def is_discrete(self) -> bool:
-        return any(c.is_discrete for c in self.cseq)
-
-    @property
-    def event_dim(self) -> Any:
-        return max(c.event_dim for c in self.cseq)
-
-    def _parts(self, value, size, split):
-        if not -value.dim() <= self.dim < value.dim() or value.size(self.dim) != size:
-            raise ValueError(f"{self!r}: expected size {size} in dimension {self.dim}, got shape {tuple(value.shape)}")
-        return [c.check(part) for c, part in zip(self.cseq, split(value), strict=True)]
-
-
-def _check_sequence(cseq, what):
-    for constraint in cseq:
-        if not isinstance(constraint, Constraint):
-            raise TypeError(f"constraints.{what}: expected constraints, got {type(constraint).__name__}")
-
-
-class _Cat(_Joined):
-    """The parts are slices of the given lengths, 1 unless said otherwise."""
-
-    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
-        _check_sequence(cseq, "cat")
-        self.cseq: list[Constraint] = list(cseq)
-        self.lengths: list[int] = [1] * len(self.cseq) if lengths is None else list(lengths)
-        if len(self.lengths) != len(self.cseq):
-            raise ValueError(f"constraints.cat: expected {len(self.cseq)} lengths, got {len(self.lengths)}")
-        self.dim = dim
-
-    def check(self, value: Tensor) -> Tensor:
-        return facula.cat(self._parts(value, sum(self.lengths), lambda v: v.split(self.lengths, self.dim)), self.dim)
-
-
-class _Stack(_Joined):
-    """The parts are single indices."""
-
-    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
-        _check_sequence(cseq, "stack")
-        self.cseq: list[Constraint] = list(cseq)
-        self.dim = dim
-
-    @property
-    def event_dim(self) -> int:
-        inner = max(c.event_dim for c in self.cseq)
-        return inner + 1 if self.dim + inner < 0 else inner  # stacked inside the event, it gains a dimension
-
-    def check(self, value: Tensor) -> Tensor:
-        return facula.stack(self._parts(value, len(self.cseq), lambda v: v.unbind(self.dim)), self.dim)
-
-
-# ---- constraints that depend on other parameters
-
-
 class _Dependent(Constraint):
     """Known only when the distribution is there; what is known of it already may be told."""
 
@@ -411,7 +330,22 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property whose value is a constraint; the class itself shows that it depends on the parameters."""
+    """A property whose value is a constraint that depends on parameters; the class itself shows that it does.
+
+    Args:
+        fn: the function that gives the constraint; without it, a decorator is returned.
+        is_discrete: whether the values are isolated points, where that is known.
+        event_dim: how many of the last dimensions make one value, where that is known.
+
+    >>> from torch.distributions import constraints
+    >>> class UpTo(torch.distributions.Distribution):
+    ...     arg_constraints = {}
+    ...     @constraints.dependent_property(is_discrete=False, event_dim=0)
+    ...     def support(self):
+    ...         return constraints.interval(0.0, 5.0)
+    >>> UpTo().support, constraints.is_dependent(UpTo.support)
+    (Interval(lower_bound=0.0, upper_bound=5.0), True)
+    """
 
     def __init__(self, fn: Callable[..., Any] | None = None, *, is_discrete: bool | Any = NotImplemented,
                  event_dim: int | Any = NotImplemented) -> None:  # fmt: skip
@@ -425,7 +359,15 @@ class _DependentProperty(property, _Dependent):
 
 
 def is_dependent(constraint: Constraint) -> bool:
-    """Whether it is known only when the distribution is there."""
+    """Whether a constraint is known only when the distribution is there.
+
+    Args:
+        constraint: the constraint, as the class shows it.
+
+    >>> constraints = torch.distributions.constraints
+    >>> constraints.is_dependent(torch.distributions.Uniform.support), constraints.is_dependent(constraints.real)
+    (True, False)
+    """
     return isinstance(constraint, _Dependent)
 
 
@@ -458,3 +400,6 @@ positive_semidefinite: Any = _PositiveSemidefinite()
 positive_definite: Any = _PositiveDefinite()
 cat = _Cat
 stack = _Stack
+
+for _class in (Constraint, MixtureSameFamilyConstraint):
+    _class.__module__ = __name__

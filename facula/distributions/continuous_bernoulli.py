@@ -24,10 +24,21 @@ __all__ = ["ContinuousBernoulli"]
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
-    """Density proportional to probs^x (1 - probs)^(1 - x) for x in [0, 1].
+    """Density proportional to ``probs**x (1 - probs)**(1 - x)`` for x in [0, 1].
 
     Args:
+        probs: in (0, 1), a number or a tensor; or
+        logits: its log-odds.
         lims: between these values of probs the formulas, which divide zero by zero at 1/2, are power series around it.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of [0, 1].
+
+    >>> d = torch.distributions.ContinuousBernoulli(torch.tensor([0.25, 0.5]))
+    >>> d.mean
+    tensor([0.4102, 0.5000])
+    >>> d.cdf(torch.tensor(0.5))
+    tensor([0.6340, 0.5000])
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}

@@ -20,10 +20,19 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Points x of the simplex, of density proportional to prod x_i^(concentration_i - 1).
+    """Points x of the simplex, of density proportional to the product of ``x_i**(concentration_i - 1)``.
 
     Args:
-        concentration: positive, one for each component, in the last dimension.
+        concentration: a positive tensor (..., K), one for each component.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a concentration without dimensions and for one that is not positive.
+
+    >>> d = torch.distributions.Dirichlet(torch.tensor([1.0, 1.0, 2.0]))
+    >>> d.mean
+    tensor([0.2500, 0.2500, 0.5000])
+    >>> d.sample().sum().round(decimals=4), d.event_shape
+    (tensor(1.), torch.Size([3]))
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.independent(constraints.positive, 1)}

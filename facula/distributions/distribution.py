@@ -24,18 +24,33 @@ __all__ = ["Distribution"]
 
 
 class Distribution:
-    """A distribution, or a batch of independent ones.
+    """A distribution, or a batch of independent ones, the base class of all families.
 
-    A sample has the shape `sample_shape + batch_shape + event_shape`. Parameters are attributes; `arg_constraints`
-    names them and what they may be, and they have the shape `batch_shape` and, for each, dimensions of its own.
+    A sample has the shape ``sample_shape + batch_shape + event_shape``. Parameters are attributes; ``arg_constraints`` names
+    them and what they may be, and they have the shape ``batch_shape`` and, for each, dimensions of its own.
 
     Args:
         batch_shape: shape of the batch of distributions.
         event_shape: shape of one value.
-        validate_args: check parameters here and values in log_prob, cdf and the like; default: as
+        validate_args: whether parameters are checked here, and values in log_prob, cdf and icdf; None as
             set_default_validate_args says, which is at first True unless Python runs with -O.
-    Raises:
-        ValueError: a parameter does not meet its constraint.
+
+    Errors: ValueError for a parameter or a value that does not meet its constraint, NotImplementedError from what a family
+    lacks.
+
+    >>> d = torch.distributions.Normal(torch.tensor([0.0, 10.0]), 1.0)
+    >>> d.batch_shape, d.event_shape, d.sample((5,)).shape
+    (torch.Size([2]), torch.Size([]), torch.Size([5, 2]))
+    >>> d.log_prob(torch.tensor([0.0, 10.0]))
+    tensor([-0.9189, -0.9189])
+    >>> d.cdf(torch.tensor([0.0, 10.0])), d.icdf(torch.tensor(0.5))
+    (tensor([0.5000, 0.5000]), tensor([ 0., 10.]))
+    >>> d.entropy(), d.perplexity()
+    (tensor([1.4189, 1.4189]), tensor([4.1327, 4.1327]))
+    >>> d.expand((3, 2)).rsample().shape
+    torch.Size([3, 2])
+    >>> torch.distributions.Bernoulli(0.5).enumerate_support()
+    tensor([0., 1.])
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]]
@@ -47,7 +62,18 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check their arguments when their constructor is not told."""
+        """Whether distributions check their arguments where their constructor is not told.
+
+        Args:
+            value: True or False.
+
+        Errors: ValueError for anything else.
+
+        >>> torch.distributions.Distribution.set_default_validate_args(False)
+        >>> torch.distributions.Normal(0.0, -1.0).scale
+        tensor(-1.)
+        >>> torch.distributions.Distribution.set_default_validate_args(True)
+        """
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
@@ -174,7 +200,17 @@ class Distribution:
         raise self._missing("rsample")
 
     def sample_n(self, n: int) -> Any:
-        """sample((n,)), deprecated."""
+        """``sample((n,))``, deprecated: a FutureWarning says so.
+
+        Args:
+            n: how many samples.
+
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     torch.distributions.Normal(0.0, 1.0).sample_n(3).shape
+        torch.Size([3])
+        """
         warnings.warn("sample_n is deprecated: use sample((n,))", FutureWarning, stacklevel=2)
         return self.sample(Size((n,)))
 

@@ -15,10 +15,19 @@ __all__ = ["ExponentialFamily"]
 
 
 class ExponentialFamily(Distribution):
-    """Densities of the form h(x) exp(sum of t_i(x) * eta_i - F(eta)) with natural parameters eta.
+    """Densities of the form ``h(x) exp(sum of t_i(x) eta_i - F(eta))`` with natural parameters eta.
 
-    A subclass gives `_natural_params`, a tuple of tensors, `_log_normalizer`, which computes F from them, and
-    `_mean_carrier_measure`, the expectation of log h(x). Entropy and divergence follow from the derivative of F.
+    A subclass gives ``_natural_params``, a tuple of tensors, ``_log_normalizer``, which computes F from them, and
+    ``_mean_carrier_measure``, the expectation of log h(x). Entropy and divergence follow from the derivative of F.
+
+    Args:
+        batch_shape: shape of the batch of distributions.
+        event_shape: shape of one value.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    >>> from torch import distributions
+    >>> isinstance(distributions.Normal(0.0, 1.0), distributions.ExponentialFamily)
+    True
     """
 
     @property

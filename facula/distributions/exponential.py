@@ -20,7 +20,18 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """Density rate exp(-rate x) for x >= 0."""
+    """Density ``rate exp(-rate x)`` for x >= 0.
+
+    Args:
+        rate: a positive number or tensor; the mean is 1 / rate.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a rate that is not positive.
+
+    >>> d = torch.distributions.Exponential(torch.tensor([0.5, 2.0]))
+    >>> d.mean, d.cdf(torch.tensor(1.0))
+    (tensor([2.0000, 0.5000]), tensor([0.3935, 0.8647]))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraints.positive}
     support: Constraint = constraints.nonnegative

@@ -21,9 +21,22 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """The quotient of two independent chi-squared values, each divided by its degrees of freedom df1 and df2.
+    """The quotient of two independent chi-squared values, each divided by its degrees of freedom.
 
     The mean is NaN for df2 <= 2, the variance for df2 <= 4.
+
+    Args:
+        df1: degrees of freedom of the numerator, a positive number or tensor.
+        df2: those of the denominator.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for degrees that are not positive.
+
+    >>> d = torch.distributions.FisherSnedecor(torch.tensor(2.0), torch.tensor([2.0, 6.0]))
+    >>> d.mean
+    tensor([   nan, 1.5000])
+    >>> d.log_prob(torch.tensor(1.0)).exp()
+    tensor([0.2500, 0.3164])
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"df1": constraints.positive, "df2": constraints.positive}

@@ -20,7 +20,21 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """Density proportional to x^(concentration - 1) exp(-rate x) for x >= 0; both parameters positive."""
+    """Density proportional to ``x**(concentration - 1) exp(-rate x)`` for x >= 0.
+
+    Args:
+        concentration: the shape, a positive number or tensor.
+        rate: the inverse of the scale, positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a parameter that is not positive.
+
+    >>> d = torch.distributions.Gamma(torch.tensor([1.0, 3.0]), 2.0)
+    >>> d.mean, d.variance
+    (tensor([0.5000, 1.5000]), tensor([0.2500, 0.7500]))
+    >>> d.cdf(torch.tensor(1.0))
+    tensor([0.8647, 0.3233])
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive, "rate": constraints.positive}
     support: Constraint = constraints.nonnegative

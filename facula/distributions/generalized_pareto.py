@@ -20,10 +20,24 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """Exceedances over a threshold: survival (1 + concentration z)^(-1 / concentration), z = (x - loc) / scale >= 0.
+    """Exceedances over a threshold: survival ``(1 + concentration z)**(-1 / concentration)``, ``z = (x - loc) / scale >= 0``.
 
     Concentration 0 is the exponential distribution; a negative one ends at loc - scale / concentration. The mean is
     NaN for a concentration of at least 1, the variance of at least 1/2.
+
+    Args:
+        loc: the threshold, a number or a tensor.
+        scale: positive.
+        concentration: the weight of the tail, any number.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.GeneralizedPareto(0.0, 1.0, torch.tensor([0.0, 0.25]))
+    >>> d.mean
+    tensor([1.0000, 1.3333])
+    >>> d.log_survival_function(torch.tensor(1.0)).exp(), d.log_cdf(torch.tensor(1.0)).exp()
+    (tensor([0.3679, 0.4096]), tensor([0.6321, 0.5904]))
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {

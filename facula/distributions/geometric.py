@@ -23,7 +23,21 @@ __all__ = ["Geometric"]
 
 
 class Geometric(ProbsOrLogits, Distribution):
-    """The number of failures before the first success of probability `probs` > 0 (log-odds `logits`)."""
+    """The number of failures before the first success, k = 0, 1, ... with probability ``(1 - probs)**k probs``.
+
+    Args:
+        probs: the probability of success, in (0, 1], a number or a tensor; or
+        logits: its log-odds.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of (0, 1].
+
+    >>> d = torch.distributions.Geometric(torch.tensor([0.25, 0.5]))
+    >>> d.mean
+    tensor([3., 1.])
+    >>> d.log_prob(torch.tensor(1.0)).exp()
+    tensor([0.1875, 0.2500])
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support: Constraint = constraints.nonnegative_integer

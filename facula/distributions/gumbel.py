@@ -23,7 +23,19 @@ __all__ = ["Gumbel"]
 
 
 class Gumbel(TransformedDistribution):
-    """The distribution of maxima: loc - scale log(-log(u)) with u spread evenly over (0, 1)."""
+    """The distribution of maxima: ``loc - scale log(-log(u))`` with u spread evenly over (0, 1).
+
+    Args:
+        loc: the mode, a number or a tensor.
+        scale: positive; the standard deviation is pi / sqrt(6) times it.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.Gumbel(torch.tensor(1.0), 2.0)
+    >>> d.mean, d.stddev, d.mode
+    (tensor(2.1544), tensor(2.5651), tensor(1.))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real

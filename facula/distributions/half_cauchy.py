@@ -18,7 +18,18 @@ __all__ = ["HalfCauchy"]
 
 
 class HalfCauchy(Half):
-    """The absolute value of a Cauchy value around 0; mean and variance are infinite."""
+    """The absolute value of a Cauchy value around 0; mean and variance are infinite.
+
+    Args:
+        scale: the median, a positive number or tensor.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.HalfCauchy(2.0)
+    >>> d.cdf(torch.tensor(2.0)), d.mean
+    (tensor(0.5000), tensor(inf))
+    """
 
     _base = Cauchy
 

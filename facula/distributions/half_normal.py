@@ -15,7 +15,18 @@ __all__ = ["HalfNormal"]
 
 
 class HalfNormal(Half):
-    """The absolute value of a normal value of mean 0 and standard deviation `scale`."""
+    """The absolute value of a normal value of mean 0 and standard deviation ``scale``.
+
+    Args:
+        scale: a positive number or tensor.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.HalfNormal(torch.tensor([1.0, 2.0]))
+    >>> d.mean, d.mode
+    (tensor([0.7979, 1.5958]), tensor([0., 0.]))
+    """
 
     _base = Normal
 

@@ -23,12 +23,21 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """`base_distribution`, of which the last batch dimensions make one value.
+    """Another distribution of which the last batch dimensions make one value, whose log_prob is the sum of theirs.
 
     Args:
-        reinterpreted_batch_ndims: how many batch dimensions become dimensions of the event.
-    Raises:
-        ValueError: there are not so many.
+        base_distribution: the distribution.
+        reinterpreted_batch_ndims: how many of its batch dimensions become dimensions of the event.
+        validate_args: whether values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where there are not so many batch dimensions.
+
+    >>> base = torch.distributions.Normal(torch.zeros(2, 3), 1.0)
+    >>> d = torch.distributions.Independent(base, 1)
+    >>> d.batch_shape, d.event_shape
+    (torch.Size([2]), torch.Size([3]))
+    >>> d.log_prob(torch.zeros(2, 3)).shape
+    torch.Size([2])
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {}

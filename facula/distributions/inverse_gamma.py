@@ -21,7 +21,19 @@ __all__ = ["InverseGamma"]
 
 
 class InverseGamma(TransformedDistribution):
-    """1 / x with x from Gamma(concentration, rate); the moments that do not exist are infinite."""
+    """1 / x with x from Gamma(concentration, rate); the moments that do not exist are infinite.
+
+    Args:
+        concentration: the shape, a positive number or tensor.
+        rate: the rate of the Gamma distribution, positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a parameter that is not positive.
+
+    >>> d = torch.distributions.InverseGamma(torch.tensor([1.0, 3.0]), 2.0)
+    >>> d.mean, d.mode
+    (tensor([inf, 1.]), tensor([1.0000, 0.5000]))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive, "rate": constraints.positive}
     support: Constraint = constraints.positive

@@ -22,7 +22,19 @@ __all__ = ["Kumaraswamy"]
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Distribution function 1 - (1 - x^concentration1)^concentration0 on [0, 1]; both parameters positive."""
+    """Distribution function ``1 - (1 - x**concentration1)**concentration0`` on [0, 1].
+
+    Args:
+        concentration1: the first parameter, a positive number or tensor.
+        concentration0: the second one.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a parameter that is not positive.
+
+    >>> d = torch.distributions.Kumaraswamy(torch.tensor(2.0), torch.tensor(1.0))
+    >>> d.cdf(torch.tensor(0.5)), d.mean
+    (tensor(0.2500), tensor(0.6667))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {
         "concentration1": constraints.positive, "concentration0": constraints.positive}

@@ -21,7 +21,19 @@ __all__ = ["Laplace"]
 
 
 class Laplace(SymmetricAroundLoc, Distribution):
-    """Density exp(-|x - loc| / scale) / (2 scale)."""
+    """Density ``exp(-|x - loc| / scale) / (2 scale)``.
+
+    Args:
+        loc: the mean, a number or a tensor.
+        scale: positive; the standard deviation is sqrt(2) times it.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.Laplace(0.0, torch.tensor([1.0, 2.0]))
+    >>> d.variance, d.log_prob(torch.tensor(0.0)).exp()
+    (tensor([2., 8.]), tensor([0.5000, 0.2500]))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real

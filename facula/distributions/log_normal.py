@@ -19,7 +19,19 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """exp(x) with x normal of mean `loc` and standard deviation `scale`."""
+    """exp(x) with x normal of mean ``loc`` and standard deviation ``scale``.
+
+    Args:
+        loc: the mean of the logarithm, a number or a tensor.
+        scale: the standard deviation of the logarithm, positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.LogNormal(torch.tensor(0.0), 0.5)
+    >>> d.mean, d.mode, d.cdf(torch.tensor(1.0))
+    (tensor(1.1331), tensor(0.7788), tensor(0.5000))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.positive

@@ -19,7 +19,19 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """Points of the simplex of n + 1 components, made by StickBreakingTransform of n normal values."""
+    """Points of the simplex of n + 1 components, made by StickBreakingTransform of n normal values.
+
+    Args:
+        loc: the means of the normal values, (..., n).
+        scale: their standard deviations, positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.LogisticNormal(torch.zeros(2), torch.ones(2))
+    >>> d.event_shape, d.sample().sum().round(decimals=4)
+    (torch.Size([3]), tensor(1.))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.simplex

@@ -41,12 +41,22 @@ def _batch_lowrank_mahalanobis(W, D, x, capacitance_tril):
 
 
 class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
-    """Normal vectors of covariance cov_factor cov_factor' + diag(cov_diag), whose cost grows with n m^2.
+    """Normal vectors of covariance ``cov_factor @ cov_factor.mT + diag(cov_diag)``, whose cost grows with n m**2.
 
     Args:
-        loc: (..., n)
+        loc: the mean, (..., n).
         cov_factor: (..., n, m) with m much smaller than n.
         cov_diag: (..., n), positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for shapes that do not fit each other and for a cov_diag that is not positive.
+
+    >>> d = torch.distributions.LowRankMultivariateNormal(torch.zeros(2), torch.tensor([[1.0], [2.0]]), torch.ones(2))
+    >>> d.covariance_matrix
+    tensor([[2., 2.],
+            [2., 5.]])
+    >>> d.sample((4,)).shape
+    torch.Size([4, 2])
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {

@@ -24,13 +24,20 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """A value of one of K components, chosen at random.
+    """A value of one of K components of a family, chosen at random.
 
     Args:
         mixture_distribution: Categorical with K categories, which chooses.
         component_distribution: a distribution whose last batch dimension has size K.
-    Raises:
-        ValueError: wrong classes or shapes.
+        validate_args: whether values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for other classes and for shapes that do not fit each other.
+
+    >>> from torch import distributions
+    >>> choice = distributions.Categorical(torch.tensor([0.25, 0.75]))
+    >>> d = distributions.MixtureSameFamily(choice, distributions.Normal(torch.tensor([0.0, 10.0]), 1.0))
+    >>> d.mean, d.cdf(torch.tensor(5.0))
+    (tensor(7.5000), tensor(0.2500))
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {}

@@ -24,11 +24,21 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(Distribution):
-    """How often each of K categories comes in `total_count` independent draws (an int, the same for the batch).
+    """How often each of K categories comes in ``total_count`` independent draws.
 
     Args:
-        probs: weights in the last dimension, which need not sum to one; or
+        total_count: the number of draws, an int, the same for the batch.
+        probs: weights (..., K), not negative, which need not sum to one; or
         logits: their logarithms.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: NotImplementedError for a total_count that is no int, ValueError where not exactly one of probs and logits is given.
+
+    >>> d = torch.distributions.Multinomial(4, torch.tensor([0.25, 0.75]))
+    >>> d.mean, d.sample().sum()
+    (tensor([1., 3.]), tensor(4.))
+    >>> d.log_prob(torch.tensor([1.0, 3.0])).exp()
+    tensor(0.4219)
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}

@@ -106,13 +106,24 @@ class GivenScale:
 
 
 class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
-    """Normal vectors of mean `loc` and of a covariance given in one of three ways.
+    """Normal vectors of mean ``loc`` and of a covariance given in one of three ways.
 
     Args:
-        loc: (..., n)
+        loc: the mean, (..., n).
         covariance_matrix: (..., n, n), symmetric and positive definite; or
         precision_matrix: its inverse; or
         scale_tril: its lower Cholesky factor, which saves a decomposition.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of the three is given, for too few dimensions, and for a matrix that does not meet
+    its constraint.
+
+    >>> d = torch.distributions.MultivariateNormal(torch.zeros(2), torch.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    >>> d.variance, d.precision_matrix
+    (tensor([2.0000, 2.0000]), tensor([[ 0.6667, -0.3333],
+            [-0.3333,  0.6667]]))
+    >>> d.log_prob(torch.zeros(2)), d.rsample((5,)).shape
+    (tensor(-2.3872), torch.Size([5, 2]))
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {

@@ -24,9 +24,22 @@ __all__ = ["NegativeBinomial"]
 
 
 class NegativeBinomial(ProbsOrLogits, Distribution):
-    """The number of successes of probability `probs` < 1 (log-odds `logits`) before `total_count` failures.
+    """The number of successes of probability ``probs`` before ``total_count`` failures.
 
-    total_count is not negative and need not be whole.
+    Args:
+        total_count: the number of failures, not negative, a number or a tensor; it need not be whole.
+        probs: the probability of success, in [0, 1), a number or a tensor; or
+        logits: its log-odds.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, and for parameters that do not meet their
+    constraints.
+
+    >>> d = torch.distributions.NegativeBinomial(3, torch.tensor(0.5))
+    >>> d.mean, d.variance
+    (tensor(3.), tensor(6.))
+    >>> d.log_prob(torch.tensor(0.0)).exp()
+    tensor(0.1250)
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {

@@ -23,7 +23,23 @@ __all__ = ["Normal"]
 
 
 class Normal(SymmetricAroundLoc, ExponentialFamily):
-    """The normal (Gaussian) distribution of mean `loc` and standard deviation `scale`."""
+    """The normal (Gaussian) distribution.
+
+    Args:
+        loc: the mean, a number or a tensor.
+        scale: the standard deviation, positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a scale that is not positive.
+
+    >>> d = torch.distributions.Normal(torch.tensor([0.0, 1.0]), 2.0)
+    >>> d.mean, d.variance
+    (tensor([0., 1.]), tensor([4., 4.]))
+    >>> d.log_prob(torch.tensor(0.0)), d.cdf(torch.tensor(0.0))
+    (tensor([-1.6121, -1.7371]), tensor([0.5000, 0.3085]))
+    >>> d.rsample((3,)).shape
+    torch.Size([3, 2])
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real

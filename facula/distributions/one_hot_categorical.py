@@ -22,7 +22,23 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(Distribution):
-    """Vectors with a single 1, whose place has the probabilities in the last dimension; arguments as Categorical's."""
+    """Vectors with a single 1, whose place has the probabilities in the last dimension.
+
+    Args:
+        probs: weights (..., K), not negative, which need not sum to one; the attribute does. Or
+        logits: logarithms of such weights; the attribute's exponentials sum to one.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, for one without dimensions, and for negative weights.
+
+    >>> d = torch.distributions.OneHotCategorical(torch.tensor([1.0, 1.0, 2.0]))
+    >>> d.enumerate_support()
+    tensor([[1., 0., 0.],
+            [0., 1., 0.],
+            [0., 0., 1.]])
+    >>> d.log_prob(torch.tensor([0.0, 0.0, 1.0])).exp()
+    tensor(0.5000)
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Constraint = constraints.one_hot
@@ -86,7 +102,18 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """OneHotCategorical whose rsample has the gradient of the probabilities (Bengio, Leonard and Courville 2013)."""
+    """OneHotCategorical whose rsample has the gradient of the probabilities (Bengio, Leonard and Courville 2013).
+
+    Args:
+        probs: weights (..., K), not negative, which need not sum to one; or
+        logits: logarithms of such weights.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    >>> probs = torch.tensor([0.25, 0.75], requires_grad=True)
+    >>> sample = torch.distributions.OneHotCategoricalStraightThrough(probs).rsample()
+    >>> sample.sum().round(decimals=4).item(), sample.requires_grad
+    (1.0, True)
+    """
 
     has_rsample = True
 

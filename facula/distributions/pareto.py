@@ -22,7 +22,19 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Density proportional to x^-(alpha + 1) for x >= scale; the moments that do not exist are infinite."""
+    """Density proportional to ``x**-(alpha + 1)`` for x >= scale; the moments that do not exist are infinite.
+
+    Args:
+        scale: the smallest value, positive, a number or a tensor.
+        alpha: how quickly the density falls, positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a parameter that is not positive.
+
+    >>> d = torch.distributions.Pareto(torch.tensor(1.0), torch.tensor([1.0, 3.0]))
+    >>> d.mean, d.cdf(torch.tensor(2.0))
+    (tensor([   inf, 1.5000]), tensor([0.5000, 0.8750]))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"alpha": constraints.positive, "scale": constraints.positive}
     scale: Tensor

@@ -21,7 +21,20 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """Counts of independent events of which `rate` >= 0 are expected."""
+    """Counts of independent events of which ``rate`` are expected: k with probability ``rate**k exp(-rate) / k!``.
+
+    Args:
+        rate: a number or a tensor, not negative.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a negative rate.
+
+    >>> d = torch.distributions.Poisson(torch.tensor([1.0, 4.0]))
+    >>> d.mean, d.variance
+    (tensor([1., 4.]), tensor([1., 4.]))
+    >>> d.log_prob(torch.tensor(0.0)).exp()
+    tensor([0.3679, 0.0183])
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraints.nonnegative}
     support: Constraint = constraints.nonnegative_integer

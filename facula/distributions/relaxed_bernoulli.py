@@ -25,7 +25,21 @@ __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
 class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
-    """The log-odds of RelaxedBernoulli: a logistic value around `logits`, divided by `temperature`."""
+    """The log-odds of RelaxedBernoulli: a logistic value around ``logits``, divided by ``temperature``.
+
+    Args:
+        temperature: a positive tensor; the smaller, the nearer are sigmoids of values to 0 and 1.
+        probs: the probability of 1 of the Bernoulli distribution, in [0, 1]; or
+        logits: its log-odds.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of [0, 1].
+
+    >>> from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
+    >>> d = LogitRelaxedBernoulli(torch.tensor(0.5), logits=torch.tensor([0.0, 1.0]))
+    >>> d.rsample().shape, d.log_prob(torch.tensor(0.0))
+    (torch.Size([2]), tensor([-2.0794, -2.3197]))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
     support: Constraint = constraints.real
@@ -52,10 +66,20 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 
 
 class RelaxedBernoulli(Relaxed):
-    """Values in (0, 1) that are near 0 and 1 for a small `temperature`; a differentiable stand-in for Bernoulli.
+    """Values in (0, 1) that are near 0 and 1 for a small ``temperature``; a differentiable stand-in for Bernoulli.
 
     Args:
-        temperature: tensor, positive.
+        temperature: a positive tensor.
+        probs: the probability of 1 of the Bernoulli distribution, in [0, 1]; or
+        logits: its log-odds.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given, and for probs outside of [0, 1].
+
+    >>> probs = torch.tensor([0.25, 0.75], requires_grad=True)
+    >>> sample = torch.distributions.RelaxedBernoulli(torch.tensor(0.5), probs).rsample()
+    >>> bool((sample > 0).all() and (sample < 1).all()), sample.requires_grad
+    (True, True)
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}

@@ -24,7 +24,21 @@ __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
 class ExpRelaxedCategorical(Distribution):
-    """Logarithms of RelaxedOneHotCategorical values: log-softmax of Gumbel values around logits over temperature."""
+    """Logarithms of RelaxedOneHotCategorical values: log-softmax of Gumbel values around logits over temperature.
+
+    Args:
+        temperature: a positive tensor; the smaller, the nearer are exponentials of values to corners of the simplex.
+        probs: weights (..., K), not negative, which need not sum to one; or
+        logits: logarithms of such weights.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given.
+
+    >>> from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
+    >>> d = ExpRelaxedCategorical(torch.tensor(0.5), probs=torch.tensor([0.25, 0.75]))
+    >>> d.rsample().exp().sum().round(decimals=4)
+    tensor(1.)
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Constraint = constraints.real_vector  # of those whose exponentials sum to 1, which is not checked
@@ -70,10 +84,20 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(Relaxed):
-    """Points of the simplex that are near its corners for a small `temperature`; differentiable, unlike OneHotCategorical.
+    """Points of the simplex that are near its corners for a small ``temperature``; differentiable, unlike OneHotCategorical.
 
     Args:
-        temperature: tensor, positive.
+        temperature: a positive tensor.
+        probs: weights (..., K), not negative, which need not sum to one; or
+        logits: logarithms of such weights.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where not exactly one of probs and logits is given.
+
+    >>> probs = torch.tensor([0.25, 0.75], requires_grad=True)
+    >>> sample = torch.distributions.RelaxedOneHotCategorical(torch.tensor(0.5), probs).rsample()
+    >>> sample.sum().round(decimals=4).item(), sample.requires_grad
+    (1.0, True)
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}

@@ -23,9 +23,23 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """A normal value divided by the root of a chi-squared one over its degrees of freedom `df`; moved and scaled.
+    """A normal value divided by the root of a chi-squared one over its degrees of freedom; moved and scaled.
 
     The mean is NaN for df <= 1; the variance is infinite for 1 < df <= 2 and NaN below.
+
+    Args:
+        df: degrees of freedom, a positive number or tensor.
+        loc: what is added, a number or a tensor.
+        scale: the factor, positive.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a df or a scale that is not positive.
+
+    >>> d = torch.distributions.StudentT(torch.tensor([1.0, 3.0]), loc=2.0)
+    >>> d.mean, d.variance
+    (tensor([nan, 2.]), tensor([nan, 3.]))
+    >>> d.log_prob(torch.tensor(2.0)).exp()
+    tensor([0.3183, 0.3676])
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {

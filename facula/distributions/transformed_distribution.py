@@ -25,12 +25,22 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """t(x) with x from `base_distribution`, whose density follows from the determinant of t's Jacobian.
+    """t(x) with x from another distribution, whose density follows from the determinant of t's Jacobian.
 
     Args:
-        transforms: one, or a list of them, applied in order.
-    Raises:
-        ValueError: no transforms, or they need more dimensions than the base has.
+        base_distribution: the distribution of x.
+        transforms: a Transform, or a list of them, applied in order.
+        validate_args: whether values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for anything but transforms, and where they need more dimensions than the base has.
+
+    >>> from torch import distributions
+    >>> base = distributions.Normal(0.0, 1.0)
+    >>> d = distributions.TransformedDistribution(base, [distributions.AffineTransform(loc=1.0, scale=2.0)])
+    >>> d.log_prob(torch.tensor(1.0)), distributions.Normal(1.0, 2.0).log_prob(torch.tensor(1.0))
+    (tensor(-1.6121), tensor(-1.6121))
+    >>> d.cdf(torch.tensor(1.0)), d.sample((4,)).shape
+    (tensor(0.5000), torch.Size([4]))
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {}

@@ -20,7 +20,21 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Values spread evenly over [low, high), low < high."""
+    """Values spread evenly over [low, high).
+
+    Args:
+        low: the lower end, a number or a tensor.
+        high: the upper end, greater than low.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where low is not less than high.
+
+    >>> d = torch.distributions.Uniform(torch.tensor([0.0, 2.0]), 4.0)
+    >>> d.mean, d.variance
+    (tensor([2., 3.]), tensor([1.3333, 0.3333]))
+    >>> d.log_prob(torch.tensor(3.0)).exp()
+    tensor([0.2500, 0.5000])
+    """
 
     has_rsample = True
 

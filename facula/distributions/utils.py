@@ -29,10 +29,16 @@ __all__ = [
 
 
 def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
-    """The values as tensors of one shape; numbers take dtype and device of the first tensor.
+    """The values as tensors of one shape.
 
-    Raises:
-        ValueError: a value is neither a number nor a tensor (or something like it).
+    Args:
+        values: numbers, which take dtype and device of the first tensor, and tensors.
+
+    Errors: ValueError for a value that is neither, nor something like a tensor.
+
+    >>> from torch.distributions.utils import broadcast_all
+    >>> broadcast_all(1.0, torch.tensor([2.0, 3.0]))
+    (tensor([1., 1.]), tensor([2., 3.]))
     """
     for value in values:
         if not (is_tensor_like(value) or isinstance(value, Number)):
@@ -56,24 +62,63 @@ def _sum_rightmost(value, dim):
 
 
 def clamp_probs(probs: Tensor | float) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the dtype's eps, so that their logarithms are finite."""
+    """Probabilities kept away from 0 and 1 by the dtype's eps, so that their logarithms are finite.
+
+    Args:
+        probs: a floating-point tensor.
+
+    >>> torch.distributions.utils.clamp_probs(torch.tensor([0.0, 0.5])).log()
+    tensor([-15.9424,  -0.6931])
+    """
     eps = facula.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def logits_to_probs(logits: Tensor | float, is_binary: bool = False) -> Tensor:
-    """Sigmoid of log-odds (binary), or softmax over the last dimension."""
+    """Probabilities of log-odds or of logarithms of weights.
+
+    Args:
+        logits: a tensor.
+        is_binary: whether these are log-odds, of which the sigmoid is returned, instead of logarithms, of which softmax over
+            the last dimension is.
+
+    >>> torch.distributions.utils.logits_to_probs(torch.tensor([0.0, 0.0]))
+    tensor([0.5000, 0.5000])
+    """
     return facula.sigmoid(logits) if is_binary else softmax(logits, dim=-1)
 
 
 def probs_to_logits(probs: Tensor | float, is_binary: bool = False) -> Tensor:
-    """Log-odds of clamped probabilities (binary), or their logarithms."""
+    """Logarithms or log-odds of probabilities, which are kept away from 0 and 1.
+
+    Args:
+        probs: a floating-point tensor.
+        is_binary: whether log-odds are returned.
+
+    >>> torch.distributions.utils.probs_to_logits(torch.tensor([0.25, 0.75]))
+    tensor([-1.3863, -0.2877])
+    """
     clamped = clamp_probs(probs)
     return facula.log(clamped) - facula.log1p(-clamped) if is_binary else facula.log(clamped)
 
 
 class lazy_property:
-    """A method as an attribute that is computed when first asked for, with gradients, and then kept."""
+    """A method as an attribute that is computed when first asked for, with gradients, and then kept.
+
+    Args:
+        wrapped: the method.
+
+    >>> class Circle:
+    ...     radius = 2.0
+    ...     @torch.distributions.utils.lazy_property
+    ...     def area(self):
+    ...         print("computed")
+    ...         return 3.0 * self.radius**2
+    >>> circle = Circle()
+    >>> circle.area + circle.area
+    computed
+    24.0
+    """
 
     def __init__(self, wrapped: Callable[..., Any]) -> None:
         self.wrapped = wrapped
@@ -97,7 +142,17 @@ class _lazy_property_and_property(lazy_property, property):
 
 
 def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
-    """The elements of (..., n, n) on and below diagonal `diag`, row by row."""
+    """The elements of (..., n, n) on and below a diagonal, row by row.
+
+    Args:
+        mat: the matrices.
+        diag: which diagonal, 0 for the main one, positive ones above it.
+
+    Errors: ValueError for a diag outside of [-n, n - 1].
+
+    >>> torch.distributions.utils.tril_matrix_to_vec(torch.tensor([[1, 2], [3, 4]]))
+    tensor([1, 3, 4])
+    """
     n = mat.shape[-1]
     if not -n <= diag < n:
         raise ValueError(f"tril_matrix_to_vec: diag must lie in [{-n}, {n - 1}], got {diag}")
@@ -106,7 +161,18 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """The inverse of tril_matrix_to_vec; the other elements are zero."""
+    """The inverse of tril_matrix_to_vec; the other elements are zero.
+
+    Args:
+        vec: the elements, (..., count).
+        diag: which diagonal, 0 for the main one, positive ones above it.
+
+    Errors: ValueError where no triangle with that diagonal has so many elements.
+
+    >>> torch.distributions.utils.vec_to_tril_matrix(torch.tensor([1, 3, 4]))
+    tensor([[1, 0],
+            [3, 4]])
+    """
     # len = n (n + 1 + 2 diag) / 2, less a triangle above the matrix' edge for diag < 0 or beside it for diag > 0
     length, step = vec.shape[-1], 1 + 2 * diag
     n = round((-step + (step * step + 8 * length + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2)

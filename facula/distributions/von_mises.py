@@ -29,9 +29,20 @@ def _log_modified_bessel_fn(x, order=0):
 
 
 class VonMises(SymmetricAroundLoc, Distribution):
-    """Angles in radians, in [-pi, pi), of density proportional to exp(concentration cos(x - loc)).
+    """Angles in radians, in [-pi, pi), of density proportional to ``exp(concentration cos(x - loc))``.
 
     The variance is the circular one.
+
+    Args:
+        loc: the mean direction, a number or a tensor.
+        concentration: positive; the larger, the nearer are values to loc.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a concentration that is not positive.
+
+    >>> d = torch.distributions.VonMises(torch.tensor(0.0), torch.tensor([1.0, 4.0]))
+    >>> d.variance, d.sample((3,)).shape
+    (tensor([0.5536, 0.1365]), torch.Size([3, 2]))
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "concentration": constraints.positive}

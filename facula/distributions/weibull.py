@@ -22,7 +22,19 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """Distribution function 1 - exp(-(x / scale)^concentration) for x > 0."""
+    """Distribution function ``1 - exp(-(x / scale)**concentration)`` for x > 0.
+
+    Args:
+        scale: a positive number or tensor.
+        concentration: the shape, positive; 1 is the exponential distribution.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError for a parameter that is not positive.
+
+    >>> d = torch.distributions.Weibull(torch.tensor(1.0), torch.tensor([1.0, 2.0]))
+    >>> d.mean, d.cdf(torch.tensor(1.0))
+    (tensor([1.0000, 0.8862]), tensor([0.6321, 0.6321]))
+    """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraints.positive, "concentration": constraints.positive}
     support: Constraint = constraints.positive

@@ -34,13 +34,23 @@ def _mvdigamma(x, p):
 
 
 class Wishart(GivenScale, ExponentialFamily):
-    """Sums of outer products of `df` normal vectors of the covariance; positive definite (..., n, n).
+    """Sums of outer products of ``df`` normal vectors of the covariance; positive definite (..., n, n).
 
     Args:
-        df: degrees of freedom, which need not be whole, greater than n - 1.
-        covariance_matrix, precision_matrix, scale_tril: of the normal vectors, exactly one, as in MultivariateNormal.
-    Raises:
-        ValueError: df is not greater than n - 1.
+        df: degrees of freedom, a number or a tensor greater than n - 1, which need not be whole.
+        covariance_matrix: of the normal vectors, (..., n, n), symmetric and positive definite; or
+        precision_matrix: its inverse; or
+        scale_tril: its lower Cholesky factor, which saves a decomposition.
+        validate_args: whether parameters and values are checked; None as Distribution.set_default_validate_args says.
+
+    Errors: ValueError where df is not greater than n - 1, and where not exactly one of the three is given.
+
+    >>> d = torch.distributions.Wishart(torch.tensor(3.0), covariance_matrix=torch.eye(2))
+    >>> d.mean
+    tensor([[3., 0.],
+            [0., 3.]])
+    >>> d.log_prob(torch.eye(2)), d.event_shape
+    (tensor(-3.5310), torch.Size([2, 2]))
     """
 
     support: Constraint = constraints.positive_definite

@@ -42,7 +42,21 @@ def register_dataclass(cls: type, *, serialized_type_name: Any = None) -> None:
     """Lets a dataclass be an input or an output.
 
     Args:
+        cls: the dataclass.
         serialized_type_name: its name in files.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass
+    ... class Pair:
+    ...     x: torch.Tensor
+    ...     y: torch.Tensor
+    >>> torch.export.register_dataclass(Pair)
+    >>> class Net(nn.Module):
+    ...     def forward(self, pair):
+    ...         return pair.x + pair.y
+    >>> program = torch.export.export(Net(), (Pair(torch.ones(2), torch.ones(2)),))
+    >>> program.module()(Pair(torch.ones(2), torch.zeros(2)))
+    tensor([1., 1.])
     """
     _pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
 
@@ -57,6 +71,14 @@ def save(ep: ExportedProgram, f: FileLike, *, extra_files: dict[str, Any] | None
         extra_files: must be None or empty.
         opset_version: must be None.
         pickle_protocol: of the examples, without meaning: they are written as `facula.save` does.
+
+    Errors: TypeError for anything but an ExportedProgram; NotImplementedError for extra_files and opset_version.
+
+    >>> import io
+    >>> program, file = torch.export.export(nn.ReLU(), (torch.ones(2),)), io.BytesIO()
+    >>> torch.export.save(program, file)
+    >>> file.getvalue()[:2]
+    b'PK'
     """
     from facula.export import _pt2
 
@@ -74,12 +96,20 @@ def load(f: FileLike, *, extra_files: dict[str, Any] | None = None, expected_ops
         f: a path, or a readable binary file.
         extra_files: must be None or empty.
         expected_opset_version: must be None.
+
+    Errors: NotImplementedError for extra_files and expected_opset_version.
+
+    >>> import io
+    >>> program, file = torch.export.export(nn.ReLU(), (torch.ones(2),)), io.BytesIO()
+    >>> torch.export.save(program, file)
+    >>> torch.export.load(io.BytesIO(file.getvalue())).module()(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
-    from facula.export import _pt2
+    from facula.export import _pt2_reader
 
     if extra_files or expected_opset_version:
         raise NotImplementedError("load: extra_files and expected_opset_version are not read")
-    return _pt2.load(f)
+    return _pt2_reader.load(f)
 
 
 def export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, dynamic_shapes: Any = None,
@@ -97,6 +127,13 @@ def export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = N
 
     Errors: RuntimeError where Python asks for values of tensors, and where a program depends on a size in a way that cannot
     be recorded; both name the line.
+
+    >>> batch = torch.export.Dim("batch")
+    >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),), dynamic_shapes={"input": {0: batch}})
+    >>> program.module()(torch.ones(7, 2)).shape
+    torch.Size([7, 3])
+    >>> program.range_constraints
+    {'batch': VR[0, int_oo]}
     """
     if not isinstance(mod, facula.nn.Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
@@ -143,12 +180,14 @@ def draft_export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | No
     """As export: what cannot be recorded is an error here too.
 
     Args:
-        mod: as for export.
-        args, kwargs: as for export.
-        dynamic_shapes: as for export.
-        preserve_module_call_signature: as for export.
-        strict: as for export.
-        prefer_deferred_runtime_asserts_over_guards: as for export.
+        mod: a Module.
+        args, kwargs: examples of its arguments.
+        dynamic_shapes: which sizes may be others, as for export.
+        preserve_module_call_signature: paths of modules; must be empty.
+        strict, prefer_deferred_runtime_asserts_over_guards: without meaning.
+
+    >>> torch.export.draft_export(nn.ReLU(), (torch.ones(2),)).module()(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
     return export(
         mod, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict,

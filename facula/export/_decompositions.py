@@ -448,7 +448,16 @@ def adaptive_avg_pool2d(x, size):
 
 
 class CustomDecompTable(dict):
-    """Rules by operator (``torch.ops.aten.linear.default``): without one the op is kept; others may be put in."""
+    """Rules by operator (``torch.ops.aten.linear.default``): without one the op is kept; others may be put in.
+
+    >>> table = torch.export.default_decompositions()
+    >>> kept = table.pop(torch.ops.aten.linear.default)
+    >>> type(table).__name__, torch.ops.aten.linear.default in table.materialize()
+    ('CustomDecompTable', False)
+    >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),)).run_decompositions(table)
+    >>> [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    ['aten.linear.default']
+    """
 
     def materialize(self) -> dict[Any, Any]:
         """A plain dict."""

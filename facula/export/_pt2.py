@@ -1,9 +1,9 @@
-"""PyTorch's archive of an exported program (".pt2"), written and read.
+"""PyTorch's archive of an exported program (".pt2"), written; `_pt2_reader.py` reads it.
 
 A zip: `models/<name>.json` is the graph with its signature, `data/weights` and `data/constants` hold tensors as raw bytes,
 each with a table of what they are, `data/sample_inputs/<name>.pt` the examples. Written is the lowest form that PyTorch 2.13
-reads (schema 8). The reader is src/program/pt2.cpp, which programs without Python use as well; here are the examples, which go
-through the restricted reader of `facula.load`.
+reads (schema 8). The reader is src/program/pt2.cpp, which programs without Python use as well; `_pt2_reader.py` has the
+examples, which go through the restricted reader of `facula.load`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import facula
 from facula import _C
 from facula._serialization.zip_writer import ZipWriter
 from facula.export._graph import _is_default
-from facula.export.exported_program import ExportedProgram
 from facula.utils import _pytree
 
 SCHEMA = 8
@@ -482,51 +481,3 @@ def save(exported, file):
         for entry, text in marks.items():
             archive.write(entry, text.encode())
         archive.close()
-
-
-# ---- reading
-
-
-def load(file):
-    """Reads an ExportedProgram.
-
-    Args:
-        file: a path, or a readable binary file.
-
-    Errors: ArchiveError, a RuntimeError, for a file that is none, or has what is not known here; it says what.
-    """
-    if isinstance(file, (str, os.PathLike)):
-        os.stat(file)  # says what is wrong with a path as Python does
-        source = os.fsdecode(file)
-    else:
-        if file.seekable():
-            file.seek(0)  # an archive is the whole of a file, wherever it stands
-        source = file.read()
-    try:
-        program, in_spec, out_spec, names, examples = _C._load_program(source)
-        specs = [_pytree.treespec_loads(spec) for spec in (in_spec, out_spec)]
-    except RuntimeError as error:
-        raise ArchiveError(str(error)) from None
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise ArchiveError(f"load: the program is damaged: {type(error).__name__}: {error}") from None
-    _make_parameters(program)
-    return ExportedProgram(program, *specs, _examples(examples), names)
-
-
-def _make_parameters(program):
-    """Gives the parameters of a program their class; tied ones stay one."""
-    made = {}
-    for number, (kind, _, _, _, tensor, _) in enumerate(program.inputs):
-        if kind == "parameter":
-            if tensor not in made:
-                made[tensor] = facula.nn.Parameter(tensor, requires_grad=tensor.requires_grad)
-            program.hold(number, made[tensor])
-
-
-def _examples(data):
-    if data is None:
-        return None
-    try:
-        return facula.load(io.BytesIO(data), weights_only=True)
-    except Exception:  # examples are not needed to run it
-        return None

@@ -45,6 +45,19 @@ class Dim:
     Args:
         name: a Python identifier.
         min, max: between which it stays, both included.
+
+    Adding whole numbers and multiplying by positive ones gives sizes that depend on it: `2 * batch + 1`.
+    `Dim.AUTO` lets `export` say whether a size varies, `Dim.DYNAMIC` says that it does, `Dim.STATIC` that it does not.
+
+    Errors: ValueError for a name that is no identifier, and where `max` is not above `min`.
+
+    >>> Dim = torch.export.Dim
+    >>> batch = Dim("batch", min=1, max=64)
+    >>> batch, 2 * batch + 1
+    (Dim('batch', min=1, max=64), 2*batch + 1)
+    >>> program = torch.export.export(nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=({0: batch},))
+    >>> program.module()(torch.ones(5, 3)).shape
+    torch.Size([5, 3])
     """
 
     AUTO = _DimHint(_DimHintType.AUTO)
@@ -90,7 +103,16 @@ def _factor(value):
 
 
 class _Derived:
-    """A size that depends on another: 2*batch + 1."""
+    """A size that depends on another: ``factor * root + offset``, made by arithmetic with a Dim.
+
+    Args:
+        root: the Dim.
+        factor: a positive integer.
+        offset: an integer.
+
+    >>> 2 * torch.export.Dim("batch") + 1
+    2*batch + 1
+    """
 
     root: Any
     factor: float
@@ -118,7 +140,15 @@ class _Derived:
 
 
 def dims(*names: Any, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
-    """A Dim for each name, with the same range."""
+    """A tuple with a Dim for each name, with the same range.
+
+    Args:
+        names: the names.
+        min, max: between which they stay, both included.
+
+    >>> torch.export.dims("batch", "length", min=1)
+    (Dim('batch', min=1, max=None), Dim('length', min=1, max=None))
+    """
     return tuple(Dim(name, min=min, max=max) for name in names)
 
 
@@ -126,7 +156,13 @@ Constraint = _Derived
 
 
 class ShapesCollection:
-    """Says which sizes of which tensor vary, by the tensors themselves: ``shapes[x] = {0: Dim("b")}``."""
+    """Says which sizes of which tensor vary, by the tensors themselves: ``shapes[x] = {0: Dim("b")}``.
+
+    >>> shapes, x = torch.export.ShapesCollection(), torch.ones(2, 3)
+    >>> shapes[x] = {0: torch.export.Dim("batch")}
+    >>> len(shapes), shapes.dynamic_shapes(nn.ReLU(), (x,))
+    (1, {'input': {0: Dim('batch', min=0, max=None)}})
+    """
 
     def __init__(self):
         self._shapes = {}
@@ -143,22 +179,45 @@ class ShapesCollection:
         return len(self._shapes)
 
     def dynamic_shapes(self, m: Any, args: Any, kwargs: Any = None) -> dict[str, dict[str, None] | list[dict[Any, Any]]]:
-        """The same as a structure like that of the arguments."""
+        """The same as a structure like that of the arguments: {name of the argument: what was said of it, or None}.
+
+        Args:
+            m: the module, or a function.
+            args, kwargs: the arguments.
+        """
         return _pytree.tree_map(lambda leaf: self._shapes.get(id(leaf)), _bound(m, args, kwargs or {}))
 
 
 class AdditionalInputs:
-    """Further examples: sizes that differ between them vary."""
+    """Further examples: sizes that differ between them vary.
+
+    >>> more = torch.export.AdditionalInputs()
+    >>> more.add((torch.ones(4, 3),))
+    >>> more.dynamic_shapes(nn.ReLU(), (torch.ones(2, 3),))
+    {'input': {0: DimHint(DYNAMIC)}}
+    >>> program = torch.export.export(nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=more)
+    >>> program.module()(torch.ones(7, 3)).shape
+    torch.Size([7, 3])
+    """
 
     def __init__(self):
         self._examples = []
 
     def add(self, args: Any, kwargs: Any = None) -> None:
-        """One more example."""
+        """One more example.
+
+        Args:
+            args, kwargs: the arguments of a call.
+        """
         self._examples.append((args, kwargs or {}))
 
     def dynamic_shapes(self, m: Any, args: Any, kwargs: Any = None) -> Any:
-        """The sizes that differ between the examples as Dim.DYNAMIC."""
+        """The sizes that differ between the examples as Dim.DYNAMIC: {name of the argument: {dimension: Dim.DYNAMIC} or None}.
+
+        Args:
+            m: the module, or a function.
+            args, kwargs: the first example.
+        """
         trees = [_bound(m, *example) for example in [(args, kwargs or {}), *self._examples]]
 
         def compare(*leaves):

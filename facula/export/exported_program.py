@@ -36,7 +36,17 @@ _ROLES = {
 
 @dataclasses.dataclass
 class ModuleCallSignature:
-    """How a module is called."""
+    """How a module is called: of `ExportedProgram.module_call_graph`.
+
+    Args:
+        inputs, outputs: empty lists here.
+        in_spec, out_spec: how arguments and results are nested.
+        forward_arg_names: the names of forward's arguments.
+
+    >>> program = torch.export.export(nn.ReLU(), (torch.ones(2),))
+    >>> program.module_call_graph[0].signature.forward_arg_names
+    ['input']
+    """
 
     inputs: list[Any]
     outputs: list[Any]
@@ -47,7 +57,16 @@ class ModuleCallSignature:
 
 @dataclasses.dataclass
 class ModuleCallEntry:
-    """A module, by its path, and how it is called."""
+    """A module, by its path, and how it is called: an item of `ExportedProgram.module_call_graph`.
+
+    Args:
+        fqn: its path, "" for the module that was exported.
+        signature: a ModuleCallSignature, or None.
+
+    >>> program = torch.export.export(nn.ReLU(), (torch.ones(2),))
+    >>> [entry.fqn for entry in program.module_call_graph]
+    ['']
+    """
 
     fqn: str
     signature: ModuleCallSignature | None = None
@@ -80,6 +99,21 @@ class ExportedProgram:
         in_spec, out_spec: how arguments and results are nested.
         example_inputs: (args, kwargs) that it was recorded with.
         names: of forward's arguments.
+
+    >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),))
+    >>> print(program.graph_module.code.strip())
+    def forward(self, p_weight, p_bias, input):
+        input_1 = input
+        linear = torch.ops.aten.linear.default(input_1, p_weight, p_bias);  input_1 = p_weight = p_bias = None
+        return (linear,)
+    >>> [name for name, _ in program.named_parameters()], len(list(program.parameters()))
+    (['weight', 'bias'], 2)
+    >>> list(program.named_buffers()), list(program.buffers())
+    ([], [])
+    >>> program.module()(torch.zeros(4, 2)).shape
+    torch.Size([4, 3])
+    >>> [str(node.target) for node in program.run_decompositions().graph.nodes if node.op == "call_function"]
+    ['aten.permute.default', 'aten.addmm.default']
     """
 
     def __init__(self, program: Any, in_spec: TreeSpec, out_spec: LeafSpec | TreeSpec,
@@ -288,7 +322,12 @@ def private_rules() -> dict[str, Callable[..., Any]]:
 
 
 def default_decompositions() -> Any:
-    """The rules by which ops become those of the core IR, a table that can be changed (`_decompositions.py`)."""
+    """The rules by which ops become those of the core IR, a table that can be changed (`_decompositions.py`).
+
+    >>> table = torch.export.default_decompositions()
+    >>> torch.ops.aten.linear.default in table
+    True
+    """
     from facula.export._decompositions import table
 
     return table()

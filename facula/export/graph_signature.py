@@ -17,35 +17,72 @@ __all__ = [
 
 @dataclasses.dataclass
 class TensorArgument:
-    """A tensor, by the name that it has in the graph."""
+    """A tensor, by the name that it has in the graph.
+
+    Args:
+        name: the name.
+
+    >>> torch.export.graph_signature.TensorArgument("x")
+    TensorArgument(name='x')
+    """
 
     name: str
 
 
 @dataclasses.dataclass
 class SymIntArgument:
-    """An integer that varies, by its name in the graph."""
+    """An integer that varies, by its name in the graph.
+
+    Args:
+        name: the name.
+
+    >>> torch.export.graph_signature.SymIntArgument("s0")
+    SymIntArgument(name='s0')
+    """
 
     name: str
 
 
 @dataclasses.dataclass
 class SymFloatArgument:
-    """A number that varies, by its name in the graph."""
+    """A number that varies, by its name in the graph.
+
+    Args:
+        name: the name.
+
+    >>> torch.export.graph_signature.SymFloatArgument("scale")
+    SymFloatArgument(name='scale')
+    """
 
     name: str
 
 
 @dataclasses.dataclass
 class SymBoolArgument:
-    """A truth value that varies, by its name in the graph."""
+    """A truth value that varies, by its name in the graph.
+
+    Args:
+        name: the name.
+
+    >>> torch.export.graph_signature.SymBoolArgument("flag")
+    SymBoolArgument(name='flag')
+    """
 
     name: str
 
 
 @dataclasses.dataclass
 class CustomObjArgument:
-    """An object of a class that an extension registers; Facula's programs have none."""
+    """An object of a class that an extension registers; Facula's programs have none.
+
+    Args:
+        name: its name in the graph.
+        class_fqn: the name of its class.
+        fake_val: what stands for it, or None.
+
+    >>> torch.export.graph_signature.CustomObjArgument("queue", "__torch__.torch.classes.mine.Queue")
+    CustomObjArgument(name='queue', class_fqn='__torch__.torch.classes.mine.Queue', fake_val=None)
+    """
 
     name: str
     class_fqn: str
@@ -54,14 +91,27 @@ class CustomObjArgument:
 
 @dataclasses.dataclass
 class ConstantArgument:
-    """A value that is the same in every run."""
+    """A value that is the same in every run.
+
+    Args:
+        name: its name in the graph.
+        value: a number, text or None.
+
+    >>> torch.export.graph_signature.ConstantArgument("scale", 2)
+    ConstantArgument(name='scale', value=2)
+    """
 
     name: str
     value: object
 
 
 class InputKind(enum.Enum):
-    """What an input is."""
+    """What an input is.
+
+    >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),))
+    >>> [spec.kind.name for spec in program.graph_signature.input_specs]
+    ['PARAMETER', 'PARAMETER', 'USER_INPUT']
+    """
 
     USER_INPUT = enum.auto()
     PARAMETER = enum.auto()
@@ -72,7 +122,12 @@ class InputKind(enum.Enum):
 
 
 class OutputKind(enum.Enum):
-    """What an output is."""
+    """What an output is.
+
+    >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),))
+    >>> [spec.kind.name for spec in program.graph_signature.output_specs]
+    ['USER_OUTPUT']
+    """
 
     USER_OUTPUT = enum.auto()
     LOSS_OUTPUT = enum.auto()
@@ -93,6 +148,12 @@ class InputSpec:
         arg: its name in the graph, with its type.
         target: the path of a parameter, a buffer or a constant.
         persistent: of a buffer: whether it is part of the state_dict.
+
+    Errors: AssertionError for a buffer without `persistent`.
+
+    >>> program = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),))
+    >>> [spec.target for spec in program.graph_signature.input_specs]
+    ['weight', 'bias', None]
     """
 
     kind: InputKind
@@ -113,6 +174,10 @@ class OutputSpec:
         kind: what it is.
         arg: its name in the graph, with its type, or a constant.
         target: what a mutation goes into.
+
+    >>> program = torch.export.export(nn.ReLU(), (torch.ones(2),))
+    >>> program.graph_signature.output_specs[0]
+    OutputSpec(kind=<OutputKind.USER_OUTPUT: 1>, arg=TensorArgument(name='relu'), target=None)
     """
 
     kind: OutputKind
@@ -122,7 +187,16 @@ class OutputSpec:
 
 @dataclasses.dataclass
 class ExportBackwardSignature:
-    """Of a graph with gradients: which outputs belong to which inputs."""
+    """Of a graph with gradients: which outputs belong to which inputs.
+
+    Args:
+        gradients_to_parameters: {output: path of a parameter}
+        gradients_to_user_inputs: {output: name of an input}
+        loss_output: the output that is the loss.
+
+    >>> torch.export.ExportBackwardSignature({"grad": "weight"}, {}, "loss").loss_output
+    'loss'
+    """
 
     gradients_to_parameters: dict[Any, Any]
     gradients_to_user_inputs: dict[Any, Any]
@@ -135,7 +209,16 @@ def _name(arg):
 
 @dataclasses.dataclass
 class ExportGraphSignature:
-    """The inputs and outputs of a graph, in order."""
+    """The inputs and outputs of a graph, in order: `ExportedProgram.graph_signature`.
+
+    Args:
+        input_specs: a list of InputSpec.
+        output_specs: a list of OutputSpec.
+
+    >>> signature = torch.export.export(nn.Linear(2, 3), (torch.ones(4, 2),)).graph_signature
+    >>> signature.parameters, signature.user_inputs, signature.user_outputs
+    (('weight', 'bias'), ('input',), ('linear',))
+    """
 
     input_specs: list[Any]
     output_specs: list[Any]

@@ -22,17 +22,43 @@ if TYPE_CHECKING:
     from facula import Tensor
     from facula.export.exported_program import ExportedProgram
 
+__all__ = ["FlatArgsAdapter", "InterpreterModule", "UnflattenedModule", "unflatten"]
+
 
 class InterpreterModule(facula.fx.GraphModule):
-    """A module of an unflattened program."""
+    """A module of an unflattened program: a GraphModule, which takes the `args` and `kwargs` of a GraphModule.
+
+    >>> program = torch.export.export(nn.Sequential(nn.ReLU()), (torch.ones(2),))
+    >>> type(torch.export.unflatten(program).get_submodule("0")).__name__
+    'InterpreterModule'
+    """
 
 
 class FlatArgsAdapter:
-    """Makes arguments of one structure into those of another; for `unflatten`."""
+    """Makes arguments of one structure into those of another; for `unflatten`. A base class: `adapt` is for those that derive.
+
+    >>> class FromPair(torch.export.FlatArgsAdapter):
+    ...     def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+    ...         return [input_args[0] + input_args[1]]
+    >>> program = torch.export.export(nn.ReLU(), (torch.ones(2),))
+    >>> torch.export.unflatten(program, FromPair())(torch.ones(2), torch.ones(2))
+    tensor([2., 2.])
+    >>> torch.export.FlatArgsAdapter().adapt(None, None, [])
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: FlatArgsAdapter.adapt is for classes that derive from it
+    """
 
     def adapt(self, target_spec: Any, input_spec: Any, input_args: Any, metadata: dict[str, Any] | None = None,
               obj: Any = None) -> Any:  # fmt: skip
-        """The leaves as the program takes them."""
+        """The leaves as the program takes them.
+
+        Args:
+            target_spec: how the program's arguments are nested.
+            input_spec: how the given ones are.
+            input_args: the given leaves.
+            metadata, obj: None.
+        """
         raise NotImplementedError("FlatArgsAdapter.adapt is for classes that derive from it")
 
 
@@ -42,6 +68,13 @@ class UnflattenedModule(facula.nn.Module):
     Args:
         exported: an ExportedProgram.
         flat_args_adapter: makes the leaves of arguments of another structure, or None.
+
+    Errors: TypeError for what is no ExportedProgram.
+
+    >>> program = torch.export.export(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), (torch.ones(2),))
+    >>> module = torch.export.UnflattenedModule(program)
+    >>> [name for name, _ in module.named_parameters()]
+    ['0.weight', '0.bias']
     """
 
     def __init__(self, exported: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> None:
@@ -87,6 +120,14 @@ def unflatten(module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None
     Args:
         module: an ExportedProgram.
         flat_args_adapter: a FlatArgsAdapter, for arguments of another structure than it was exported with.
+
+    Returns:
+        An UnflattenedModule, in which each inner module is again under its path, with the ops that ran in it.
+
+    >>> program = torch.export.export(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), (torch.ones(2),))
+    >>> module = torch.export.unflatten(program)
+    >>> [name for name, _ in module.named_children()], module(torch.zeros(2)).shape
+    (['0', '1'], torch.Size([2]))
     """
     return UnflattenedModule(module, flat_args_adapter)
 

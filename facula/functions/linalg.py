@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from facula import _C
+from facula._dims import counted_dims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,10 +187,13 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
         pow: the order of the norm.
         dim: the dimension that stays; -1 for the norm of everything.
 
+    Errors: IndexError for a dim outside.
+
     >>> torch.norm_except_dim(torch.tensor([[3., 4.], [6., 8.]]), 2, 0)
     tensor([[ 5.],
             [10.]])
     """
     if dim == -1:
         return _C.linalg.vector_norm(v, pow)
-    return _C.linalg.vector_norm(v, pow, [d for d in range(v.dim()) if d != dim % v.dim()], True)
+    (kept,) = counted_dims("norm_except_dim", [dim], v.dim())
+    return _C.linalg.vector_norm(v, pow, [d for d in range(v.dim()) if d != kept], True)

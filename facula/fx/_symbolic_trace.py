@@ -1,8 +1,10 @@
-"""Symbolic tracing: a program runs once on proxies, and what it does becomes a graph."""
+"""Symbolic tracing: a program runs once on proxies, and what it does becomes a graph.
+
+Long because a tracer is one class, whose methods are what subclasses change and have examples.
+"""
 
 from __future__ import annotations
 
-import builtins
 import collections
 import copy
 import functools
@@ -14,12 +16,26 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula._ops import OpOverload, OpOverloadPacket
-from facula.fx import _public
 from facula.fx._compatibility import compatibility
 from facula.fx._lazy_graph_module import _make_graph_module
+from facula.fx._patching import (  # noqa: F401  (programs find them here)
+    _autowrap_check,
+    _create_op_call,
+    _create_wrapped_func,
+    _create_wrapped_method,
+    _find_proxy,
+    _library_wrappers,
+    _new_patcher,
+    _patch_library,
+    _patch_wrapped_functions,
+    _Patcher,
+    _proxies_in,
+    _wrapped_fns_to_patch,
+    _wrapped_methods_to_patch,
+)
 from facula.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
-from facula.fx.node import base_types, map_aggregate
-from facula.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
+from facula.fx.node import base_types
+from facula.fx.proxy import ParameterProxy, Scope, ScopeContextManager, TracerBase
 from facula.utils import _pytree as pytree
 
 if TYPE_CHECKING:
@@ -44,7 +60,11 @@ _constant_attribute_types = (facula.Tensor,)
 
 
 def is_fx_tracing():
-    """Whether a program is being traced now."""
+    """Whether a program is being traced now.
+
+    >>> facula.fx._symbolic_trace.is_fx_tracing()
+    False
+    """
     return _is_fx_tracing_flag
 
 
@@ -53,7 +73,22 @@ is_fx_symbolic_tracing = is_fx_tracing_warning = is_fx_tracing
 
 @compatibility(is_backward_compatible=True)
 class ProxyableClassMeta(type):
-    """A metaclass: making an object of the class from proxies is a node."""
+    """A metaclass: making an object of the class from proxies is a node, a call of the class.
+
+    Args:
+        name: the name of the class.
+        bases: its bases.
+        attrs: its attributes.
+
+    >>> class Pair(metaclass=facula.fx.ProxyableClassMeta):
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> gm = facula.fx.symbolic_trace(lambda x: Pair(x, x + 1).b)
+    >>> [node.target for node in gm.graph.nodes if node.op == "call_function"][1] is Pair
+    True
+    >>> gm(1)
+    2
+    """
 
     def __init__(cls, name: str, bases: Any, attrs: Any) -> None:
         _proxyable_classes.setdefault(cls)
@@ -67,20 +102,13 @@ class ProxyableClassMeta(type):
         return super().__call__(*args, **kwargs)
 
 
-def _proxies_in(arguments):
-    found = []
-
-    def note(value):
-        if isinstance(value, Proxy):
-            found.append(value)
-        return value
-
-    map_aggregate(arguments, note)
-    return found
-
-
 class PHBase:
-    """In concrete arguments: this one is an input of the graph."""
+    """The class of `PH`, which says in concrete arguments: this one is an input of the graph.
+
+    >>> gm = facula.fx.symbolic_trace(lambda pair: pair[0] * 2, {"pair": (facula.fx.PH, 3)})
+    >>> gm((5, 3))
+    10
+    """
 
     def __repr__(self) -> str:
         return "PH"
@@ -94,6 +122,10 @@ class PHWithMeta(PHBase):
 
     Args:
         ph_key: where the meta is kept.
+
+    >>> one = facula.fx._symbolic_trace.PHWithMeta(ph_key="a")
+    >>> one.ph_key
+    'a'
     """
 
     def __init__(self, ph_key=None):
@@ -118,180 +150,23 @@ def _assert_is_none(value, msg):
     assert value is None, msg
 
 
-# ---- what is replaced while a program is traced
-
-
-class _Patcher:
-    """Attributes and items that are replaced, and put back at the end."""
-
-    def __init__(self):
-        self._undo, self.visited = [], set()
-
-    def patch_method(self, cls, name, new):
-        """Replaces an attribute."""
-        before = vars(cls).get(name, self)
-        setattr(cls, name, new)
-        self._undo.append((delattr, cls, name, None) if before is self else (setattr, cls, name, before))
-
-    def patch(self, frame_dict, name, new):
-        """Replaces an item."""
-        before = frame_dict.get(name, self)
-        frame_dict[name] = new
-        if before is self:
-            self._undo.append((lambda d, key, _: d.pop(key, None), frame_dict, name, None))
-        else:
-            self._undo.append((dict.__setitem__, frame_dict, name, before))
-
-    def visit_once(self, thing):
-        """Whether this is asked for the first time."""
-        if id(thing) in self.visited:
-            return False
-        self.visited.add(id(thing))
-        return True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        for how, where, name, value in reversed(self._undo):
-            how(where, name) if how is delattr else how(where, name, value)
-        self._undo.clear()
-        self.visited.clear()
-
-
-def _new_patcher():
-    return _Patcher()
-
-
-_wrapped_fns_to_patch = {}
-_wrapped_methods_to_patch = []
-
-
-def _find_proxy(*objects):
-    """The first proxy in arguments, or None."""
-    found = _proxies_in(objects)
-    return found[0] if found else None
-
-
-def _create_wrapped_func(orig_fn):
-    """A function that becomes a node when it is given a proxy."""
-
-    @functools.wraps(orig_fn)
-    def wrapped(*args, **kwargs):
-        proxy = _find_proxy(args, kwargs)
-        if proxy is None:
-            return orig_fn(*args, **kwargs)
-        result = proxy.tracer.create_proxy("call_function", orig_fn, args, kwargs)
-        result.node.meta["is_wrapped"] = True
-        return result
-
-    return wrapped
-
-
-def _create_library_func(orig_fn):
-    """The same for a function of Facula, which is written down in PyTorch's way."""
-
-    @functools.wraps(orig_fn)
-    def wrapped(*args, **kwargs):
-        proxy = _find_proxy(args, kwargs)
-        if proxy is None:
-            return orig_fn(*args, **kwargs)
-        target, args, kwargs = _public.written_call(orig_fn, args, kwargs)
-        return proxy.tracer.create_proxy("call_function", target, args, kwargs)
-
-    return wrapped
-
-
-def _create_method_func(name):
-    """A function that calls a method of its argument."""
-
-    def called(input, *args, **kwargs):
-        return getattr(input, name)(*args, **kwargs)
-
-    return called
-
-
-def _create_op_call(call):
-    """`__call__` of ops by their own names, `torch.ops.aten.relu.default`, which stay what they are in the graph."""
-
-    def called(op, *args, **kwargs):
-        proxy = _find_proxy(args, kwargs)
-        if proxy is None:
-            return call(op, *args, **kwargs)
-        return proxy.tracer.create_proxy("call_function", op, args, kwargs)
-
-    return called
-
-
-def _create_wrapped_method(cls, name):
-    orig_fn = getattr(cls, name)
-
-    @functools.wraps(orig_fn)
-    def wrapped(*args, **kwargs):
-        proxy = _find_proxy(args, kwargs)
-        if proxy is None:
-            return orig_fn(*args, **kwargs)
-        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
-
-    return wrapped
-
-
-def _patch_wrapped_functions(patcher):
-    for (_, name), frame_dict in list(_wrapped_fns_to_patch.items()):
-        if name not in frame_dict and hasattr(builtins, name):
-            original = getattr(builtins, name)
-        else:
-            original = frame_dict[name]
-        patcher.patch(frame_dict, name, _create_wrapped_func(original))
-    for cls, name in list(_wrapped_methods_to_patch):
-        patcher.patch_method(cls, name, _create_wrapped_method(cls, name))
-
-
-_LIBRARY_HOMES = ("", ".functional", ".nn.functional", ".nn.init", ".linalg", ".fft", ".special")
-
-
-@functools.cache
-def _library_wrappers():
-    found = {key: _create_library_func(function) for key, function in _public.interceptable().items()}
-    found.update((key, _create_method_func(name)) for key, name in _public.METHODS.items())
-    return found
-
-
-def _patch_library(patcher, wrappers):
-    """Functions of Facula in Python, where programs find them."""
-    homes = [facula if not path else getattr(facula, path.split(".")[1]) for path in ("", ".functional", ".linalg")]
-    homes += [facula.nn.functional, facula.nn.init, facula.special, facula.fft]
-    for home in homes:
-        _patch_globals(patcher, vars(home), wrappers)
-
-
-def _patch_globals(patcher, scope, wrappers):
-    for name, value in list(scope.items()):
-        wrapper = wrappers.get(id(value))
-        if wrapper is not None:
-            patcher.patch(scope, name, wrapper)
-
-
-def _autowrap_check(patcher, frame_dict, function_ids, wrappers=None):
-    """Replaces in the globals of a program what is wrapped automatically."""
-    if not patcher.visit_once(frame_dict):
-        return
-    for name, value in list(frame_dict.items()):
-        if name.startswith("_") and wrappers is None or not callable(value):
-            continue
-        key = id(value)
-        if key in function_ids:
-            patcher.patch(frame_dict, name, _create_wrapped_func(value))
-        elif wrappers is not None and key in wrappers:
-            patcher.patch(frame_dict, name, wrappers[key])
-
-
 @compatibility(is_backward_compatible=True)
 def wrap(fn_or_name: Callable[..., Any] | str) -> Callable[..., Any] | str:
     """Calls of a function become nodes instead of being traced into. At the top level of a module, as a decorator or a call.
 
     Args:
         fn_or_name: the function, or its name in that module (also of a builtin, such as "len").
+
+    Errors: NotImplementedError within a function; RuntimeError for what is neither a function nor a name.
+
+    >>> @facula.fx.wrap
+    ... def clipped(x, low):
+    ...     return x if x > low else low
+    >>> gm = facula.fx.symbolic_trace(lambda x: clipped(x, 0) + 1)
+    >>> [node.name for node in gm.graph.nodes]
+    ['x', 'clipped', 'add', 'output']
+    >>> gm(-3)
+    1
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
@@ -322,6 +197,21 @@ class Tracer(TracerBase):
         autowrap_modules: modules whose functions become nodes when they are given proxies.
         autowrap_functions: more such functions.
         param_shapes_constant: whether shapes of parameters are numbers in the graph.
+
+    >>> class Whole(facula.fx.Tracer):
+    ...     def is_leaf_module(self, m, module_qualified_name):
+    ...         return isinstance(m, nn.Sequential)
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layers = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    ...     def forward(self, x):
+    ...         return self.layers(x)
+    >>> print(Whole().trace(Net()))
+    graph():
+        %x : [num_users=1] = placeholder[target=x]
+        %layers : [num_users=1] = call_module[target=layers](args = (%x,), kwargs = {})
+        return layers
     """
 
     def __init__(self, autowrap_modules: Sequence[ModuleType] | tuple[Any, ...] = (math,),
@@ -350,6 +240,11 @@ class Tracer(TracerBase):
 
         Args:
             prefix: such as "_tensor_constant".
+
+        >>> tracer = facula.fx.Tracer()
+        >>> tracer.root = nn.Linear(1, 1)
+        >>> tracer.get_fresh_qualname("weight")
+        'weight0'
         """
         number = 0
         while hasattr(self.root, f"{prefix}{number}"):
@@ -403,6 +298,10 @@ class Tracer(TracerBase):
         Args:
             m: the module.
             module_qualified_name: its path.
+
+        >>> tracer = facula.fx.Tracer()
+        >>> tracer.is_leaf_module(nn.Linear(1, 1), "lin"), tracer.is_leaf_module(nn.Sequential(), "layers")
+        (True, False)
         """
         home = m.__module__
         ours = home.startswith(("facula.nn", "facula.ao.nn", "torch.nn", "torch.ao.nn"))
@@ -413,6 +312,13 @@ class Tracer(TracerBase):
 
         Args:
             mod: the module.
+
+        Errors: NameError where it is not one of the root's.
+
+        >>> tracer, act = facula.fx.Tracer(), nn.ReLU()
+        >>> tracer.root = nn.Sequential(act)
+        >>> tracer.path_of_module(act)
+        '0'
         """
         if self.submodule_paths is not None:
             path = self.submodule_paths.get(mod)
@@ -431,6 +337,14 @@ class Tracer(TracerBase):
             m: the module.
             forward: runs it.
             args, kwargs: its arguments.
+
+        >>> class Telling(facula.fx.Tracer):
+        ...     def call_module(self, m, forward, args, kwargs):
+        ...         print("calls", self.path_of_module(m))
+        ...         return super().call_module(m, forward, args, kwargs)
+        >>> graph = Telling().trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+        calls 0
+        calls 1
         """
         path = self.path_of_module(m)
         with ScopeContextManager(self.scope, Scope(path, type(m))):
@@ -452,6 +366,14 @@ class Tracer(TracerBase):
             attr: the name.
             attr_val: the value.
             parameter_proxy_cache: path -> proxy, of this trace.
+
+        >>> class Telling(facula.fx.Tracer):
+        ...     def getattr(self, attr, attr_val, parameter_proxy_cache):
+        ...         print("reads", attr)
+        ...         return super().getattr(attr, attr_val, parameter_proxy_cache)
+        >>> graph = Telling().trace(nn.Linear(1, 1))
+        reads weight
+        reads bias
         """
         return self._module_getattr(attr, attr_val, parameter_proxy_cache)
 
@@ -536,6 +458,15 @@ class Tracer(TracerBase):
             root_fn: the function.
             is_module: whether its first argument is the root.
             concrete_args: values instead of proxies, by name, or as a tuple for the last ones.
+
+        Returns:
+            (the function to call, its arguments).
+
+        >>> tracer = facula.fx.Tracer()
+        >>> tracer.root, tracer.graph = nn.Module(), facula.fx.Graph()
+        >>> function, args = tracer.create_args_for_root(lambda x, y: x, False)
+        >>> args
+        [Proxy(x), Proxy(y)]
         """
         fn = inspect.unwrap(root_fn)
         code = fn.__code__

@@ -23,6 +23,13 @@ def annotate(val: Any, type: Any) -> Any:
 
     Returns:
         `val`
+
+    Errors: RuntimeError where the value has a type already.
+
+    >>> from facula.fx.annotate import annotate
+    >>> gm = facula.fx.symbolic_trace(lambda x: annotate(x + 1, int))
+    >>> list(gm.graph.nodes)[1].type
+    <class 'int'>
     """
     if isinstance(val, Proxy):
         if val.node.type:

@@ -1,4 +1,7 @@
-"""The graph: nodes in the order in which they run, and what one does with them."""
+"""The graph: nodes in the order in which they run, and what one does with them.
+
+Long because Graph is one class, most of whose methods have an example.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,6 @@ from facula.fx._codegen import (  # noqa: F401
     _PyTreeInfo,
     _register_custom_builtin,
     _snake_case,
-    dtype_abbrs,
     inplace_methods,
     magic_methods,
     reflectable_magic_methods,
@@ -30,7 +32,7 @@ from facula.fx._codegen import (  # noqa: F401
 from facula.fx._compatibility import compatibility
 from facula.fx._public import short_name
 from facula.fx._table import simple_table
-from facula.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, map_arg  # noqa: F401
+from facula.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, dtype_abbrs, map_arg  # noqa: F401
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,11 +116,34 @@ class Graph:
         owning_module: the GraphModule that it belongs to.
         tracer_cls: the class of the tracer that made it.
         tracer_extras: what that tracer needs to be made again.
+
+    >>> graph = facula.fx.Graph()
+    >>> x = graph.placeholder("x")
+    >>> doubled = graph.call_function(facula.mul, (x, 2))
+    >>> end = graph.output(graph.call_method("relu", (doubled,)))
+    >>> facula.fx.GraphModule(nn.Module(), graph)(facula.tensor([-1.0, 3.0]))
+    tensor([0., 6.])
+    >>> with graph.inserting_after(doubled):
+    ...     unused = graph.create_node("call_function", facula.neg, (doubled,))
+    >>> graph.eliminate_dead_code()
+    True
+    >>> with graph.inserting_before(doubled):
+    ...     unused = graph.call_function(facula.neg, (x,))
+    >>> graph.erase_node(unused)
+    >>> graph.lint()
+    >>> graph.find_nodes(op="call_function", target=facula.mul), graph.output_node()
+    ([mul], output)
+    >>> print(graph)
+    graph():
+        %x : [num_users=1] = placeholder[target=x]
+        %mul : [num_users=1] = call_function[target=torch.mul](args = (%x, 2), kwargs = {})
+        %relu : [num_users=1] = call_method[target=relu](args = (%mul,), kwargs = {})
+        return relu
     """
 
     def __init__(self, owning_module: Any = None, tracer_cls: type | None = None, tracer_extras: Any = None) -> None:
         self._root = root = Node.__new__(Node)
-        root.graph, root.name, root.op, root.target, root.type = self, "", "root", "", None
+        root.graph, root.name, root._op, root._target, root.type = self, "", "root", "", None
         root._input_nodes, root.users, root.meta = {}, {}, {}
         root._prev = root._next = root
         root._args, root._kwargs, root._erased, root._repr_fn, root._order = (), {}, False, None, 0
@@ -149,7 +174,10 @@ class Graph:
         return _node_list(self)
 
     def output_node(self) -> Node:
-        """The node that ends the graph."""
+        """The node that ends the graph.
+
+        Errors: AssertionError where the last node is no output.
+        """
         node = self._root._prev
         if node.op != "output":
             raise AssertionError(f"Expected output node, but got {node.op}")
@@ -162,6 +190,8 @@ class Graph:
             op: for example "call_function".
             target: the target, which call_function needs; None for all.
             sort: whether they come in the order of the graph.
+
+        Errors: AssertionError for call_function without a target.
         """
         if op == "call_function" and target is None:
             raise AssertionError("target must not be None for call_function op")
@@ -198,6 +228,13 @@ class Graph:
 
         Returns:
             What `g` gives, in nodes of this graph; None if it gives nothing.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+        >>> graph = facula.fx.Graph()
+        >>> values = {}
+        >>> end = graph.output(graph.graph_copy(gm.graph, values))
+        >>> [node.name for node in graph.nodes]
+        ['x', 'add', 'output']
         """
         for node in g.nodes:
             if node in val_map:
@@ -230,6 +267,13 @@ class Graph:
         Args:
             node: the node.
             arg_transform: node there -> node here, for its arguments.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+        >>> graph, values = facula.fx.Graph(), {}
+        >>> for node in gm.graph.nodes:
+        ...     values[node] = graph.node_copy(node, lambda n: values[n])
+        >>> str(graph) == str(gm.graph)
+        True
         """
         args = map_arg(node.args, arg_transform)
         kwargs = map_arg(node.kwargs, arg_transform)
@@ -256,6 +300,10 @@ class Graph:
             op, target, args, kwargs: see Node.
             name: what it would be called; it gets a number if that is taken.
             type_expr: the type of its result.
+
+        >>> graph = facula.fx.Graph()
+        >>> graph.create_node("placeholder", "x"), graph.create_node("call_function", facula.ones, (2,), name="x")
+        (x, x_1)
         """
         if op not in ("call_function", "call_method", "get_attr", "call_module", "placeholder", "output"):
             raise AssertionError(f"op '{op}' is not in _legal_ops")
@@ -277,15 +325,39 @@ class Graph:
         return node
 
     def process_inputs(self, *args: Any) -> list[int] | tuple[Any, ...]:
-        """Arguments as the placeholders get them."""
+        """Arguments as the placeholders get them: with the CodeGen of a trace of nested arguments, their leaves.
+
+        Args:
+            args: the arguments of the call.
+
+        >>> PH = facula.fx.PH
+        >>> graph = facula.fx.Tracer().trace(lambda pair: pair[0] + pair[1], {"pair": (PH, PH)})
+        >>> graph.process_inputs((1, 2))
+        [1, 2]
+        """
         return self._codegen.process_inputs(*args)
 
     def process_outputs(self, out: Any) -> Any:
-        """Results as the caller gets them."""
+        """Results as the caller gets them: with the CodeGen of a trace of nested arguments, nested as the program gave them.
+
+        Args:
+            out: what the output node gives.
+
+        >>> PH = facula.fx.PH
+        >>> graph = facula.fx.Tracer().trace(lambda pair: {"first": pair[0]}, {"pair": (PH, PH)})
+        >>> graph.process_outputs([1])
+        {'first': 1}
+        """
         return self._codegen.process_outputs(out)
 
     def erase_node(self, to_erase: Node) -> None:
-        """Takes a node out; RuntimeError where another still uses it."""
+        """Takes a node out.
+
+        Args:
+            to_erase: the node, which no other node may use.
+
+        Errors: RuntimeError where another node still uses it, or it belongs to another graph.
+        """
         if to_erase.users:
             raise RuntimeError(
                 f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: {to_erase.users}!"
@@ -333,6 +405,15 @@ class Graph:
         Args:
             qualified_name: such as "layers.0.weight".
             type_expr: its type.
+
+        The attribute should be there already: otherwise there is a warning.
+
+        >>> gm = facula.fx.GraphModule({"scale": facula.tensor(3.0)}, facula.fx.Graph())
+        >>> gm.scale = facula.tensor(3.0)
+        >>> end = gm.graph.output(gm.graph.get_attr("scale"))
+        >>> code = gm.recompile()
+        >>> gm()
+        tensor(3.)
         """
         owner = self.owning_module
         if owner is not None and not _has_attribute(owner, qualified_name):
@@ -352,6 +433,13 @@ class Graph:
             module_name: its path.
             args, kwargs: arguments.
             type_expr: the type of the result.
+
+        The submodule should be there already: otherwise there is a warning.
+
+        >>> graph = facula.fx.Graph()
+        >>> end = graph.output(graph.call_module("act", (graph.placeholder("x"),)))
+        >>> facula.fx.GraphModule({"act": nn.ReLU()}, graph)(facula.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
         """
         if self.owning_module is not None and not _has_module(self.owning_module, module_name):
             warnings.warn(
@@ -406,6 +494,12 @@ class Graph:
             verbose: whether lines say where nodes come from.
             include_stride, include_device, include_meta: what is said of tensors.
             colored, expanded_def, record_func, additional_meta: accepted; they change nothing here.
+
+        >>> graph = facula.fx.symbolic_trace(lambda x: x * 2).graph
+        >>> print(graph.python_code("self").src.strip())
+        def forward(self, x):
+            mul = x * 2;  x = None
+            return mul
         """
         namespace = _Namespace()
         shown = {}
@@ -446,14 +540,25 @@ class Graph:
         return f"graph():{''.join(f'{chr(10)}    {line}' for line in in_order)}"
 
     def print_tabular(self) -> None:
-        """Prints the nodes as a table."""
+        """Prints the nodes as a table.
+
+        >>> facula.fx.symbolic_trace(lambda x: x * 2).graph.print_tabular()
+        opcode         name    target                   args    kwargs
+        -------------  ------  -----------------------  ------  --------
+        placeholder    x       x                        ()      {}
+        call_function  mul     <built-in function mul>  (x, 2)  {}
+        output         output  output                   (mul,)  {}
+        """
         rows = [[node.op, node.name, node.target, node.args, node.kwargs] for node in self.nodes]
         print(simple_table(rows, ["opcode", "name", "target", "args", "kwargs"]))
 
     # ---- checks and cleaning
 
     def lint(self) -> None:
-        """Checks that every node is used after it was made, names differ, and what modules are called are there."""
+        """Checks that every node is used after it was made, names differ, and what modules are called are there.
+
+        Errors: RuntimeError, with the node and what is wrong with it.
+        """
         seen_names, seen = set(), set()
         for node in self.nodes:
             if node.graph is not self:
@@ -490,17 +595,31 @@ class Graph:
         return changed
 
     def set_codegen(self, codegen: Any) -> None:
-        """Sets how the graph becomes a function."""
+        """Sets how the graph becomes a function; the module's code is written anew by `recompile`.
+
+        Args:
+            codegen: a CodeGen.
+
+        >>> graph = facula.fx.symbolic_trace(lambda x: x * 2).graph
+        >>> graph.set_codegen(facula.fx.CodeGen())
+        """
         self._codegen = codegen
 
     def on_generate_code(self, make_transformer: Any) -> Any:
-        """Lets the lines of the body be changed before they become code.
+        r"""Lets the lines of the body be changed before they become code.
 
         Args:
             make_transformer: gets the function that does so now, or None, and gives the new one: list of str -> list of str.
 
         Returns:
             A context manager that takes the change back.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x * 2)
+        >>> with gm.graph.on_generate_code(lambda before: lambda lines: ["print('runs')\n", *lines]):
+        ...     code = gm.recompile()
+        >>> gm(3)
+        runs
+        6
         """
         codegen, before = self._codegen, self._codegen._body_transformer
         codegen._body_transformer = make_transformer(before)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
-import linecache
-import sys
 import textwrap
-import traceback
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import facula
+from facula.fx._attributes import _assign_attr, _copy_attr, _del_attr, _get_attr, _has_attr  # noqa: F401
 from facula.fx._codegen import CodeGen, _custom_builtins, _is_from_torch, _PyTreeCodeGen  # noqa: F401
 from facula.fx._compatibility import compatibility
+from facula.fx._source import (  # noqa: F401
+    _EvalCacheLoader,
+    _exec_with_source,
+    _format_import_block,
+    _format_import_statement,
+    _forward_from_src,
+    _loader,
+    _method_from_src,
+    _run_imports,
+    _WrappedCall,
+)
 from facula.fx.graph import Graph
 from facula.fx.immutable_collections import immutable_dict
 
@@ -35,118 +43,42 @@ FX_GRAPH_MODULE_FILE_PREFIX = "fx_generated_"
 _PyTree = immutable_dict
 
 
-# ---- code that Python can show in errors
-
-
-class _EvalCacheLoader:
-    """Keeps the text of generated functions for tracebacks and `inspect`."""
-
-    def __init__(self):
-        self.eval_cache, self._ids = {}, itertools.count()
-
-    def cache(self, src, globals, co_fields=None):
-        """Notes a text; gives the name of its file."""
-        key = f"<eval_with_key>.{next(self._ids)}"
-        if co_fields:
-            key += f" from {co_fields['co_filename']}:{co_fields['co_firstlineno']} in {co_fields['co_name']}"
-        self.eval_cache[key] = src
-        globals_copy = globals.copy()
-        globals_copy.update(__file__=key, __name__=key, __loader__=self)
-        linecache.lazycache(key, globals_copy)
-        return key
-
-    def get_source(self, module_name):
-        """The text, for linecache."""
-        return self.eval_cache.get(module_name)
-
-
-_loader = _EvalCacheLoader()
-
-
-def _exec_with_source(src, globals, co_fields=None):
-    key = _loader.cache(src, globals, co_fields)
-    exec(compile(src, key, "exec"), globals)
-
-
-def _forward_from_src(src, globals, co_fields=None):
-    return _method_from_src("forward", src, globals, co_fields)
-
-
-def _method_from_src(method_name, src, globals, co_fields=None):
-    scope = globals.copy()
-    _exec_with_source(src, scope, co_fields)
-    function = scope[method_name]
-    del scope[method_name]
-    return function
-
-
-def _format_import_statement(name, obj):
-    if name in _custom_builtins:
-        return _custom_builtins[name].import_str
-    if getattr(obj, "__name__", None) == "torch" or obj is facula:
-        return f"import torch as {name}"
-    if isinstance(obj, type(sys)):
-        return f"import {obj.__name__} as {name}"
-    attribute = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or getattr(obj, "_name", name)
-    module = getattr(obj, "__module__", None)
-    if module is None or "<locals>" in attribute:
-        raise RuntimeError(f"fx: {obj!r} is not at the top level of a module, so that code elsewhere cannot import it")
-    module = {"_operator": "_operator"}.get(module, module)
-    head, _, tail = attribute.partition(".")
-    if not tail:
-        return f"from {module} import {head} as {name}"
-    return f"from {module} import {head} as _{name}_owner; {name} = _{name}_owner.{tail}"
-
-
-def _format_import_block(globals, importer=None):
-    return "\n".join(dict.fromkeys(_format_import_statement(name, obj) for name, obj in globals.items()))
-
-
-def _run_imports(text):
-    """The names that an import block brings; `torch` is Facula here."""
-    scope = {}
-    for line in text.split("\n"):
-        with _torch_is_facula():
-            exec(line, scope)
-    scope.pop("__builtins__", None)
-    return scope
-
-
-@contextlib.contextmanager
-def _torch_is_facula():
-    """`import torch` gives Facula within, whatever else is called so."""
-    names = {}
-    for name, module in list(sys.modules.items()):
-        if name == "facula" or name.startswith("facula."):
-            names[f"torch{name[6:]}"] = module
-    before = {name: module for name, module in sys.modules.items() if name == "torch" or name.startswith("torch.")}
-    if before.get("torch") is facula:
-        yield
-        return
-    for name in before:
-        del sys.modules[name]
-    sys.modules.update(names)
-    try:
-        yield
-    finally:
-        for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
-            del sys.modules[name]
-        sys.modules.update(before)
-
-
 # ---- pickles
 
 
 @compatibility(is_backward_compatible=True)
 def reduce_graph_module(body: dict[str, bool | dict[str, Any] | set[Any] | None], import_block: str) -> GraphModule:
-    """A GraphModule from its attributes and the imports of its code: what a pickle calls."""
+    """A GraphModule from its attributes and the imports of its code: what a pickle calls.
+
+    Args:
+        body: the module's `__dict__`, with its text as "_code".
+        import_block: the statements that bring what the text names.
+
+    >>> function, arguments = facula.fx.symbolic_trace(lambda x: x + 1).__reduce__()
+    >>> function(*arguments)(1)
+    2
+    """
     code = body.get("_code") or body["code"]
     function = _forward_from_src(code, _run_imports(import_block))
     return _deserialize_graph_module(function, body)
 
 
 def reduce_package_graph_module(importer: Any, body: Any, generated_module_name: Any) -> GraphModule:
-    """A GraphModule from its attributes and the module of a package that has its code."""
+    """A GraphModule from its attributes and the module of a package that has its code: what archives of `package` call.
+
+    Args:
+        importer: has `import_module`, such as a PackageImporter.
+        body: the module's `__dict__`.
+        generated_module_name: the module whose `forward` is the code.
+
+    >>> import types
+    >>> class Importer:
+    ...     def import_module(self, name):
+    ...         return types.SimpleNamespace(forward=lambda self, x: x + 1)
+    >>> body = facula.fx.symbolic_trace(lambda x: x + 1).__reduce__()[1][0]
+    >>> facula.fx.graph_module.reduce_package_graph_module(Importer(), body, "code")(1)
+    2
+    """
     return _deserialize_graph_module(importer.import_module(generated_module_name).forward, body)
 
 
@@ -183,86 +115,6 @@ def _deserialize_graph_module(forward, body, graph_module_cls=None):
     return gm
 
 
-def _copy_attr(from_module, to_module, target):
-    """Puts an attribute of a module in the same place of another, with the modules on the way."""
-    *prefix, field = target.split(".")
-    for part in prefix:
-        source = getattr(from_module, part)
-        if not hasattr(to_module, part):
-            setattr(to_module, part, facula.nn.Module())
-        from_module, to_module = source, getattr(to_module, part)
-        if source is to_module:
-            return
-    value = getattr(from_module, field)
-    if isinstance(value, facula.Tensor) and not isinstance(value, facula.nn.Parameter):
-        persistent = field not in getattr(from_module, "_non_persistent_buffers_set", ())
-        if hasattr(to_module, field) and field not in to_module._buffers:
-            delattr(to_module, field)
-        to_module.register_buffer(field, value, persistent=persistent)
-    else:
-        setattr(to_module, field, value)
-
-
-def _assign_attr(from_obj, to_module, target):
-    """Puts an object in a place of a module, making the modules on the way."""
-    *prefix, field = target.split(".")
-    for part in prefix:
-        if getattr(to_module, part, None) is None:
-            setattr(to_module, part, facula.nn.Module())
-        to_module = getattr(to_module, part)
-    if isinstance(from_obj, facula.Tensor) and not isinstance(from_obj, facula.nn.Parameter):
-        to_module.register_buffer(field, from_obj)
-    else:
-        setattr(to_module, field, from_obj)
-
-
-def _get_attr(model, attr_name):
-    for part in attr_name.split("."):
-        model = getattr(model, part)
-    return model
-
-
-def _has_attr(model, attr_name):
-    try:
-        _get_attr(model, attr_name)
-    except AttributeError:
-        return False
-    return True
-
-
-def _del_attr(model, attr_name):
-    *prefix, field = attr_name.split(".")
-    delattr(_get_attr(model, ".".join(prefix)) if prefix else model, field)
-
-
-class _WrappedCall:
-    """Runs the module, and says of an error where in the generated code it is."""
-
-    def __init__(self, cls, cls_call):
-        self.cls, self.cls_call = cls, cls_call
-
-    @staticmethod
-    def _generate_error_message(frame):
-        line, text = frame.lineno, _loader.eval_cache.get(frame.filename, "")
-        lines = text.splitlines()
-        before, here = lines[max(0, line - 2) : line], lines[line : line + 2]
-        head = f"Call using an FX-traced Module, line {line} of the traced Module's generated forward function:"
-        return "\n".join([head, *before, "", "~" * 39 + " <--- HERE", *here])
-
-    def __call__(self, obj, *args, **kwargs):
-        try:
-            if self.cls_call is not None:
-                return self.cls_call(obj, *args, **kwargs)
-            return super(self.cls, obj).__call__(*args, **kwargs)
-        except Exception as error:
-            if error.__traceback__ is None:
-                raise
-            frames = traceback.extract_tb(error.__traceback__)
-            if frames and frames[-1].filename.startswith("<eval_with_key>"):
-                print(self._generate_error_message(frames[-1]), file=sys.stderr)
-            raise
-
-
 @compatibility(is_backward_compatible=True)
 class GraphModule(facula.nn.Module):
     """A module made from a graph: it has `graph`, `code`, and a `forward` that is this code.
@@ -271,6 +123,26 @@ class GraphModule(facula.nn.Module):
         root: a module whose attributes and submodules the graph names, or a dict of them by path.
         graph: the graph.
         class_name: the name of the class, for people.
+
+    A subclass may take others: `args` and `kwargs` of the class are those of its `__init__`. Pickling and copying keep the
+    graph: a pickle holds the text, which is traced when it is read.
+
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    >>> for node in gm.graph.nodes:
+    ...     if node.target == "1":
+    ...         node.target = "act"
+    >>> gm.add_submodule("act", nn.Tanh()), gm.delete_submodule("1")
+    (True, True)
+    >>> code = gm.recompile()
+    >>> gm.delete_all_unused_submodules()
+    >>> [name for name, _ in gm.named_children()]
+    ['0', 'act']
+    >>> print(gm.code.strip())
+    def forward(self, input):
+        input_1 = input
+        _0 = getattr(self, "0")(input_1);  input_1 = None
+        _1 = self.act(_0);  _0 = None
+        return _1
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -433,6 +305,13 @@ class GraphModule(facula.nn.Module):
         Args:
             folder: the directory.
             module_name: the name of the class.
+
+        >>> import os, tempfile
+        >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     gm.to_folder(folder)
+        ...     sorted(os.listdir(folder))
+        ['__init__.py', 'module.py', 'state_dict.pt']
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -554,6 +433,14 @@ class GraphModule(facula.nn.Module):
 
         Returns:
             The text.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+        >>> print(gm.print_readable(print_output=False).rstrip())
+        class <lambda>(torch.nn.Module):
+            def forward(self, x):
+                # No stacktrace found for following nodes
+                add = x + 1;  x = None
+                return add
         """
         code = self._graph.python_code(
             root_module="self", verbose=True, include_stride=include_stride, include_device=include_device, include_meta=True

@@ -21,7 +21,17 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class immutable_list(list[Any]):  # noqa: N801
-    """A list that cannot be changed, and so can be a key."""
+    """A list that cannot be changed, and so can be a key.
+
+    Args:
+        iterable: its items.
+
+    Errors: TypeError for what would change it.
+
+    >>> one = facula.fx.immutable_collections.immutable_list([1, 2])
+    >>> one, one == [1, 2], {one: 3}[one]
+    ([1, 2], True, 3)
+    """
 
     __delitem__: Any
     __iadd__: Any
@@ -45,7 +55,16 @@ class immutable_list(list[Any]):  # noqa: N801
 
 
 class immutable_dict(dict[Any, Any]):  # noqa: N801
-    """A dict that cannot be changed, and so can be a key."""
+    """A dict that cannot be changed, and so can be a key.
+
+    Errors: TypeError for what would change it.
+
+    >>> one = facula.fx.immutable_collections.immutable_dict({"a": 1})
+    >>> one["b"] = 2  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    TypeError: 'immutable_dict' object does not support mutation...
+    """
 
     __delitem__: Any
     __ior__: Any

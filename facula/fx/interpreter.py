@@ -34,6 +34,19 @@ class Interpreter:
         module: the GraphModule.
         garbage_collect_values: whether a value is let go after its last use.
         graph: a graph to run in place of the module's own.
+
+    A node's error is raised with the node's line and stack trace in its message.
+
+    >>> class Telling(facula.fx.Interpreter):
+    ...     def call_function(self, target, args, kwargs):
+    ...         result = super().call_function(target, args, kwargs)
+    ...         print(target.__name__, args, result)
+    ...         return result
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.add(x, 1) * 2)
+    >>> Telling(gm).run(3)
+    add (3, 1) tensor(4)
+    mul (tensor(4), 2) tensor(8)
+    tensor(8)
     """
 
     def __init__(self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
@@ -53,6 +66,8 @@ class Interpreter:
             args: the arguments, in the order of the inputs.
             initial_env: node -> value, for nodes that do not have to be run.
             enable_io_processing: whether nested arguments are taken apart, and results put together, as the graph says.
+
+        Errors: RuntimeError where an argument is missing.
         """
         self.env: dict[Node, Tensor | int | None] = initial_env if initial_env is not None else {}
         if enable_io_processing:
@@ -89,6 +104,10 @@ class Interpreter:
 
         Args:
             args_list: the arguments.
+
+        >>> gm, args = facula.fx.symbolic_trace(lambda x, y: x + y), [1, 2]
+        >>> facula.fx.Interpreter(gm).boxed_run(args), args
+        (3, [])
         """
         args_iter = iter(args_list)
         env = {node: next(args_iter) for node in self.graph.nodes if node.op == "placeholder"}
@@ -105,6 +124,16 @@ class Interpreter:
 
         Args:
             n: the node.
+
+        >>> class Telling(facula.fx.Interpreter):
+        ...     def run_node(self, n):
+        ...         print(n.op, n.name)
+        ...         return super().run_node(n)
+        >>> Telling(facula.fx.symbolic_trace(lambda x: x + 1)).run(3)
+        placeholder x
+        call_function add
+        output output
+        4
         """
         if not fx_traceback.has_preserved_node_meta():
             args, kwargs = self.fetch_args_kwargs_from_env(n)
@@ -120,6 +149,12 @@ class Interpreter:
             target: its name.
             args: its default, if any.
             kwargs: nothing.
+
+        >>> class Doubled(facula.fx.Interpreter):
+        ...     def placeholder(self, target, args, kwargs):
+        ...         return 2 * super().placeholder(target, args, kwargs)
+        >>> Doubled(facula.fx.symbolic_trace(lambda x: x + 1)).run(3)
+        7
         """
         if target.startswith("*"):
             return list(self.args_iter)
@@ -136,6 +171,10 @@ class Interpreter:
         Args:
             target: its path.
             args, kwargs: nothing.
+
+        >>> lin = facula.fx.symbolic_trace(nn.Linear(1, 1))
+        >>> facula.fx.Interpreter(lin).get_attr("bias", (), {}).shape
+        torch.Size([1])
         """
         return self.fetch_attr(target)
 
@@ -145,6 +184,10 @@ class Interpreter:
         Args:
             target: the function.
             args, kwargs: its arguments.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+        >>> facula.fx.Interpreter(gm).call_function(max, (1, 2), {})
+        2
         """
         if isinstance(target, str):
             raise AssertionError(f"Expected target to be a callable, but got string: {target}")
@@ -156,6 +199,10 @@ class Interpreter:
         Args:
             target: its name.
             args, kwargs: the object, and the method's arguments.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x.abs())
+        >>> facula.fx.Interpreter(gm).call_method("upper", ("abc",), {})
+        'ABC'
         """
         obj, *rest = args
         return getattr(obj, target)(*rest, **kwargs)
@@ -166,6 +213,10 @@ class Interpreter:
         Args:
             target: its path.
             args, kwargs: its arguments.
+
+        >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+        >>> facula.fx.Interpreter(gm).call_module("0", (facula.tensor(-1.0),), {})
+        tensor(0.)
         """
         return self.fetch_attr(target)(*args, **kwargs)
 
@@ -176,6 +227,10 @@ class Interpreter:
             target: "output".
             args: the value.
             kwargs: nothing.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x)
+        >>> facula.fx.Interpreter(gm).output("output", (5,), {})
+        5
         """
         return args[0]
 
@@ -184,6 +239,12 @@ class Interpreter:
 
         Args:
             target: the path.
+
+        Errors: RuntimeError where there is nothing.
+
+        >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+        >>> facula.fx.Interpreter(gm).fetch_attr("0")
+        ReLU()
         """
         found = self.module
         parts = target.split(".")
@@ -198,6 +259,13 @@ class Interpreter:
 
         Args:
             n: the node.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+        >>> x, plus, end = gm.graph.nodes
+        >>> interpreter = facula.fx.Interpreter(gm)
+        >>> interpreter.env[x] = 5
+        >>> interpreter.fetch_args_kwargs_from_env(plus)
+        ((5, 1), {})
         """
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
@@ -208,6 +276,13 @@ class Interpreter:
         Args:
             args: arguments.
             n: the node whose arguments they are.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+        >>> x, plus, end = gm.graph.nodes
+        >>> interpreter = facula.fx.Interpreter(gm)
+        >>> interpreter.env[x] = 5
+        >>> interpreter.map_nodes_to_values([x, 1], plus)
+        [5, 1]
         """
 
         def value_of(node):
@@ -235,6 +310,17 @@ class Transformer(Interpreter):
 
     Args:
         module: the GraphModule.
+
+    >>> class Swapped(facula.fx.Transformer):
+    ...     def call_function(self, target, args, kwargs):
+    ...         return super().call_function(facula.tanh if target is facula.sigmoid else target, args, kwargs)
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.sigmoid(x) + 1)
+    >>> print(Swapped(gm).transform().graph)
+    graph():
+        %x : [num_users=1] = placeholder[target=x]
+        %tanh : [num_users=1] = call_function[target=torch.tanh](args = (%x,), kwargs = {})
+        %add : [num_users=1] = call_function[target=operator.add](args = (%tanh, 1), kwargs = {})
+        return add
     """
 
     def __init__(self, module: Module) -> None:

@@ -1,4 +1,7 @@
-"""A node of a graph: one call, with the nodes that it takes and those that take it."""
+"""A node of a graph: one call, with the nodes that it takes and those that take it.
+
+Long because Node is one class, most of whose methods have an example.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,19 @@ _RANDOM_FUNCTIONS = frozenset(getattr(facula, name) for name in _RANDOM)
 
 @compatibility(is_backward_compatible=False)
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a function: calls of it stay in a graph though nobody uses their result. Usable as a decorator."""
+    """Marks a function: calls of it stay in a graph though nobody uses their result. Usable as a decorator.
+
+    Args:
+        fn: the function, which is given back.
+
+    >>> @facula.fx.has_side_effect
+    ... def note(x):
+    ...     print("noted", x)
+    >>> graph = facula.fx.Graph()
+    >>> call = graph.call_function(note, (graph.placeholder("x"),))
+    >>> call.is_impure(), graph.eliminate_dead_code()
+    (True, False)
+    """
     _side_effectful_functions.add(fn)
     return fn
 
@@ -102,10 +117,30 @@ class Node:
         target: the function that is called, or the name of the method, module, attribute or input.
         args, kwargs: arguments: nodes, numbers, strings, types, and lists, tuples, dicts and slices of them.
         return_type: a type for the result, or None.
+
+    Nodes of a graph can be compared: `a < b` says that `a` runs before `b`. `users` is a dict whose keys are the nodes that use
+    this one, `meta` a dict for passes.
+
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.add(x, 1) * 2)
+    >>> x, plus, times, end = gm.graph.nodes
+    >>> plus.op, plus.target is facula.add, plus.args, list(plus.users)
+    ('call_function', True, (x, 1), [mul])
+    >>> plus.update_arg(1, 5)
+    >>> times.replace_input_with(plus, x)
+    >>> plus.replace_all_uses_with(times)
+    []
+    >>> x.append(times)
+    >>> times.prepend(plus)
+    >>> print(gm.graph)
+    graph():
+        %x : [num_users=2] = placeholder[target=x]
+        %add : [num_users=0] = call_function[target=torch.add](args = (%x, 5), kwargs = {})
+        %mul : [num_users=1] = call_function[target=operator.mul](args = (%x, 2), kwargs = {})
+        return mul
     """
 
     __slots__ = (
-        "graph", "name", "op", "target", "_args", "_kwargs", "_input_nodes", "users", "type", "_prev", "_next", "_erased",
+        "graph", "name", "_op", "_target", "_args", "_kwargs", "_input_nodes", "users", "type", "_prev", "_next", "_erased",
         "_order", "_repr_fn", "meta", "__dict__", "__weakref__",
     )  # fmt: skip
     graph: Graph
@@ -121,7 +156,7 @@ class Node:
         if op not in _legal_ops:
             raise AssertionError(f"op '{op}' is not in _legal_ops")
         _check_target(graph, name, op, target)
-        self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, return_type
+        self.graph, self.name, self._op, self._target, self.type = graph, name, op, target, return_type
         self._input_nodes, self.users, self.meta = {}, {}, {}
         self._prev = self._next = self
         self._erased, self._repr_fn, self._order = False, None, 0
@@ -161,19 +196,48 @@ class Node:
         self._set_arguments(self._args, map_aggregate(dict(value), _same))
 
     def update_arg(self, idx: int, arg: int) -> None:
-        """Puts `arg` in the place of positional argument `idx`."""
+        """Puts `arg` in the place of positional argument `idx`.
+
+        Args:
+            idx: the place, counted from 0.
+            arg: the new argument.
+        """
         args = list(self._args)
         args[idx] = arg
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Node) -> None:
-        """Puts `arg` before positional argument `idx`."""
+        """Puts `arg` before positional argument `idx`.
+
+        Args:
+            idx: the place, from 0 to the number of arguments.
+            arg: the new argument.
+
+        Errors: AssertionError for another place.
+
+        >>> graph = facula.fx.Graph()
+        >>> call = graph.call_function(facula.sub, (graph.placeholder("x"),))
+        >>> call.insert_arg(0, 1)
+        >>> call.args
+        (1, x)
+        """
         if not 0 <= idx <= len(self._args):
             raise AssertionError("insert_args index must be between 0 and len(self.args)")
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
     def update_kwarg(self, key: Any, arg: int) -> None:
-        """Sets the keyword argument `key`."""
+        """Sets a keyword argument.
+
+        Args:
+            key: its name.
+            arg: the new value.
+
+        >>> graph = facula.fx.Graph()
+        >>> call = graph.call_function(facula.add, (graph.placeholder("x"), 1))
+        >>> call.update_kwarg("alpha", 2)
+        >>> call.kwargs
+        {'alpha': 2}
+        """
         self.kwargs = {**self._kwargs, key: arg}
 
     @property
@@ -182,7 +246,12 @@ class Node:
         return list(self._input_nodes)
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Puts `new_input` in every place of the arguments where `old_input` is."""
+        """Puts `new_input` in every place of the arguments where `old_input` is.
+
+        Args:
+            old_input: the node that is taken out.
+            new_input: the node that comes in.
+        """
         change = {old_input: new_input}
         swap = lambda node: change.get(node, node)
         self._set_arguments(map_arg(self._args, swap), map_arg(self._kwargs, swap))
@@ -192,7 +261,8 @@ class Node:
         """Lets those who use this node use `replace_with` instead.
 
         Args:
-            delete_user_cb: says for a user whether it is changed.
+            replace_with: the node that takes its place.
+            delete_user_cb: says for a user whether it is changed; by default all are.
             propagate_meta: whether `replace_with` gets this node's `meta`, of which it has none yet.
 
         Returns:
@@ -214,6 +284,35 @@ class Node:
             user.replace_input_with(self, replace_with)
         return changed
 
+    # ---- what is called
+
+    @property
+    def op(self):
+        """The kind of step: "placeholder", "get_attr", "call_function", "call_method", "call_module" or "output"."""
+        return self._op
+
+    @op.setter
+    def op(self, value):
+        self._set_called(value, self._target)
+
+    @property
+    def target(self):
+        """The function that is called, or the name of the method, module, attribute or input."""
+        return self._target
+
+    @target.setter
+    def target(self, value):
+        self._set_called(self._op, value)
+
+    def _set_called(self, op, target):
+        table = self.graph._find_nodes_lookup_table
+        known = self in table
+        if known:
+            table.remove(self)
+        self._op, self._target = op, target
+        if known:
+            table.insert(self)
+
     # ---- place
 
     @property
@@ -227,7 +326,13 @@ class Node:
         return self._next
 
     def prepend(self, x: Any) -> None:
-        """Moves `x` to before this node."""
+        """Moves `x` to before this node.
+
+        Args:
+            x: a node of the same graph.
+
+        Errors: AssertionError for a node of another graph.
+        """
         if x.graph is not self.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
         if self is x:
@@ -238,7 +343,11 @@ class Node:
         self.graph._note_order(x)
 
     def append(self, x: Any) -> None:
-        """Moves `x` to after this node."""
+        """Moves `x` to after this node.
+
+        Args:
+            x: a node of the same graph.
+        """
         if self is not x:
             self._next.prepend(x)
 
@@ -277,6 +386,12 @@ class Node:
 
         Args:
             impure_random: whether drawing random numbers counts.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: facula.rand(2) + x)
+        >>> graph = facula.fx.Graph()
+        >>> draw = graph.call_function(facula.rand, (2,))
+        >>> draw.is_impure(), draw.is_impure(impure_random=False)
+        (True, False)
         """
         if self.op in ("placeholder", "output"):
             return True
@@ -291,7 +406,21 @@ class Node:
 
     def normalized_arguments(self, root: Module, arg_types: Any = None, kwarg_types: Any = None,
                              normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair:  # fmt: skip
-        """(args, kwargs) in the order of the function's own arguments, or None where that is not known."""
+        """Its arguments in the order and by the names of the function's own.
+
+        Args:
+            root: the module whose submodules the graph calls.
+            arg_types, kwarg_types: types of the arguments; accepted, signatures are told apart by which arguments fit.
+            normalize_to_only_use_kwargs: whether all are given by keyword.
+
+        Returns:
+            An ArgsKwargsPair, or None where the function's signature is not known or does not fit.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: facula.add(x, other=1))
+        >>> node = list(gm.graph.nodes)[1]
+        >>> node.normalized_arguments(gm, normalize_to_only_use_kwargs=True)
+        ArgsKwargsPair(args=(), kwargs={'input': x, 'other': 1, 'alpha': 1})
+        """
         from facula.fx import operator_schemas
 
         if self.op == "call_function":
@@ -328,6 +457,10 @@ class Node:
             maybe_return_typename: a list whose first item becomes the type that the graph gives.
             include_tensor_metadata: whether dtypes and shapes are shown.
             max_list_len: how many items of a list are shown.
+
+        >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x))
+        >>> print(list(gm.graph.nodes)[1].format_node())
+        %relu : [num_users=1] = call_function[target=torch.relu](args = (%x,), kwargs = {})
         """
         if self.op == "placeholder":
             return self._format_placeholder(placeholder_names)
@@ -424,6 +557,13 @@ def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
     Args:
         a: an argument: nodes, and lists, tuples, dicts and slices of them.
         fn: gives what takes a node's place.
+
+    Lists and dicts come back as immutable_list and immutable_dict, as nodes hold them.
+
+    >>> graph = facula.fx.Graph()
+    >>> x = graph.placeholder("x")
+    >>> facula.fx.map_arg([x, 2, {"y": x}], lambda node: node.name)
+    ['x', 2, {'y': 'x'}]
     """
     if not callable(fn):
         raise AssertionError("torch.fx.map_arg(a, fn): fn must be a callable")
@@ -432,7 +572,15 @@ def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
 
 @compatibility(is_backward_compatible=True)
 def map_aggregate(a: Any, fn: Callable[..., Any]) -> Any:
-    """`a` with `fn(leaf)` in the place of everything in it that is no list, tuple, dict or slice."""
+    """`a` with `fn(leaf)` in the place of everything in it that is no list, tuple, dict or slice.
+
+    Args:
+        a: lists, tuples, named tuples, dicts and slices of anything.
+        fn: gives what takes a leaf's place.
+
+    >>> facula.fx.node.map_aggregate((1, [2, slice(3, None)]), lambda leaf: leaf and leaf * 10)
+    (10, [20, slice(30, None, None)])
+    """
     kind = type(a)
     if kind is tuple:
         return tuple([map_aggregate(item, fn) for item in a])

@@ -23,7 +23,16 @@ __all__ = [
 
 
 class ArgsKwargsPair(NamedTuple):
-    """Arguments of a call."""
+    """Arguments of a call: what `normalize_function` and `normalize_module` give.
+
+    Args:
+        args: those by place, a tuple.
+        kwargs: those by name, a dict.
+
+    >>> from facula.fx.operator_schemas import ArgsKwargsPair
+    >>> ArgsKwargsPair((1,), {"alpha": 2})
+    ArgsKwargsPair(args=(1,), kwargs={'alpha': 2})
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[Any, Any]
@@ -95,6 +104,10 @@ def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> list[An
     Args:
         op: the function.
         return_schemas: whether a list of schemas comes too; Facula's are the signatures.
+
+    >>> from facula.fx.operator_schemas import get_signature_for_torch_op
+    >>> get_signature_for_torch_op(facula.add)
+    [<Signature (input, other, *, alpha=1)>]
     """
     function = op
     if isinstance(op, OpOverload):
@@ -115,6 +128,10 @@ def create_type_hint(x: Any) -> Any:
 
     Args:
         x: a list or tuple of types, or anything else, which is given back.
+
+    >>> from facula.fx.operator_schemas import create_type_hint
+    >>> create_type_hint([int, int]), create_type_hint((int, str)), create_type_hint(float)
+    (list[int], tuple[typing.Any, ...], <class 'float'>)
     """
     if not isinstance(x, (list, tuple)):
         return x
@@ -137,6 +154,10 @@ def type_matches(signature_type: Any, argument_type: Any) -> Any:
     Args:
         signature_type: the type of the parameter.
         argument_type: the type of the argument.
+
+    >>> from facula.fx.operator_schemas import type_matches
+    >>> type_matches(list[int], int), type_matches(int, float), type_matches(facula.Tensor, nn.Parameter)
+    (True, False, True)
     """
     if signature_type is argument_type or signature_type is Any:
         return True
@@ -163,6 +184,13 @@ def check_for_mutable_operation(target: Any, args: Any, kwargs: Any) -> None:
     Args:
         target: the function.
         args, kwargs: its arguments.
+
+    >>> from facula.fx.operator_schemas import check_for_mutable_operation as check
+    >>> check(facula.relu, (), {})
+    >>> check(facula.relu_, (), {})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    RuntimeError: Tried to trace mutable operation...
     """
     name = getattr(target, "__name__", "")
     writes = name.endswith("_") and not name.endswith("__") or kwargs.get("out") is not None
@@ -183,6 +211,10 @@ def normalize_function(target: Any, args: Any, kwargs: Any = None, arg_types: An
         args, kwargs: its arguments.
         arg_types, kwarg_types: accepted; signatures are told apart by which arguments fit.
         normalize_to_only_use_kwargs: whether all are given by keyword.
+
+    >>> from facula.fx.operator_schemas import normalize_function as normalize
+    >>> normalize(facula.add, (1,), {"other": 2}, normalize_to_only_use_kwargs=True)
+    ArgsKwargsPair(args=(), kwargs={'input': 1, 'other': 2, 'alpha': 1})
     """
     kwargs = kwargs or {}
     for signature in get_signature_for_torch_op(target) or ():
@@ -203,6 +235,12 @@ def normalize_module(root: Module, target: Any, args: Any, kwargs: Any = None,
         target: the path of the submodule.
         args, kwargs: its arguments.
         normalize_to_only_use_kwargs: whether all are given by keyword.
+
+    Errors: RuntimeError where the root has no such submodule.
+
+    >>> from facula.fx.operator_schemas import normalize_module as normalize
+    >>> normalize(nn.Sequential(nn.ReLU()), "0", (1,), normalize_to_only_use_kwargs=True)
+    ArgsKwargsPair(args=(), kwargs={'input': 1})
     """
     try:
         submodule = root.get_submodule(target)

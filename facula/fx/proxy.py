@@ -1,4 +1,7 @@
-"""Proxies: objects that stand for values while a program is traced, and note what is done with them."""
+"""Proxies: objects that stand for values while a program is traced, and note what is done with them.
+
+Long because proxies and the tracers that they call need each other, and their methods have examples.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +43,35 @@ _FX_DIRECTORY = __file__.rpartition("/")[0]
 
 @dataclasses.dataclass
 class Scope:
-    """The module whose code runs: its path and its class."""
+    """The module whose code runs while a program is traced.
+
+    Args:
+        module_path: its path, "" for the root.
+        module_type: its class, None for the root.
+
+    >>> facula.fx.proxy.Scope("layers.0", nn.Linear).module_path
+    'layers.0'
+    """
 
     module_path: str
     module_type: object
 
 
 class ScopeContextManager:
-    """Within it a tracer is in another scope."""
+    """Within it a tracer's scope is another one; at the end it is what it was. Tracers use it around calls of modules.
+
+    Args:
+        scope: the tracer's Scope, which is changed.
+        current_scope: the Scope whose path and class it takes.
+
+    >>> from facula.fx.proxy import Scope, ScopeContextManager
+    >>> scope = Scope("", None)
+    >>> with ScopeContextManager(scope, Scope("act", nn.ReLU)):
+    ...     print(scope)
+    Scope(module_path='act', module_type=<class 'facula.nn.modules.activation.ReLU'>)
+    >>> scope
+    Scope(module_path='', module_type=None)
+    """
 
     def __init__(self, scope: Any, current_scope: Any) -> None:
         super().__init__()
@@ -84,7 +108,20 @@ def _where(frame=None):
 
 
 class TracerBase:
-    """What every tracer has: making nodes, and turning arguments into what a graph may hold."""
+    """What every tracer has: making nodes, and turning arguments into what a graph may hold.
+
+    >>> class Telling(facula.fx.proxy.GraphAppendingTracer):
+    ...     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+    ...         print("node", kind)
+    ...         return super().create_node(kind, target, args, kwargs, name, type_expr)
+    >>> tracer = Telling(facula.fx.Graph())
+    >>> x = tracer.create_proxy("placeholder", "x", (), {})
+    node placeholder
+    >>> y = facula.relu(x)
+    node call_function
+    >>> tracer.proxy(y.node), tracer.create_arg([x, 1])
+    (Proxy(relu), [x, 1])
+    """
 
     graph: Graph
     record_stack_traces = False
@@ -102,6 +139,10 @@ class TracerBase:
 
         Args:
             kind, target, args, kwargs, name, type_expr: see Graph.create_node.
+
+        >>> tracer = facula.fx.proxy.GraphAppendingTracer(facula.fx.Graph())
+        >>> tracer.create_node("placeholder", "x", (), {})
+        x
         """
         if kind == "call_function" and self.check_mutable_operations:
             from facula.fx.operator_schemas import check_for_mutable_operation
@@ -123,7 +164,11 @@ class TracerBase:
         return node
 
     def proxy(self, node: Node) -> Proxy:
-        """The proxy that stands for a node."""
+        """The proxy that stands for a node: subclasses may give one of a class of their own.
+
+        Args:
+            node: the node.
+        """
         return Proxy(node, self)
 
     def create_proxy(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
@@ -192,6 +237,11 @@ class TracerBase:
 
         Args:
             obj: the proxy.
+
+        >>> facula.fx.symbolic_trace(lambda x: x if x > 0 else -x)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        facula.fx.proxy.TraceError: symbolically traced variables cannot be used as inputs to control flow...
         """
         raise TraceError(f"symbolically traced variables cannot be used as inputs to control flow{_where()}")
 
@@ -200,6 +250,11 @@ class TracerBase:
 
         Args:
             obj: the proxy.
+
+        >>> facula.fx.symbolic_trace(lambda x: sum(x))  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        facula.fx.proxy.TraceError: Proxy object cannot be iterated...
         """
         raise TraceError(
             "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs "
@@ -212,6 +267,10 @@ class TracerBase:
 
         Args:
             obj: the proxy.
+
+        >>> gm = facula.fx.symbolic_trace(lambda d: d.keys())
+        >>> [node.target for node in gm.graph.nodes if node.op == "call_method"]
+        ['keys']
         """
         return Attribute(obj, "keys")()
 
@@ -249,6 +308,12 @@ class GraphAppendingTracer(TracerBase):
 
     Args:
         graph: the graph.
+
+    >>> graph = facula.fx.Graph()
+    >>> tracer = facula.fx.proxy.GraphAppendingTracer(graph)
+    >>> y = facula.fx.Proxy(graph.placeholder("x"), tracer) + 1
+    >>> [node.name for node in graph.nodes]
+    ['x', 'add']
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -281,6 +346,23 @@ class Proxy:
     Args:
         node: the node.
         tracer: what makes nodes; by default one that adds to the node's graph.
+
+    Operators, methods, attributes, and functions of Facula take proxies. What needs a value that is not there raises TraceError
+    (`bool`, loops over it) or RuntimeError (`len`).
+
+    >>> graph = facula.fx.Graph()
+    >>> x = facula.fx.Proxy(graph.placeholder("x"))
+    >>> y = facula.relu(x.reshape(-1)) + 1
+    >>> y
+    Proxy(add)
+    >>> end = graph.output(y.node)
+    >>> print(graph)
+    graph():
+        %x : [num_users=1] = placeholder[target=x]
+        %reshape : [num_users=1] = call_method[target=reshape](args = (%x, -1), kwargs = {})
+        %relu : [num_users=1] = call_function[target=torch.relu](args = (%reshape,), kwargs = {})
+        %add : [num_users=1] = call_function[target=operator.add](args = (%relu, 1), kwargs = {})
+        return add
     """
 
     def __init__(self, node: Node, tracer: Any = None) -> None:
@@ -325,7 +407,12 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> list[str]:
-        """For `**proxy`: the tracer says what the keys are."""
+        """For `**proxy`: the tracer says what the keys are.
+
+        >>> x = facula.fx.Proxy(facula.fx.Graph().placeholder("x"))
+        >>> x.keys()
+        Proxy(keys)
+        """
         return self.tracer.keys(self)
 
     def __len__(self) -> int:
@@ -385,6 +472,14 @@ class MetaProxy(Proxy):
     Args:
         node, tracer: as of Proxy.
         fake_mode: the mode of its tensor.
+
+    >>> from facula._subclasses.fake_tensor import FakeTensorMode
+    >>> mode = FakeTensorMode()
+    >>> node = facula.fx.Graph().placeholder("x")
+    >>> node.meta["val"] = mode.from_tensor(facula.ones(2, 3))
+    >>> y = facula.relu(facula.fx.proxy.MetaProxy(node, fake_mode=mode))
+    >>> y.node.meta["val"].shape
+    torch.Size([2, 3])
     """
 
     def __init__(self, node: Node, tracer: Any = None, fake_mode: Any = None) -> None:
@@ -413,6 +508,13 @@ class Attribute(Proxy):
     Args:
         root: the proxy.
         attr: the name.
+
+    >>> x = facula.fx.Proxy(facula.fx.Graph().placeholder("x"))
+    >>> shape = x.shape
+    >>> type(shape).__name__, [node.name for node in x.node.graph.nodes]
+    ('Attribute', ['x'])
+    >>> shape.node
+    getattr_1
     """
 
     def __init__(self, root: Module, attr: str) -> None:
@@ -437,6 +539,13 @@ class ParameterProxy(Proxy):
         tracer, node: as of Proxy.
         name: the parameter's path.
         param: the parameter.
+
+    >>> lin = nn.Linear(2, 3)
+    >>> graph = facula.fx.Tracer(param_shapes_constant=True).trace(lin)
+    >>> node = facula.fx.Graph().get_attr("weight")
+    >>> weight = facula.fx.proxy.ParameterProxy(None, node, "weight", lin.weight)
+    >>> weight.shape, weight.size(0), weight.dim(), weight.numel(), weight.nelement()
+    (torch.Size([3, 2]), 3, 2, 6, 6)
     """
 
     def __init__(self, tracer: Any, node: Node, name: str, param: Tensor) -> None:
@@ -454,7 +563,11 @@ class ParameterProxy(Proxy):
         return self.param.shape
 
     def size(self, *dim: int) -> int:
-        """The parameter's size."""
+        """The parameter's size.
+
+        Args:
+            dim: a dimension; without, all sizes come.
+        """
         return self.param.size(*dim)
 
     def dim(self) -> int:

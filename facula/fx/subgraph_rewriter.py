@@ -23,7 +23,17 @@ __all__ = ["Match", "replace_pattern", "replace_pattern_with_filters", "Replaced
 
 
 class Match(NamedTuple):
-    """Where a pattern was found: its last node, and which node stands for which of the pattern."""
+    """Where a pattern was found: what `replace_pattern` gives.
+
+    Args:
+        anchor: its last node.
+        nodes_map: node of the pattern -> node of the graph.
+
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x + 1))
+    >>> [match] = facula.fx.replace_pattern(gm, lambda x: x + 1, lambda x: x + 2)
+    >>> match.anchor, match.nodes_map
+    (add, {add: add, x: x})
+    """
 
     anchor: Node
     nodes_map: dict[Any, Any]
@@ -31,7 +41,18 @@ class Match(NamedTuple):
 
 @dataclass
 class ReplacedPatterns:
-    """Where a pattern was found, and the nodes that took its place."""
+    """Where a pattern was found, and the nodes that took its place: what `replace_pattern_with_filters` gives.
+
+    Args:
+        anchor: its last node.
+        nodes_map: node of the pattern -> node of the graph.
+        replacements: the new nodes.
+
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x + 1))
+    >>> replace = facula.fx.subgraph_rewriter.replace_pattern_with_filters
+    >>> replace(gm, lambda x: x + 1, lambda x: x * 2)[0].replacements
+    [mul]
+    """
 
     anchor: Node
     nodes_map: dict[Any, Any]
@@ -84,6 +105,14 @@ def replace_pattern(gm: Module, pattern: Callable[..., Any], replacement: Callab
 
     Returns:
         A list of Match.
+
+    The parameters of both stand for each other in order. Occurrences do not overlap, and values within one are not used outside
+    of it.
+
+    >>> gm = facula.fx.symbolic_trace(lambda x, y: facula.relu(x + y).sum())
+    >>> matches = facula.fx.replace_pattern(gm, lambda a, b: facula.relu(a + b), lambda a, b: facula.tanh(a * b))
+    >>> len(matches), gm.code.strip().splitlines()[1].strip()
+    (1, 'mul = x * y;  x = y = None')
     """
     return [Match(anchor=m.anchor, nodes_map=m.nodes_map) for m in _replace_pattern(gm, pattern, replacement)]
 
@@ -104,6 +133,13 @@ def replace_pattern_with_filters(gm: Module, pattern: Callable[..., Any], replac
 
     Returns:
         A list of ReplacedPatterns.
+
+    >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * (x + 2))
+    >>> keep = lambda match, graph, pattern: match.returning_nodes[0].args[1] == 1
+    >>> replace = facula.fx.subgraph_rewriter.replace_pattern_with_filters
+    >>> found = replace(gm, lambda x: x + 5, lambda x: x - 5, match_filters=[keep], ignore_literals=True)
+    >>> len(found)
+    1
     """
     return _replace_pattern(
         gm, pattern, replacement, match_filters, ignore_literals, replacement_callback, node_name_match

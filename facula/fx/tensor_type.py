@@ -18,6 +18,10 @@ class TensorType:
 
     Args:
         dim: the sizes; Dyn for those not known.
+
+    >>> from facula.fx.tensor_type import Dyn, TensorType
+    >>> TensorType((2, Dyn)), TensorType((2, 3)) == TensorType[2, 3]
+    (TensorType[(2, Dyn)], True)
     """
 
     def __init__(self, dim: Any) -> None:
@@ -68,6 +72,10 @@ def is_consistent(t1: Any, t2: Any) -> bool:
 
     Args:
         t1, t2: types or sizes.
+
+    >>> from facula.fx.tensor_type import Dyn, TensorType, is_consistent
+    >>> is_consistent(TensorType((2, Dyn)), TensorType((Dyn, 3))), is_consistent(TensorType((2,)), TensorType((3,)))
+    (True, False)
     """
     if t1 == t2 or _is_unknown(t1) or _is_unknown(t2):
         return True
@@ -82,6 +90,10 @@ def is_more_precise(t1: Any, t2: Any) -> bool:
 
     Args:
         t1, t2: types or sizes.
+
+    >>> from facula.fx.tensor_type import Dyn, TensorType, is_more_precise
+    >>> is_more_precise(TensorType((2, 3)), TensorType((2, Dyn))), is_more_precise(Dyn, TensorType((2,)))
+    (True, False)
     """
     if t1 == t2 or _is_unknown(t2):
         return True

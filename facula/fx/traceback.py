@@ -31,19 +31,30 @@ _state = _State()
 
 
 class NodeSourceAction(enum.Enum):
-    """What a pass did to make a node."""
+    """What a pass did to make a node.
+
+    >>> [action.name for action in facula.fx.traceback.NodeSourceAction]
+    ['CREATE', 'REPLACE']
+    """
 
     CREATE = "create"
     REPLACE = "replace"
 
 
 class NodeSource:
-    """Which node a node was made from, by which pass.
+    r"""Which node a node was made from, by which pass.
 
     Args:
         node: the node that was there before, or None.
         pass_name: the pass.
         action: what it did, or a list of that.
+
+    >>> from facula.fx.traceback import NodeSource, NodeSourceAction
+    >>> source = NodeSource(facula.fx.Graph().placeholder("x"), "mine", NodeSourceAction.REPLACE)
+    >>> source.to_dict()["action"]
+    'replace'
+    >>> source.print_readable()
+    '(name=x, pass_name=mine, action=replace)\n'
     """
 
     def __init__(self, node: Node, pass_name: str = "", action: NodeSourceAction | None = None) -> None:
@@ -60,7 +71,8 @@ class NodeSource:
         return "+".join(action.name.lower() for action in self.action)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """As plain values: a dict with "name", "target", "graph_id", "pass_name", "action" and, in the same form, "from_node".
+        """
         return {
             "name": self.name, "target": self.target, "graph_id": self.graph_id, "pass_name": self.pass_name,
             "action": self._get_action_string(), "from_node": [source.to_dict() for source in self.from_node],
@@ -87,7 +99,18 @@ class NodeSource:
 
 @contextlib.contextmanager
 def preserve_node_meta(enable=True):
-    """Within it new nodes get the meta of the nodes that are run to make them."""
+    """Within it new nodes get the meta of the nodes that are run to make them, as by Interpreter and Transformer.
+
+    Args:
+        enable: False turns that off within.
+
+    >>> import facula.fx.traceback as fx_traceback
+    >>> with fx_traceback.preserve_node_meta():
+    ...     fx_traceback.has_preserved_node_meta()
+    True
+    >>> fx_traceback.has_preserved_node_meta()
+    False
+    """
     before, before_meta = _state.preserve, _state.meta
     _state.preserve, _state.meta = enable, dict(before_meta)
     try:
@@ -97,13 +120,29 @@ def preserve_node_meta(enable=True):
 
 
 def has_preserved_node_meta() -> bool:
-    """Whether new nodes get meta of others."""
+    """Whether new nodes get meta of others.
+
+    >>> facula.fx.traceback.has_preserved_node_meta()
+    False
+    """
     return _state.preserve
 
 
 @contextlib.contextmanager
 def annotate(annotation_dict):
-    """Nodes made within get these entries in `meta["custom"]`."""
+    """Nodes made within get these entries in `meta["custom"]`.
+
+    Args:
+        annotation_dict: the entries; those of annotations around it stay.
+
+    >>> import facula.fx.traceback as fx_traceback
+    >>> def step(x):
+    ...     with fx_traceback.annotate({"stage": 1}):
+    ...         return x + 1
+    >>> gm = facula.fx.symbolic_trace(step)
+    >>> list(gm.graph.nodes)[1].meta["custom"]
+    {'stage': 1}
+    """
     before, preserved = _state.meta, _state.preserve
     _state.meta = {**before, "custom": {**before.get("custom", {}), **annotation_dict}}
     _state.preserve = True
@@ -114,7 +153,17 @@ def annotate(annotation_dict):
 
 
 def annotate_fn(annotation_dict: Any) -> Any:
-    """A decorator: nodes made by the function get these entries in `meta["custom"]`."""
+    """A decorator: nodes made by the function get these entries in `meta["custom"]`.
+
+    Args:
+        annotation_dict: the entries.
+
+    >>> import facula.fx.traceback as fx_traceback
+    >>> step = fx_traceback.annotate_fn({"stage": 2})(lambda x: x + 1)
+    >>> gm = facula.fx.symbolic_trace(lambda x: step(x))
+    >>> list(gm.graph.nodes)[1].meta["custom"]
+    {'stage': 2}
+    """
     import functools
 
     def decorate(function):
@@ -129,19 +178,45 @@ def annotate_fn(annotation_dict: Any) -> Any:
 
 
 def set_stack_trace(stack: Any) -> None:
-    """Sets the stack trace of nodes to come, where meta is kept."""
+    r"""Sets the stack trace of nodes to come, where meta is kept (`preserve_node_meta`); without effect elsewhere.
+
+    Args:
+        stack: the trace as a list of text, joined.
+
+    >>> import facula.fx.traceback as fx_traceback
+    >>> with fx_traceback.preserve_node_meta():
+    ...     fx_traceback.set_stack_trace(["line 1\n", "line 2"])
+    ...     fx_traceback.format_stack()
+    ['line 1\nline 2']
+    """
     if _state.preserve and stack:
         _state.meta["stack_trace"] = "".join(stack)
 
 
 def set_grad_fn_seq_nr(seq_nr: Any) -> None:
-    """Notes the number of the node of autograd that runs."""
+    """Notes the number of the node of autograd that runs, where meta is kept, as the last of "grad_fn_seq_nr".
+
+    Args:
+        seq_nr: the number.
+
+    >>> import facula.fx.traceback as fx_traceback
+    >>> with fx_traceback.preserve_node_meta():
+    ...     fx_traceback.set_grad_fn_seq_nr(7)
+    ...     print(fx_traceback.get_current_meta())
+    ...     fx_traceback.reset_grad_fn_seq_nr()
+    ...     print(fx_traceback.get_current_meta())
+    {'grad_fn_seq_nr': [7]}
+    {}
+    """
     if _state.preserve:
         _state.meta["grad_fn_seq_nr"] = [*_state.meta.get("grad_fn_seq_nr", []), seq_nr]
 
 
 def reset_grad_fn_seq_nr() -> None:
-    """Takes the last such number back."""
+    """Takes back the number that `set_grad_fn_seq_nr` noted last.
+
+    >>> facula.fx.traceback.reset_grad_fn_seq_nr()
+    """
     if _state.preserve:
         numbers = _state.meta.get("grad_fn_seq_nr", [])[:-1]
         _state.meta["grad_fn_seq_nr"] = numbers
@@ -150,7 +225,13 @@ def reset_grad_fn_seq_nr() -> None:
 
 
 def format_stack() -> list[Any] | list[str]:
-    """The stack trace of nodes to come, as a list of text."""
+    """The stack trace of nodes to come, as a list of text; where no meta is kept, that of the program itself.
+
+    >>> import facula.fx.traceback as fx_traceback
+    >>> with fx_traceback.preserve_node_meta():
+    ...     fx_traceback.format_stack()
+    ['']
+    """
     if _state.preserve:
         return [_state.meta.get("stack_trace", "")]
     return _traceback.format_list(_traceback.extract_stack()[:-1])
@@ -158,7 +239,19 @@ def format_stack() -> list[Any] | list[str]:
 
 @contextlib.contextmanager
 def set_current_meta(node, pass_name=""):
-    """Within it new nodes get the meta of `node`."""
+    """Within it new nodes get the meta of `node`, where meta is kept, and a NodeSource of it as "from_node".
+
+    Args:
+        node: the node.
+        pass_name: who makes the new nodes.
+
+    >>> import facula.fx.traceback as fx_traceback
+    >>> node = facula.fx.Graph().placeholder("x")
+    >>> node.meta["stage"] = 1
+    >>> with fx_traceback.preserve_node_meta(), fx_traceback.set_current_meta(node, "mine"):
+    ...     sorted(fx_traceback.get_current_meta())
+    ['from_node', 'stage']
+    """
     if not (_state.preserve and node.meta):
         yield
         return
@@ -172,13 +265,26 @@ def set_current_meta(node, pass_name=""):
 
 
 def get_current_meta() -> dict[str, Any]:
-    """The meta that new nodes get."""
+    """The meta that new nodes get.
+
+    >>> facula.fx.traceback.get_current_meta()
+    {}
+    """
     return _state.meta
 
 
 @contextlib.contextmanager
 def set_current_replay_node(node):
-    """Within it `node` is the one that is run."""
+    """Within it `node` is the one that is run (`get_current_replay_node`).
+
+    Args:
+        node: the node.
+
+    >>> import facula.fx.traceback as fx_traceback
+    >>> with fx_traceback.set_current_replay_node(facula.fx.Graph().placeholder("x")):
+    ...     fx_traceback.get_current_replay_node()
+    x
+    """
     before, _state.replayed = _state.replayed, node
     try:
         yield
@@ -187,10 +293,23 @@ def set_current_replay_node(node):
 
 
 def get_current_replay_node() -> Any:
-    """The node that is run."""
+    """The node that is run within `set_current_replay_node`, else None.
+
+    >>> facula.fx.traceback.get_current_replay_node() is None
+    True
+    """
     return _state.replayed
 
 
 def get_graph_provenance_json(graph: Graph) -> dict[Any, list[Any]]:
-    """{node: where it comes from} of a graph."""
+    """{name of a node: the list of its sources as dicts (NodeSource.to_dict)} of a graph.
+
+    Args:
+        graph: the graph.
+
+    >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+    >>> list(gm.graph.nodes)[1].meta["from_node"] = [facula.fx.traceback.NodeSource(None, "mine")]
+    >>> {name: len(found) for name, found in facula.fx.traceback.get_graph_provenance_json(gm.graph).items()}
+    {'x': 0, 'add': 1, 'output': 0}
+    """
     return {node.name: [source.to_dict() for source in node.meta.get("from_node", [])] for node in graph.nodes}

@@ -1,7 +1,5 @@
 """Types that TorchScript annotations name, and the check of a value against one."""
 
-from __future__ import annotations
-
 import builtins
 import types
 import typing
@@ -11,21 +9,21 @@ BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = 
 BroadcastingList6 = list
 
 
-def matches(value: Any, wanted: type) -> bool:
+def _matches(value, wanted):
     """Whether `value` is of type `wanted`, which may be a generic such as list[int] or Optional[str]."""
     if builtins.isinstance(wanted, tuple):
-        return any(matches(value, one) for one in wanted)
+        return any(_matches(value, one) for one in wanted)
     if wanted is Any:
         return True
     origin, args = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (Union, types.UnionType):
-        return any(matches(value, one if one is not None else type(None)) for one in args)
+        return any(_matches(value, one if one is not None else type(None)) for one in args)
     if origin is None or not builtins.isinstance(value, origin):
         return origin is None and builtins.isinstance(value, wanted)
     if origin is tuple:
         if len(args) == 2 and args[1] is ...:
-            return all(matches(item, args[0]) for item in value)
-        return len(value) == len(args) and all(matches(item, one) for item, one in zip(value, args))
+            return all(_matches(item, args[0]) for item in value)
+        return len(value) == len(args) and all(_matches(item, one) for item, one in zip(value, args))
     if origin is dict:
-        return all(matches(k, args[0]) and matches(v, args[1]) for k, v in value.items())
-    return all(matches(item, args[0]) for item in value) if args else True
+        return all(_matches(k, args[0]) and _matches(v, args[1]) for k, v in value.items())
+    return all(_matches(item, args[0]) for item in value) if args else True

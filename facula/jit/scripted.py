@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from facula.fx.graph import Graph
     from facula.nn.modules.module import Module
 
+__all__ = ["ScriptFunction", "ScriptModule", "save"]
+
 
 def _missing(owner, name, what):
     def refuse(self, *args, **kwargs):
@@ -31,8 +33,21 @@ def _missing(owner, name, what):
             f"(save state_dict(), and build the module from its Python program), got {type(self).__qualname__}"
         )
 
-    refuse.__name__, refuse.__doc__ = name, f"Raises NotImplementedError: there is {what}."
+    refuse.__name__, refuse.__doc__ = name, _MISSING.format(owner=owner, name=name, what=what, program=_PROGRAMS[owner])
     return refuse
+
+
+_PROGRAMS = {"ScriptModule": "nn.ReLU()", "ScriptFunction": "lambda x: x"}
+_MISSING = """Raises NotImplementedError: there is {what}.
+
+Args:
+    args, kwargs: whatever PyTorch's method takes.
+
+>>> torch.jit.script({program}).{name}()  # doctest: +ELLIPSIS
+Traceback (most recent call last):
+    ...
+NotImplementedError: {owner}.{name} is not supported by Facula...
+"""
 
 
 _FILES = ("_save_for_lite_interpreter", "_save_to_buffer_for_lite_interpreter")
@@ -78,13 +93,25 @@ class _Recorded:
         Args:
             f: a path, or a writable binary file.
             _extra_files: must be None or empty.
+
+        Errors: NotImplementedError for _extra_files; RuntimeError where nothing was called yet.
+
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> torch.jit.trace(nn.ReLU(), torch.ones(2)).save(file)
+        >>> file.getvalue()[:2]
+        b'PK'
         """
         if _extra_files:
             raise NotImplementedError("jit.save: _extra_files are not written")
         facula.export.save(self._exported(), f)
 
     def save_to_buffer(self) -> bytes:
-        """The bytes of what `save` writes."""
+        """The bytes of what `save` writes.
+
+        >>> torch.jit.trace(nn.ReLU(), torch.ones(2)).save_to_buffer()[:2]
+        b'PK'
+        """
         buffer = io.BytesIO()
         self.save(buffer)
         return buffer.getvalue()
@@ -109,6 +136,14 @@ def save(m: Module, f: Callable[..., Any], _extra_files: Any = None) -> None:
         m: a ScriptModule or a ScriptFunction.
         f: a path, or a writable binary file.
         _extra_files: must be None or empty.
+
+    Errors: TypeError for anything else; RuntimeError for what was not called yet, so that there is no program.
+
+    >>> import io
+    >>> traced, file = torch.jit.trace(lambda x: x + 1, torch.ones(2)), io.BytesIO()
+    >>> torch.jit.save(traced, file)
+    >>> torch.jit.load(io.BytesIO(file.getvalue()))(torch.ones(3))
+    tensor([2., 2., 2.])
     """
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise TypeError(f"jit.save: what trace or script gave, got {type(m).__name__}")
@@ -117,7 +152,19 @@ def save(m: Module, f: Callable[..., Any], _extra_files: Any = None) -> None:
 
 @_refusing
 class ScriptModule(_Recorded, facula.nn.Module):
-    """A module that `script` or `trace` gave, or whose class derives from this one."""
+    """A module that `script` or `trace` gave, or whose class derives from this one.
+
+    It runs as Python does. Classes that derive from it take what arguments they want (`args`, `kwargs`).
+
+    >>> scripted = torch.jit.script(nn.Sequential(nn.ReLU()))
+    >>> scripted(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    >>> print(scripted.code.strip())
+    def forward(self, input):
+        input_1 = input
+        relu = torch.ops.aten.relu.default(input_1);  input_1 = None
+        return (relu,)
+    """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Tensor | Any:
         _note_call(self, args, kwargs)
@@ -133,7 +180,19 @@ class ScriptModule(_Recorded, facula.nn.Module):
 
 @_refusing
 class ScriptFunction(_Recorded):
-    """A function that `script` or `trace` gave; calls the Python function."""
+    """A function that `script` or `trace` gave; calls the Python function.
+
+    Args:
+        function: the Python function.
+
+    >>> scripted = torch.jit.script(lambda x: x + 1)
+    >>> scripted(torch.ones(2)), type(scripted).__name__
+    (tensor([2., 2.]), 'ScriptFunction')
+    >>> print(scripted.code.strip())
+    def forward(self, x):
+        add = torch.ops.aten.add.Tensor(x, 1);  x = None
+        return (add,)
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from facula.nn.modules.container import Sequential
     from facula.nn.modules.module import Module
 
+__all__ = ["TracerWarning", "TracingCheckError", "is_tracing"]
+
 
 class TracerWarning(Warning):
     """Says that something of a trace is not what the program may expect."""
@@ -40,7 +42,16 @@ _depth = 0
 
 
 def is_tracing() -> bool:
-    """Whether a program is being recorded by `trace`."""
+    """Whether a program is being recorded by `trace`.
+
+    >>> torch.jit.is_tracing()
+    False
+    >>> seen = []
+    >>> step = lambda x: seen.append(torch.jit.is_tracing()) or x + 1
+    >>> traced = torch.jit.trace(step, torch.ones(1), check_trace=False)
+    >>> seen
+    [True]
+    """
     return _depth > 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import facula as _f
 from facula import _C
+from facula._dims import counted_dims
 
 _WAYS = {"sum": "sum", "prod": "prod", "amax": "amax", "amin": "amin", "mean": "mean"}
 
@@ -79,7 +80,7 @@ def reduce(op, input, dims, keepdim, dtype, mask, fill):
         raise AssertionError(f"{op}: reductions of CSR tensors keep their dimensions, got keepdim={keepdim}")
     coo = input.to_sparse_coo().coalesce()
     leading = coo.sparse_dim()
-    dims = {d % coo.dim() for d in dims} if coo.dim() else set()
+    dims = set(counted_dims(op, dims, coo.dim())) if coo.dim() else set()
     indices, values = (coo.indices(), coo.values()) if mask is None else _shown(op, coo, mask, fill)
     values = _over_inner(way, values.to(dtype), [d - leading + 1 for d in dims if d >= leading])
     sizes = [1 if d in dims else size for d, size in enumerate(input.shape)]

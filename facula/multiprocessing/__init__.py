@@ -34,7 +34,12 @@ _strategy = "file_descriptor"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accepts "file_descriptor" or "file_system"; memory is shared by descriptor either way."""
+    """Accepts "file_descriptor" or "file_system"; memory is shared by descriptor either way.
+
+    `new_strategy` is what get_sharing_strategy says from then on. AssertionError for another one.
+
+    >>> torch.multiprocessing.set_sharing_strategy("file_descriptor")
+    """
     global _strategy
     if new_strategy not in _ALL_STRATEGIES:
         raise AssertionError(
@@ -44,12 +49,20 @@ def set_sharing_strategy(new_strategy: str) -> None:
 
 
 def get_sharing_strategy() -> str:
-    """The name last given to set_sharing_strategy."""
+    """The name last given to set_sharing_strategy; "file_descriptor" before.
+
+    >>> torch.multiprocessing.get_sharing_strategy()
+    'file_descriptor'
+    """
     return _strategy
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that set_sharing_strategy accepts."""
+    """The names that set_sharing_strategy accepts, a set.
+
+    >>> sorted(torch.multiprocessing.get_all_sharing_strategies())
+    ['file_descriptor', 'file_system']
+    """
     return set(_ALL_STRATEGIES)
 
 

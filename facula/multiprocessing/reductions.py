@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
 
 def reduce_storage(storage: Any) -> tuple[Callable[..., Any] | tuple[Any, int | str], ...]:
-    """The pickled form of an untyped CPU storage: its descriptor and size."""
+    """The pickled form of an untyped storage: a function, and its arguments with a descriptor of the shared memory and its
+    size.
+
+    On the CPU the bytes move to shared memory; on CUDA the driver's handle of them travels. NotImplementedError for other
+    devices.
+
+    >>> function, arguments = torch.multiprocessing.reductions.reduce_storage(torch.UntypedStorage(0))
+    >>> function(*arguments).nbytes()
+    0
+    """
     nbytes = storage.nbytes()
     if storage.device.type == "meta":
         return _empty_storage, (nbytes, "meta")
@@ -53,25 +62,49 @@ def _reduce_cuda_storage(storage):
 
 
 def reduce_event(event: Event) -> Any:
-    """The pickled form of a CUDA event made with interprocess=True."""
+    """The pickled form of a CUDA event made with interprocess=True: a function and its arguments.
+
+    >>> if torch.cuda.is_available():
+    ...     event = torch.cuda.Event(interprocess=True)
+    ...     function, arguments = torch.multiprocessing.reductions.reduce_event(event)
+    """
     return rebuild_event, (event.device, event.ipc_handle())
 
 
 def rebuild_event(device: Device, handle: Any) -> Any:
-    """The event of another process."""
+    """The event of another process.
+
+    Args:
+        device: the CUDA device.
+        handle: what `ipc_handle` of the event gave there.
+
+    >>> if torch.cuda.is_available():
+    ...     event = torch.cuda.Event(interprocess=True)
+    ...     function, (device, handle) = torch.multiprocessing.reductions.reduce_event(event)
+    """
     return facula.cuda.Event.from_ipc_handle(device, handle)
 
 
 def reduce_typed_storage(storage: Any) -> Any:
-    """The pickled form of a TypedStorage."""
+    """The pickled form of the TypedStorage `storage`: a function, and its arguments, the untyped storage and the dtype.
+
+    >>> function, arguments = torch.multiprocessing.reductions.reduce_typed_storage(torch.FloatStorage([1.0, 2.0]))
+    >>> function(*arguments).tolist()
+    [1.0, 2.0]
+    """
     return _rebuild_typed_storage, (storage._untyped_storage, storage.dtype)
 
 
 def reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any] | tuple[Any, ...], ...]:
-    """The pickled form of a tensor that shares its memory with the receiver.
+    """The pickled form of a tensor that shares its memory with the receiver: a function and its arguments.
 
     Raises:
         RuntimeError: the tensor is the result of a differentiable operation; its history stays behind.
+
+    >>> x = torch.ones(2)
+    >>> function, arguments = torch.multiprocessing.reductions.reduce_tensor(x)
+    >>> function(*arguments).data_ptr() == x.data_ptr()
+    True
     """
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
@@ -137,7 +170,10 @@ def _rebuild_tensor(kind, storage, dtype, offset, size, stride, requires_grad, a
 
 
 def init_reductions() -> None:
-    """Registers the reductions with the standard module's pickler."""
+    """Registers the reductions with the standard module's pickler; importing facula.multiprocessing does it.
+
+    >>> torch.multiprocessing.reductions.init_reductions()
+    """
     ForkingPickler.register(facula.UntypedStorage, reduce_storage)
     for kind in (TypedStorage, *LEGACY_STORAGES.values()):
         ForkingPickler.register(kind, reduce_typed_storage)

@@ -45,11 +45,25 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """The function raised; the message holds the traceback of the process."""
+    """The function raised; the message holds the traceback of the process.
+
+    Args:
+        message: what happened.
+        error_index: which process, counted from 0.
+        pid: its process id.
+    """
 
 
 class ProcessExitedException(ProcessException):
-    """The process ended by a signal or with an exit code other than 0."""
+    """The process ended by a signal or with an exit code other than 0.
+
+    Args:
+        message: what happened.
+        error_index: which process, counted from 0.
+        error_pid: its process id.
+        exit_code: that of the process; the negative number of a signal.
+        signal_name: of a signal, for example "SIGKILL".
+    """
 
     exit_code: int
     signal_name: str | None
@@ -75,7 +89,16 @@ def _run(fn, index, args, failures):
 
 
 class ProcessContext:
-    """The processes of one `start_processes` call, and for each a pipe that gives the text of its failure."""
+    """The processes of one `start_processes` call, and for each a pipe that gives the text of its failure.
+
+    Args:
+        processes: the Process objects, started.
+        failures: the reading ends of the pipes.
+
+    >>> context = torch.multiprocessing.start_processes(print, nprocs=0, join=False, start_method="fork")
+    >>> context.pids(), context.join()
+    ([], True)
+    """
 
     def __init__(self, processes: Sequence[Any], failures: Sequence[Any]) -> None:
         self.processes = processes
@@ -144,15 +167,37 @@ class ProcessContext:
 
 
 class SpawnContext(ProcessContext):
-    """A ProcessContext of start method "spawn"; kept for programs that name the class."""
+    """A ProcessContext of start method "spawn"; kept for programs that name the class.
+
+    Args:
+        processes: the Process objects, started.
+        failures: the reading ends of the pipes.
+
+    >>> torch.multiprocessing.spawn(print, nprocs=0, join=False).join()
+    True
+    """
 
 
 def start_processes(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
                     start_method: str = "spawn") -> Any:  # fmt: skip
     """Runs `fn(i, *args)` in `nprocs` processes, i counting from 0.
 
+    Args:
+        fn: a function that the start method can hand over: for "spawn" one of a module.
+        args: a tuple.
+        nprocs: how many processes.
+        join: waits until all have ended; when one fails, the others are ended.
+        daemon: ends the processes with this one.
+        start_method: "spawn", "fork" or "forkserver".
+
     Returns:
         None once all have ended when `join`, else a ProcessContext.
+
+    Raises:
+        ProcessRaisedException, ProcessExitedException: one failed, with `join`.
+
+    >>> import operator
+    >>> torch.multiprocessing.start_processes(operator.add, args=(1,), nprocs=1)
     """
     context = multiprocessing.get_context(start_method)
     processes, failures = [], []
@@ -173,7 +218,22 @@ def start_processes(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, joi
 
 def spawn(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
           start_method: str = "spawn") -> Any:  # fmt: skip
-    """`start_processes` with start method "spawn", the only one that is safe after threads have started."""
+    """Runs `fn(i, *args)` in `nprocs` processes of the start method "spawn", the only one that is safe after threads have
+    started.
+
+    Args:
+        fn: a function of a module that the processes can import.
+        args: a tuple.
+        nprocs: how many processes.
+        join: waits until all have ended; when one fails, the others are ended.
+        daemon: ends the processes with this one.
+        start_method: must be "spawn"; anything else is ignored, with a UserWarning.
+
+    Returns None once all have ended when `join`, else a SpawnContext. A program guards the call by
+    `if __name__ == "__main__"`, for the processes import its file.
+
+    >>> torch.multiprocessing.spawn(print, args=("example",), nprocs=0)
+    """
     if start_method != "spawn":
         warnings.warn(
             f"spawn: start_method={start_method!r} is ignored; use start_processes for it", stacklevel=2

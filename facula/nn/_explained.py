@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 _LATER = ("Shapes", "Returns", "Errors", ">>>")  # what comes behind "Args:"
 
 
@@ -15,7 +17,7 @@ def explained(texts: dict[str, str], **others: str):
     def decorate(function):
         code = (function.__init__ if isinstance(function, type) else function).__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        lines = [f"        {name}: {others.get(name) or texts[name]}" for name in names if name in others or name in texts]
+        lines = [_wrapped(f"{name}: {others.get(name) or texts[name]}") for name in names if name in others or name in texts]
         paragraphs = function.__doc__.rstrip().split("\n\n")
         place = next((i for i, text in enumerate(paragraphs) if text.lstrip().startswith(_LATER)), len(paragraphs))
         paragraphs.insert(place, "\n".join(["    Args:", *lines]))
@@ -23,3 +25,9 @@ def explained(texts: dict[str, str], **others: str):
         return function
 
     return decorate
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(
+        line, 128, initial_indent=" " * 8, subsequent_indent=" " * 12, break_on_hyphens=False, break_long_words=False
+    )

@@ -40,3 +40,11 @@ def resolve(size_average: bool | None, reduce: bool | None, reduction: str) -> s
     if size_average is None and reduce is None:
         return reduction
     return legacy_get_string(size_average, reduce)
+
+
+def reduced(loss, reduction: str):
+    """A loss of each element, reduced."""
+    code = get_enum(reduction)
+    if code == 1:
+        return loss.mean()
+    return loss.sum() if code == 2 else loss

@@ -1,7 +1,6 @@
 """Functions of neural networks: activations, convolutions, pooling, losses and others.
 
-The functions live in one file per topic and are gathered here. What needs a kernel comes from the core: the
-names
+The functions live in one file per topic and are gathered here. What needs a kernel comes from the core: the names
 below must exist there (written as in `ops/README.md`; the same signature as PyTorch's operator unless noted).
 
 ==================================  =====================================================================
@@ -85,29 +84,33 @@ from .functions.conv import (
     unfold,
 )
 from .functions.index import embedding, embedding_bag, one_hot
-from .functions.loss import (
+from .functions.loss_classification import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cosine_embedding_loss,
     cross_entropy,
     ctc_loss,
-    gaussian_nll_loss,
-    hinge_embedding_loss,
-    huber_loss,
-    kl_div,
-    l1_loss,
     linear_cross_entropy,
-    margin_ranking_loss,
-    mse_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
     nll_loss,
-    poisson_nll_loss,
-    smooth_l1_loss,
     soft_margin_loss,
+)
+from .functions.loss_distance import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
+)
+from .functions.loss_regression import (
+    gaussian_nll_loss,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    poisson_nll_loss,
+    smooth_l1_loss,
 )
 from .functions.matmul import (
     ScalingType,

@@ -6,6 +6,8 @@ numbers are PyTorch's, so that the same seed gives the same weights.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import warnings
 from typing import TYPE_CHECKING
@@ -59,12 +61,17 @@ _LINEAR_KINDS = (
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which weights are scaled before a nonlinearity.
+    """The factor by which weights are scaled for the nonlinearity that follows them.
 
     Args:
-        nonlinearity: 'linear', 'convNd', 'conv_transposeNd', 'sigmoid', 'tanh', 'relu', 'leaky_relu' or
-            'selu'.
+        nonlinearity: 'linear', 'convNd', 'conv_transposeNd' or 'sigmoid' (1), 'tanh' (5 / 3), 'relu' (sqrt(2)), 'leaky_relu'
+            (sqrt(2 / (1 + param ** 2))) or 'selu' (3 / 4).
         param: the negative slope of 'leaky_relu'. Default: 0.01.
+
+    Errors: ValueError for another nonlinearity, or a slope that is no number.
+
+    >>> nn.init.calculate_gain("leaky_relu", 0.2)
+    1.3867504905630728
     """
     if nonlinearity in _LINEAR_KINDS:
         return 1
@@ -86,7 +93,17 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill from U(a, b)."""
+    """Fills a tensor from the uniform distribution over [a, b), and returns it.
+
+    Args:
+        tensor: is filled in place.
+        a, b: the bounds.
+        generator: to draw from; default: that of the device.
+
+    >>> w = nn.init.uniform_(torch.empty(3, 5), -1.0, 1.0)
+    >>> bool((w.abs() <= 1).all())
+    True
+    """
     with facula.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
@@ -96,7 +113,17 @@ def _no_grad_uniform_(tensor, a, b, generator=None):
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill from N(mean, std**2)."""
+    """Fills a tensor from the normal distribution, and returns it.
+
+    Args:
+        tensor: is filled in place.
+        mean, std: of the distribution.
+        generator: to draw from; default: that of the device.
+
+    >>> w = nn.init.normal_(torch.empty(100, 100), mean=3.0, std=0.1)
+    >>> round(w.mean().item(), 2), round(w.std().item(), 2)
+    (3.0, 0.1)
+    """
     with facula.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -104,10 +131,20 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None
 ) -> Tensor:
-    """Fill from N(mean, std**2) limited to [a, b], by rejection.
+    """Fills a tensor from the normal distribution limited to [a, b], and returns it.
 
-    Draws come from the normal distribution when [a, b] holds more than 0.3 of it, and otherwise from U(a, b),
-    accepted with the ratio of the density to its peak in [a, b].
+    Draws come from the normal distribution, again where they are outside, when [a, b] holds more than 0.3 of it, and otherwise
+    from the uniform distribution, accepted with the ratio of the density to its peak in [a, b].
+
+    Args:
+        tensor: is filled in place.
+        mean, std: of the distribution before it is limited.
+        a, b: the bounds, not multiples of std. Bounds that are more than 2 std from the mean warn.
+        generator: to draw from; default: that of the device.
+
+    >>> w = nn.init.trunc_normal_(torch.empty(100, 100), std=0.5, a=-1.0, b=1.0)
+    >>> bool((w.abs() <= 1).all())
+    True
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -155,24 +192,56 @@ def _truncate_by_acceptance(tensor, mean, std, a, b, generator) -> None:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with ``val``."""
+    """Fills a tensor with a number, and returns it.
+
+    Args:
+        tensor: is filled in place.
+        val: the number.
+
+    >>> nn.init.constant_(torch.empty(2), 0.3)
+    tensor([0.3000, 0.3000])
+    """
     with facula.no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with 1."""
+    """Fills a tensor with 1, and returns it.
+
+    Args:
+        tensor: is filled in place.
+
+    >>> nn.init.ones_(torch.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with 0."""
+    """Fills a tensor with 0, and returns it.
+
+    Args:
+        tensor: is filled in place.
+
+    >>> nn.init.zeros_(torch.empty(2))
+    tensor([0., 0.])
+    """
     with facula.no_grad():
         return tensor.zero_()
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Fill a matrix with the identity: ones on the diagonal, zeros elsewhere."""
+    """Fills a matrix with the identity, and returns it: a linear layer with it hands its input on.
+
+    Args:
+        tensor: a matrix, filled in place; it need not be square.
+
+    Errors: ValueError for other numbers of dimensions than 2.
+
+    >>> nn.init.eye_(torch.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     if tensor.dim() != 2:
         raise ValueError(f"eye_: the tensor must have 2 dimensions, got {tensor.dim()}")
     with facula.no_grad():
@@ -181,8 +250,18 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill a convolution weight of 3 to 5 dimensions so that it keeps as many channels (of each group) as it
-    can.
+    """Fills the weight of a convolution so that it hands on as many channels as it can, and returns it.
+
+    Args:
+        tensor: (out channels, in channels / groups, kernel...), filled in place.
+        groups: of the convolution; each hands on its own channels.
+
+    Errors: ValueError for other than 3, 4 or 5 dimensions, or out channels that groups does not divide.
+
+    >>> w = nn.init.dirac_(torch.empty(2, 2, 3))
+    >>> F.conv1d(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), w, padding=1)
+    tensor([[[1., 2.],
+             [3., 4.]]])
     """
     dims = tensor.dim()
     if dims not in (3, 4, 5):
@@ -215,14 +294,38 @@ def _calculate_correct_fan(tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill from U(-a, a) with ``a = gain * sqrt(6 / (fan_in + fan_out))``."""
+    """Fills from the uniform distribution over (-a, a) with ``a = gain * sqrt(6 / (fan_in + fan_out))`` (Glorot), and returns
+    it.
+
+    Args:
+        tensor: (out, in, kernel...), filled in place; fan_in is in times the kernel's elements, fan_out out times them.
+        gain: a factor, see `calculate_gain`.
+        generator: to draw from; default: that of the device.
+
+    Errors: ValueError for fewer than 2 dimensions.
+
+    >>> w = nn.init.xavier_uniform_(torch.empty(3, 3), gain=nn.init.calculate_gain("relu"))
+    >>> bool((w.abs() <= 2**0.5).all())
+    True
+    """
     std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     bound = math.sqrt(3.0) * std
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill from N(0, std**2) with ``std = gain * sqrt(2 / (fan_in + fan_out))``."""
+    """Fills from the normal distribution with ``std = gain * sqrt(2 / (fan_in + fan_out))`` (Glorot), and returns it.
+
+    Args:
+        tensor: (out, in, kernel...), filled in place; fan_in is in times the kernel's elements, fan_out out times them.
+        gain: a factor, see `calculate_gain`.
+        generator: to draw from; default: that of the device.
+
+    Errors: ValueError for fewer than 2 dimensions.
+
+    >>> round(nn.init.xavier_normal_(torch.empty(100, 100)).std().item(), 2)
+    0.1
+    """
     std = gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return normal_(tensor, 0.0, std, generator)
 
@@ -234,12 +337,20 @@ def _kaiming_std(tensor, a: float, mode: str, nonlinearity: str) -> float:
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
 ) -> Tensor:
-    """Fill from U(-b, b) with ``b = gain * sqrt(3 / fan)``.
+    """Fills from the uniform distribution over (-b, b) with ``b = gain * sqrt(3 / fan)`` (He), and returns it.
 
     Args:
-        a: negative slope of leaky_relu.
-        mode: 'fan_in' keeps the variance forwards, 'fan_out' backwards.
-        nonlinearity: the function that follows, see `calculate_gain`.
+        tensor: (out, in, kernel...), filled in place; an empty one warns.
+        a: the negative slope of 'leaky_relu'.
+        mode: 'fan_in' keeps the variance of values forwards, 'fan_out' that of gradients backwards.
+        nonlinearity: what follows, see `calculate_gain`.
+        generator: to draw from; default: that of the device.
+
+    Errors: ValueError for fewer than 2 dimensions, another mode or nonlinearity.
+
+    >>> w = nn.init.kaiming_uniform_(torch.empty(3, 6), nonlinearity="relu")
+    >>> bool((w.abs() <= 1).all())
+    True
     """
     if 0 in tensor.shape:
         warnings.warn(
@@ -253,7 +364,21 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
 ) -> Tensor:
-    """Fill from N(0, std**2) with ``std = gain / sqrt(fan)``; arguments as in `kaiming_uniform_`."""
+    """Fills from the normal distribution with ``std = gain / sqrt(fan)`` (He), and returns it.
+
+    Args:
+        tensor: (out, in, kernel...), filled in place; an empty one warns.
+        a: the negative slope of 'leaky_relu'.
+        mode: 'fan_in' keeps the variance of values forwards, 'fan_out' that of gradients backwards.
+        nonlinearity: what follows, see `calculate_gain`.
+        generator: to draw from; default: that of the device.
+
+    Errors: ValueError for fewer than 2 dimensions, another mode or nonlinearity.
+
+    >>> w = nn.init.kaiming_normal_(torch.empty(100, 50), mode="fan_out", nonlinearity="relu")
+    >>> round(w.std().item(), 2)
+    0.14
+    """
     if 0 in tensor.shape:
         warnings.warn(
             f"kaiming_normal_: there is nothing to fill, got shape {tuple(tensor.shape)}", stacklevel=2
@@ -263,8 +388,19 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """Fill with ``gain`` times a random matrix of orthonormal rows or columns (all but dimension 0
-    flattened).
+    """Fills with ``gain`` times a random orthogonal matrix, and returns it.
+
+    Args:
+        tensor: 2 dimensions or more, filled in place; all but the first count as columns. The shorter of rows and columns are
+            orthonormal.
+        gain: a factor.
+        generator: to draw from; default: that of the device.
+
+    Errors: ValueError for fewer than 2 dimensions.
+
+    >>> w = nn.init.orthogonal_(torch.empty(3, 5))
+    >>> bool(torch.allclose(w @ w.t(), torch.eye(3), atol=1e-6))
+    True
     """
     if tensor.dim() < 2:
         raise ValueError(f"orthogonal_: the tensor needs at least 2 dimensions, got {tensor.dim()}")
@@ -286,7 +422,19 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Fill a matrix from N(0, std**2), then set the share ``sparsity`` of every column to zero."""
+    """Fills a matrix from the normal distribution, sets a share of each column to zero, and returns it.
+
+    Args:
+        tensor: a matrix, filled in place.
+        sparsity: the share of each column that becomes zero, rounded up to whole elements.
+        std: of the others.
+        generator: to draw values from; default: that of the device. Which become zero is drawn from the global one.
+
+    Errors: ValueError for other numbers of dimensions than 2.
+
+    >>> (nn.init.sparse_(torch.empty(4, 3), sparsity=0.5) == 0).sum(0)
+    tensor([2, 2, 2])
+    """
     if tensor.dim() != 2:
         raise ValueError(f"sparse_: the tensor must have 2 dimensions, got {tensor.dim()}")
     rows, cols = tensor.shape
@@ -303,12 +451,13 @@ def _deprecated(function):
     new_name = function.__name__
     old_name = new_name[:-1]
 
+    @functools.wraps(function)
     def deprecated_init(*args, **kwargs):
         warnings.warn(f"{old_name}: deprecated, use {new_name}", FutureWarning, stacklevel=2)
         return function(*args, **kwargs)
 
-    deprecated_init.__name__ = old_name
-    deprecated_init.__doc__ = f"Deprecated name of `{new_name}`."
+    deprecated_init.__name__ = deprecated_init.__qualname__ = old_name
+    deprecated_init.__doc__ = f"Deprecated name of `{new_name}`, which warns.\n\n{inspect.getdoc(function)}"
     return deprecated_init
 
 

@@ -4,7 +4,11 @@ import enum
 
 
 class TrainingMode(enum.Enum):
-    """In which mode the older interface exports a model."""
+    """In which mode the older interface exports a model.
+
+    >>> [mode.name for mode in torch.onnx.TrainingMode]
+    ['EVAL', 'PRESERVE', 'TRAINING']
+    """
 
     EVAL = 0
     PRESERVE = 1
@@ -12,7 +16,11 @@ class TrainingMode(enum.Enum):
 
 
 class OperatorExportTypes(enum.Enum):
-    """What the older interface does with ops that ONNX has not; only ONNX is written."""
+    """What the older interface does with ops that ONNX has not; only ONNX is written.
+
+    >>> torch.onnx.OperatorExportTypes.ONNX.value
+    0
+    """
 
     ONNX = 0
     ONNX_ATEN = 1
@@ -21,7 +29,11 @@ class OperatorExportTypes(enum.Enum):
 
 
 class TensorProtoDataType(enum.IntEnum):
-    """dtypes as ONNX numbers them."""
+    """dtypes as ONNX numbers them.
+
+    >>> torch.onnx.TensorProtoDataType.FLOAT.value
+    1
+    """
 
     UNDEFINED = 0
     FLOAT = 1

@@ -18,7 +18,16 @@ _exporting = False
 
 
 def is_in_onnx_export():
-    """Whether a model is being exported to ONNX now."""
+    """Whether a model is being exported to ONNX now.
+
+    >>> torch.onnx.is_in_onnx_export()
+    False
+    >>> class Net(nn.Module):
+    ...     def forward(self, x):
+    ...         return x + 1 if torch.onnx.is_in_onnx_export() else x
+    >>> [node[0] for node in torch.onnx.export(Net(), (torch.ones(2),)).graph.nodes]
+    ['Add']
+    """
     return _exporting
 
 
@@ -239,6 +248,8 @@ def export(
             defaults.
         optimize, do_constant_folding, autograd_inlining: accepted; what depends on constants alone is always computed.
         custom_opsets: `{domain: version}` of own domains.
+        operator_export_type: OperatorExportTypes.ONNX; others are refused with NotImplementedError.
+        export_modules_as_functions: False; True is refused with NotImplementedError.
 
     Returns:
         An `ONNXProgram`; None if `dynamo` is False.

@@ -8,17 +8,21 @@ from facula import nn
 class ExportableModule(nn.Module, abc.ABC):
     """A module that tells its example arguments, and the names and sizes in its file.
 
-    Example:
-        >>> import facula
-        >>> class Twice(facula.onnx.ExportableModule):
-        ...     def forward(self, x):
-        ...         return x * 2
-        ...     def example_arguments(self):
-        ...         return (facula.ones(2, 3),), None
-        ...     def dynamic_shapes(self):
-        ...         return ({0: "batch"},)
-        >>> Twice().to_onnx().input_names
-        ['x']
+    Subclasses define `forward` and `example_arguments`, and where they want to `input_names`, `output_names` and
+    `dynamic_shapes`. Their constructors take what they want (`args`, `kwargs`).
+
+    >>> class Twice(torch.onnx.ExportableModule):
+    ...     def forward(self, x):
+    ...         return x * 2
+    ...     def example_arguments(self):
+    ...         return (torch.ones(2, 3),), None
+    ...     def dynamic_shapes(self):
+    ...         return ({0: "batch"},)
+    >>> program = Twice().to_onnx()
+    >>> program.input_names, program
+    (['x'], ONNXProgram(opset 20, 1 nodes, inputs: Value(x: float32['batch', 3])))
+    >>> Twice().example_arguments()[1], Twice().output_names(), Twice().dynamic_shapes()
+    (None, None, ({0: 'batch'},))
     """
 
     @abc.abstractmethod
@@ -38,7 +42,11 @@ class ExportableModule(nn.Module, abc.ABC):
         return None
 
     def to_onnx(self, **options):
-        """`onnx.export` of this module; options are its other arguments."""
+        """`onnx.export` of this module.
+
+        Args:
+            options: the other arguments of `onnx.export`, such as `f` and `opset_version`.
+        """
         from ._export import export
 
         return export(self, **options)

@@ -37,10 +37,25 @@ def real_parts(tensor):
 
 
 class ONNXProgram:
-    """A model as ONNX's graph.
+    r"""A model as ONNX's graph.
 
     `save(path)` writes it, `model_proto` is it as a message of the `onnx` package, and a call runs it by `onnxruntime`,
     with the arguments that the model takes; complex numbers are real ones with their parts as a last dimension.
+
+    Args:
+        graph: the graph, which `onnx.export` makes.
+        exported_program: the ExportedProgram that it was made of.
+        custom_opsets: `{domain: version}` of own domains.
+
+    >>> program = torch.onnx.export(nn.Linear(2, 3), (torch.ones(4, 2),), dynamic_shapes=({0: "batch"},))
+    >>> program
+    ONNXProgram(opset 20, 1 nodes, inputs: Value(input: float32['batch', 2]))
+    >>> program.size(), program.serialize()[:2]
+    (36, b'\x08\t')
+    >>> program.rename_axes({"batch": "rows"})
+    >>> program.apply_weights({"bias": torch.zeros(3)})
+    >>> program.optimize()
+    >>> program.release()
     """
 
     def __init__(self, graph, exported_program, custom_opsets=None):
@@ -111,7 +126,21 @@ class ONNXProgram:
     model = model_proto
 
     def save(self, destination, *, include_initializers=True, keep_initializers_as_inputs=False, external_data=None):
-        """Writes the model; weights go to `<destination>.data` if `external_data`, or if the model has more than 2 GB."""
+        """Writes the model; weights go to `<destination>.data` if `external_data`, or if the model has more than 2 GB.
+
+        Args:
+            destination: a path, or a file opened for bytes, which gets the model in one piece.
+            include_initializers: False: the file has no weights; they are inputs.
+            keep_initializers_as_inputs: weights are inputs too, with these values as defaults.
+            external_data: whether weights of 1 KB and more go into a file beside.
+
+        >>> import os, tempfile
+        >>> program = torch.onnx.export(nn.Linear(20, 30), (torch.ones(4, 20),))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     program.save(os.path.join(folder, "model.onnx"), external_data=True)
+        ...     sorted(os.listdir(folder))
+        ['model.onnx', 'model.onnx.data']
+        """
         if hasattr(destination, "write"):
             destination.write(self.serialize())
             return
@@ -131,7 +160,19 @@ class ONNXProgram:
     # running
 
     def initialize_inference_session(self, initializer=None, **options):
-        """Makes onnxruntime's session; a call does so when it is needed."""
+        """Makes onnxruntime's session; a call does so when it is needed.
+
+        Args:
+            initializer: makes the session of the model's bytes; None: `onnxruntime.InferenceSession`.
+            options: its other arguments, such as `providers`.
+
+        Errors: OnnxExporterError without the package onnxruntime.
+
+        >>> program = torch.onnx.export(nn.ReLU(), (torch.ones(2),))
+        >>> import importlib.util
+        >>> if importlib.util.find_spec("onnxruntime"):
+        ...     program.initialize_inference_session(providers=["CPUExecutionProvider"])
+        """
         try:
             import onnxruntime
         except ImportError:
@@ -139,7 +180,7 @@ class ONNXProgram:
         self._session = (initializer or onnxruntime.InferenceSession)(self.serialize(), **options)
 
     def release(self):
-        """Lets go of the session."""
+        """Lets go of onnxruntime's session; the next call makes another."""
         self._session = None
 
     def __call__(self, *args, **kwargs):
@@ -160,16 +201,36 @@ class ONNXProgram:
         return tuple(from_numpy(r.copy()) for r in run(None, feed))
 
     def call_reference(self, *args, **kwargs):
-        """The results as the package `onnx` itself computes them, slowly."""
+        """The results as the package `onnx` itself computes them, slowly: a tuple of tensors.
+
+        Args:
+            args, kwargs: the arguments that the model takes.
+
+        Errors: ImportError without the package onnx.
+
+        >>> program = torch.onnx.export(nn.ReLU(), (torch.ones(2),))
+        >>> import importlib.util
+        >>> if importlib.util.find_spec("onnx"):
+        ...     assert program.call_reference(torch.tensor([-1.0, 2.0]))[0].tolist() == [0.0, 2.0]
+        """
         from onnx.reference import ReferenceEvaluator
 
         return self._computed(ReferenceEvaluator(self.model_proto).run, self.input_names, args, kwargs)
 
     def compute_values(self, value_names, args=(), kwargs=None):
-        """What values within the graph are (`graph.nodes` has their names), computed by onnxruntime.
+        """What values within the graph are (`graph.nodes` has their names), computed by onnxruntime: a tuple of tensors.
 
-        Raises:
-            OnnxExporterError: the graph has no such value.
+        Args:
+            value_names: the names.
+            args, kwargs: the arguments that the model takes.
+
+        Errors: OnnxExporterError where the graph has no such value; ImportError without the packages onnx and onnxruntime.
+
+        >>> program = torch.onnx.export(nn.ReLU(), (torch.ones(2),))
+        >>> program.compute_values(["hidden"], (torch.ones(2),))
+        Traceback (most recent call last):
+            ...
+        facula.onnx.errors.OnnxExporterError: ONNXProgram.compute_values: the graph has no value 'hidden'
         """
         made = {name for node in self.graph.nodes for name in node[2]}
         for name in value_names:
@@ -185,7 +246,13 @@ class ONNXProgram:
         return self._computed(run, [i.name for i in session.get_inputs()], args, kwargs or {})
 
     def apply_weights(self, state_dict):
-        """Puts other weights in the place of those that the model was exported with; names are those of `state_dict()`."""
+        """Puts other weights in the place of those that the model was exported with.
+
+        Args:
+            state_dict: {name: tensor}, names as of the model's `state_dict()`; those that are not given stay.
+
+        Errors: OnnxExporterError for a name that the model has not, and for another shape.
+        """
         for name, tensor in state_dict.items():
             value = self.graph.initializers.get(name)
             if value is None:
@@ -198,7 +265,11 @@ class ONNXProgram:
         self._session = None
 
     def rename_axes(self, names):
-        """Gives sizes that vary other names: `{"s0": "batch"}`."""
+        """Gives sizes that vary other names.
+
+        Args:
+            names: {name: new name}, such as `{"s0": "batch"}`.
+        """
         for value in (*self.graph.inputs, *self.graph.outputs, *self.graph.values):
             value.shape = tuple(names.get(s, s) for s in value.shape) if value.shape is not None else None
 

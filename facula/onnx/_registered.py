@@ -5,13 +5,20 @@ registered = {}
 
 
 def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version):
-    """Registers `symbolic_fn(g, *arguments)` as the translation of the op `symbolic_name` (`"domain::name"`).
+    """Registers a function as the translation of an op, for all exports to come.
 
-    The function makes nodes by `g.op("domain::Name", x, alpha_f=0.5)` and returns what the op returns. `opset_version` is from
-    which opset on it holds.
+    Args:
+        symbolic_name: the op, "domain::name".
+        symbolic_fn: function(g, *arguments): makes nodes by `g.op("domain::Name", x, alpha_f=0.5)` and returns what
+            the op returns.
+        opset_version: from which opset on it holds.
 
-    Raises:
-        RuntimeError: the name has no domain.
+    Errors: RuntimeError for a name without a domain.
+
+    >>> torch.onnx.register_custom_op_symbolic("aten::relu", lambda g, x: g.op("mine::Relu", x), 17)
+    >>> [(op, domain) for op, _, _, _, domain, _ in torch.onnx.export(nn.ReLU(), (torch.ones(2),)).graph.nodes]
+    [('Relu', 'mine')]
+    >>> torch.onnx.unregister_custom_op_symbolic("aten::relu", 17)
     """
     if "::" not in symbolic_name:
         raise RuntimeError(f'onnx.register_custom_op_symbolic: a name is "domain::name", got {symbolic_name!r}')
@@ -19,7 +26,14 @@ def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version):
 
 
 def unregister_custom_op_symbolic(symbolic_name, opset_version):
-    """Takes back what `register_custom_op_symbolic` did."""
+    """Takes back what `register_custom_op_symbolic` did; without effect for a name that is not registered.
+
+    Args:
+        symbolic_name: the op, "domain::name".
+        opset_version: accepted; a name has one translation.
+
+    >>> torch.onnx.unregister_custom_op_symbolic("mine::op", 17)
+    """
     registered.pop(symbolic_name, None)
 
 

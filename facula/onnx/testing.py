@@ -25,6 +25,15 @@ def assert_onnx_program(program: Any, *, rtol: float | None = None, atol: float 
         args, kwargs: arguments of the model; by default those with which it was exported.
         strategy: how the program was recorded; there is one way, PyTorch's "TorchExportNonStrictStrategy". None: any.
         backend: "onnxruntime", or "reference" for that of the package `onnx`.
+
+    Errors: AssertionError where they differ; ValueError for another strategy or backend; OnnxExporterError without the package
+    that runs the file.
+
+    >>> program = torch.onnx.export(nn.ReLU(), (torch.ones(2),))
+    >>> import importlib.util
+    >>> from facula.onnx.testing import assert_onnx_program
+    >>> if importlib.util.find_spec("onnxruntime"):
+    ...     assert_onnx_program(program)
     """
     if strategy not in (None, "TorchExportNonStrictStrategy"):
         raise ValueError(f"assert_onnx_program: there is TorchExportNonStrictStrategy only, got strategy={strategy!r}")

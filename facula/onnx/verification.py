@@ -16,15 +16,25 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
+__all__ = ["VerificationInfo", "verify_onnx_program"]
+
 _EDGES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e6)
 
 
 @dataclasses.dataclass
 class VerificationInfo:
-    """How far one result is from what it should be.
+    """How far one result is from what it should be: what `verify_onnx_program` gives for each output.
 
-    `abs_diff_hist` and `rel_diff_hist` are the numbers of elements whose differences lie between powers of ten, and these
-    bounds.
+    Args:
+        name: the name of the output.
+        max_abs_diff, max_rel_diff: the largest difference, and the largest divided by what it should be.
+        abs_diff_hist, rel_diff_hist: (numbers of elements whose differences lie between bounds, the bounds, powers of ten).
+        expected_dtype, actual_dtype: the dtypes of both.
+
+    >>> from facula.onnx.verification import VerificationInfo
+    >>> info = VerificationInfo.from_tensors("y", torch.ones(2), torch.tensor([1.0, 3.0]))
+    >>> info.max_abs_diff, info.asdict()["expected_dtype"]
+    (2.0, 'torch.float32')
     """
 
     name: str
@@ -39,14 +49,11 @@ class VerificationInfo:
     def from_tensors(cls, name: str, expected: Any, actual: Any) -> Self:
         """Compares two tensors of one shape.
 
-        Raises:
-            ValueError: the shapes differ.
+        Args:
+            name: what the result is called.
+            expected, actual: the tensors.
 
-        Example:
-            >>> import facula
-            >>> from facula.onnx.verification import VerificationInfo
-            >>> VerificationInfo.from_tensors("y", facula.ones(2), facula.tensor([1.0, 3.0])).max_abs_diff
-            2.0
+        Errors: ValueError where the shapes differ.
         """
         expected, actual = facula.as_tensor(expected), facula.as_tensor(actual)
         if expected.shape != actual.shape:
@@ -93,6 +100,14 @@ def verify_onnx_program(onnx_program: Any, args: Any = None, kwargs: Any = None,
         onnx_program: what `onnx.export` gave.
         args, kwargs: arguments of the model; by default those with which it was exported.
         compare_intermediates: must be False: values within the file are not those of the program, one by one.
+
+    Errors: OnnxExporterError without the package onnxruntime; NotImplementedError for compare_intermediates.
+
+    >>> program = torch.onnx.export(nn.ReLU(), (torch.ones(2),))
+    >>> import importlib.util
+    >>> from facula.onnx.verification import verify_onnx_program
+    >>> if importlib.util.find_spec("onnxruntime"):
+    ...     assert [info.max_abs_diff for info in verify_onnx_program(program)] == [0.0]
     """
     if compare_intermediates:
         raise NotImplementedError("verify_onnx_program: values within the program are not compared, got compare_intermediates")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
-from .optimizer import Optimizer, check_lr, check_non_negative, step_counter
+from ._checks import check_lr, check_non_negative
+from ._explained import OPTIONS
+from .optimizer import Optimizer, step_counter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,16 +21,27 @@ if TYPE_CHECKING:
 __all__ = ["Adafactor"]
 
 
+@explained(
+    OPTIONS,
+    lr="the largest relative step; steps also scale with the size of the parameter.",
+    beta2_decay="the averages move by ``step ** beta2_decay``; at most 0.",
+    eps="the smallest squares (None: the dtype's machine epsilon) and the smallest size of a parameter.",
+    d="the largest root mean square of a step before scaling, at least 1.",
+    weight_decay="(times lr) taken from the parameter itself.",
+    foreach="accepted, and without effect.",
+)
 class Adafactor(Optimizer):
-    """Steps scaled by an estimate of ``g ** 2`` that for matrices is a product of a column and a row.
+    """Steps scaled by an estimate of the average of g ** 2 that, for matrices, is a product of a column and a row: little
+    memory.
 
-    Args:
-        lr: the largest relative step; steps also scale with the size of the parameter.
-        beta2_decay: the averages move by ``step ** beta2_decay``.
-        eps: bound of the squares (None: the dtype's epsilon), and of the size of the parameter.
-        d: bound of the root mean square of a step before scaling.
-        weight_decay: (times lr) taken from the parameter itself.
-        foreach: accepted.
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a complex parameter.
+
+    >>> weight = torch.ones(3, 2, requires_grad=True)
+    >>> optimizer = torch.optim.Adafactor([weight], lr=0.1)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight[0], [tuple(optimizer.state[weight][name].shape) for name in ("row_var", "col_var")]
+    (tensor([0.9000, 0.9000], grad_fn=<SelectBackward0>), [(3, 1), (1, 2)])
     """
 
     _counters = ("step",)

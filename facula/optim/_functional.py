@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import facula
 
-from .optimizer import _check_flags, check_step, counted, run_steps
+from ._checks import check_flags, check_step
+from ._rule_optimizer import check_layout, counted, run_steps
 
 
 def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None, found_inf=None) -> None:
@@ -16,7 +17,7 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
         grad_scale: what gradients are divided by first. found_inf: a tensor; not zero leaves the step out.
     """
     name = rule.__name__
-    _check_flags(name, group)
+    check_flags(name, group)
     check_step(name, group, params)
     if state_steps is not None and not all(isinstance(s, facula.Tensor) for s in state_steps):
         kinds = sorted({type(s).__name__ for s in state_steps})
@@ -34,7 +35,10 @@ def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None,
                     state["step"] += 1
                     step = counted(group, state["step"])
                 grad = grad if grad_scale is None else grad / grad_scale
-                steps.append(rule._update(rule, group, param, grad, state, step))
+                if check_layout(rule, grad):
+                    rule._update_sparse(group, param, grad, state)
+                else:
+                    steps.append(rule._update(rule, group, param, grad, state, step))
                 if "momentum_buffer" in state and "momentum_buffer" in states:
                     states["momentum_buffer"][i] = state["momentum_buffer"]
         finally:

@@ -6,8 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
-from .optimizer import Optimizer, check_lr, check_non_negative
+from ._checks import check_lr, check_non_negative
+from ._explained import OPTIONS
+from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,14 +47,29 @@ _RATE_FACTORS = {
 }
 
 
+@explained(
+    OPTIONS,
+    params="matrices, or groups of them.",
+    weight_decay="(times lr) taken from the parameter itself.",
+    momentum="decay rate of the average of gradients.",
+    nesterov="whether to look ahead along the momentum.",
+    ns_coefficients="the three coefficients of the polynomial of the Newton-Schulz iteration.",
+    ns_steps="how many iterations, below 100.",
+    eps="the smallest norm that a matrix is divided by first.",
+    adjust_lr_fn="how the rate depends on the shape: 'original', sqrt(max(1, rows / columns)), also for None; or "
+    "'match_rms_adamw', 0.2 * sqrt(max(rows, columns)).",
+)
 class Muon(Optimizer):
-    """Steps along the orthogonal matrix nearest to the momentum; for 2-D parameters of hidden layers.
+    """Steps along the orthogonal matrix nearest to the momentum; for the matrices of hidden layers, the rest is for `AdamW`.
 
-    Args:
-        weight_decay: (times lr) taken from the parameter itself.
-        nesterov: look ahead along the momentum.
-        ns_coefficients, ns_steps, eps: of the Newton-Schulz iteration.
-        adjust_lr_fn: how the rate depends on the shape: 'original' (also None) or 'match_rms_adamw'.
+    Errors: ValueError for options out of range, or parameters that are not 2-D; RuntimeError, at a step, for a complex one.
+
+    >>> weight = torch.eye(2, requires_grad=True)
+    >>> optimizer = torch.optim.Muon([weight], lr=0.1)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight.diag().round(decimals=2)
+    tensor([0.8800, 0.8800], grad_fn=<RoundScaledBackward0>)
     """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,

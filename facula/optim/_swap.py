@@ -17,7 +17,18 @@ def swap_in_optimizer_params_and_state(optimizer, swapin_parameters, swapin_opti
         swapin_parameters: dict of tensors, in the order of the optimizer's parameters.
         swapin_optim_state: as `state_dict` gives it; its tensors are used themselves, so writes to them stay.
 
-    RuntimeError when the optimizer has no state or the numbers of parameters or groups differ.
+    Errors: RuntimeError when the optimizer has no state or the numbers of parameters or groups differ.
+
+    >>> from torch.optim import SGD, swap_in_optimizer_params_and_state
+    >>> weight, other = (torch.ones(1, requires_grad=True) for _ in range(2))
+    >>> optimizer = SGD([weight], lr=0.5, momentum=0.9)
+    >>> weight.grad, other.grad = torch.ones(1), torch.ones(1)
+    >>> optimizer.step()
+    >>> saved = optimizer.state_dict()
+    >>> with swap_in_optimizer_params_and_state(optimizer, {"weight": other}, {**saved, "state": {}}):
+    ...     optimizer.step()
+    >>> weight.item(), other.item()
+    (0.5, 0.5)
     """
     name = "swap_in_optimizer_params_and_state"
     groups, state = optimizer.param_groups, optimizer.state

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula.nn._explained import explained
+
+from ._checks import check_lr, check_non_negative
+from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative
+from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,15 +21,25 @@ if TYPE_CHECKING:
 __all__ = ["Adadelta", "adadelta"]
 
 
+@explained(
+    OPTIONS,
+    lr="the factor of steps.",
+    rho="decay rate of both averages, in [0, 1].",
+    eps="added to both averages under their roots.",
+)
 class Adadelta(RuleOptimizer):
-    """Steps of ``sqrt(average of steps ** 2 + eps) / sqrt(average of g ** 2 + eps) * g``, times lr.
+    """Steps in the parameter's own unit: ``p -= lr * sqrt(u + eps) / sqrt(v + eps) * g``, with v the average of g ** 2 and u
+    that of
+    the squared steps (without lr) before.
 
-    Args:
-        rho: decay rate of both averages.
-        weight_decay: factor of the parameter added to its gradient.
-        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
-        capturable: for accelerators only; a step on the CPU raises AssertionError.
-        differentiable: record the step, for parameters that are results of ops.
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adadelta([weight])
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.9968, -1.9968], requires_grad=True)
     """
 
     _state_names = ("square_avg", "acc_delta")
@@ -50,11 +64,19 @@ class Adadelta(RuleOptimizer):
         return self._run("adadelta", group, param, grad, states, (group["lr"], group["rho"], group["eps"]))
 
 
+@explained(LISTS, rho="decay rate of both averages.", eps="added to both averages under their roots.")
 def adadelta(params: Any, grads: Sequence[Tensor], square_avgs: Sequence[Tensor], acc_deltas: Sequence[Tensor],
              state_steps: Sequence[Tensor], capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
              has_complex: bool = False, *, lr: float, rho: float, eps: float, weight_decay: float,
              maximize: bool) -> None:  # fmt: skip
-    """One step of `Adadelta` on lists: updates parameters, averages and step counters in place."""
+    """One step of `Adadelta` on lists.
+
+    >>> from torch.optim.adadelta import adadelta
+    >>> p, g, v, u, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)
+    >>> adadelta([p], [g], [v], [u], [t], lr=1.0, rho=0.9, eps=1e-2, weight_decay=0.0, maximize=False)
+    >>> p, t
+    (tensor([0.6985]), tensor(1.))
+    """
     group = {
         "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
         "capturable": capturable, "foreach": foreach, "differentiable": differentiable,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
+from ._checks import check_lr, check_non_negative
+from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative, step_counter
+from ._rule_optimizer import RuleOptimizer
+from .optimizer import step_counter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +23,22 @@ if TYPE_CHECKING:
 __all__ = ["Adagrad", "adagrad"]
 
 
+@explained(
+    OPTIONS,
+    lr_decay="the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.",
+    initial_accumulator_value="where the sum starts.",
+)
 class Adagrad(RuleOptimizer):
-    """``p -= lr * g / (sqrt(sum of g ** 2) + eps)``.
+    """Steps scaled by all gradients so far: ``p -= lr * g / (sqrt(sum of g ** 2) + eps)``. Takes sparse gradients.
 
-    Args:
-        lr_decay: the rate is ``lr / (1 + steps * lr_decay)``.
-        weight_decay: factor of the parameter added to its gradient.
-        initial_accumulator_value: where the sum starts.
-        foreach, fused: accepted; one kernel updates a parameter and its state, whatever they say.
+    Errors: ValueError for options out of range; RuntimeError for a sparse gradient and weight_decay.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adagrad([weight], lr=0.1)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
@@ -60,18 +72,23 @@ class Adagrad(RuleOptimizer):
         return state
 
     def share_memory(self) -> None:
-        """Moves the sums to memory that other processes see."""
+        """Moves the sums to memory that other processes see, so that several can train one model.
+
+        >>> optimizer = torch.optim.Adagrad([torch.zeros(2, requires_grad=True)])
+        >>> optimizer.share_memory()
+        >>> optimizer.state[optimizer.param_groups[0]["params"][0]]["sum"].is_shared()
+        True
+        """
         for state in self.state.values():
             state["sum"].share_memory_()
 
+    @staticmethod
     @facula.no_grad()
-    def _update_sparse(self, group, param, grad):
+    def _update_sparse(group, param, grad, state):
         """A step with a sparse gradient, in ops: of the rows that it has."""
         if group["weight_decay"]:
             got = group["weight_decay"]
             raise RuntimeError(f"Adagrad: weight_decay option is not compatible with sparse gradients, got {got}")
-        state = self.state[param] or self._start(group, param)
-        state["step"] += 1
         grad = (-grad if group["maximize"] else grad).coalesce()
         values, places = grad._values(), grad._indices()
         state["sum"].add_(facula.sparse_coo_tensor(places, values * values.conj(), grad.shape, is_coalesced=True))
@@ -84,11 +101,19 @@ class Adagrad(RuleOptimizer):
         return self._run("adagrad", group, param, grad, (state["sum"],), (lr, group["eps"]))
 
 
+@explained(LISTS, lr_decay="the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.")
 def adagrad(params: Any, grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor],
             fused: bool | None = None, grad_scale: Any = None, found_inf: Any = None, has_sparse_grad: bool = False,
             foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False, *, lr: float,
             weight_decay: float, lr_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
-    """One step of `Adagrad` on lists: updates parameters, sums and step counters in place."""
+    """One step of `Adagrad` on lists.
+
+    >>> from torch.optim.adagrad import adagrad
+    >>> p, g, total, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.tensor(0.0)
+    >>> adagrad([p], [g], [total], [t], lr=0.1, weight_decay=0.0, lr_decay=0.0, eps=1e-10, maximize=False)
+    >>> p, total, t
+    (tensor([0.9000]), tensor([1.]), tensor(1.))
+    """
     group = {
         "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
         "foreach": foreach, "differentiable": differentiable, "fused": fused,

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula.nn._explained import explained
 
+from ._checks import check_lr, check_non_negative, check_rates
+from ._explained import DECOUPLED, LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
+from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,18 +23,21 @@ if TYPE_CHECKING:
 __all__ = ["Adam", "adam"]
 
 
+@explained(OPTIONS | DECOUPLED, amsgrad="whether to divide by the largest average of g ** 2 so far.")
 class Adam(RuleOptimizer):
-    """``p -= lr * m / (sqrt(v) + eps)`` with bias-corrected averages m of g and v of g ** 2.
+    """Steps scaled by averages m of the gradient and v of its square: ``p -= lr * m / (sqrt(v) + eps)``.
 
-    Args:
-        betas: decay rates of the two averages.
-        weight_decay: factor of the parameter added to its gradient, or, with ``decoupled_weight_decay``,
-            (times lr) taken from the parameter itself.
-        amsgrad: divide by the largest v so far.
-        maximize: ascend.
-        foreach, fused: accepted; one kernel updates a parameter and its state, whatever they say.
-        capturable: for accelerators only; a step on the CPU raises AssertionError.
-        differentiable: record the step, for parameters that are results of ops.
+    ``m = beta1 * m + (1 - beta1) * g`` and ``v = beta2 * v + (1 - beta2) * g ** 2`` begin at 0; at step t they are divided by
+    ``1 - beta1 ** t`` and ``1 - beta2 ** t`` to make up for that.
+
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient (`SparseAdam` takes those).
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adam([weight], lr=0.1)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
@@ -94,12 +100,21 @@ def check_tensor_rates(name: str, betas: tuple[float, float], foreach: bool | No
             raise ValueError(f"{name}: betas[{i}] in a tensor is one element, got {beta.numel()}")
 
 
+@explained(LISTS | DECOUPLED, amsgrad="whether to divide by the largest average of g ** 2 so far.")
 def adam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
          max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
          capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Any = None,
          found_inf: Any = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1: float,
          beta2: float, lr: float, weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
-    """One step of `Adam` on lists: updates parameters, averages and step counters in place."""
+    """One step of `Adam` on lists.
+
+    >>> from torch.optim.adam import adam
+    >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)
+    >>> options = dict(amsgrad=False, beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0.0, eps=1e-8, maximize=False)
+    >>> adam([p], [g], [m], [v], [], [t], **options)
+    >>> p, m, v, t
+    (tensor([0.9000]), tensor([0.1000]), tensor([0.0100]), tensor(1.))
+    """
     group = {
         "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
         "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula.nn._explained import explained
+
+from ._checks import check_lr, check_non_negative, check_rates
+from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
+from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,14 +21,18 @@ if TYPE_CHECKING:
 __all__ = ["Adamax", "adamax"]
 
 
+@explained(OPTIONS, betas="decay rates of the average of g and of the maximum of ``|g|``, each in [0, 1).")
 class Adamax(RuleOptimizer):
-    """`Adam` whose divisor is the decaying maximum of ``|g|``.
+    """`Adam` with the infinity norm: ``p -= lr * m / (1 - beta1 ** t) / u`` with ``u = max(beta2 * u, |g| + eps)``.
 
-    Args:
-        weight_decay: factor of the parameter added to its gradient.
-        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
-        capturable: for accelerators only; a step on the CPU raises AssertionError.
-        differentiable: record the step, for parameters that are results of ops.
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Adamax([weight], lr=0.1)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
     _state_names = ("exp_avg", "exp_inf")
@@ -49,11 +57,19 @@ class Adamax(RuleOptimizer):
         return self._run("adamax", group, param, grad, (state["exp_avg"], state["exp_inf"]), numbers)
 
 
+@explained(LISTS, beta2="decay rate of the maximum.")
 def adamax(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_infs: Sequence[Tensor],
            state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
            capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float,
            weight_decay: float) -> None:  # fmt: skip
-    """One step of `Adamax` on lists: updates parameters, states and step counters in place."""
+    """One step of `Adamax` on lists.
+
+    >>> from torch.optim.adamax import adamax
+    >>> p, g, m, u, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)
+    >>> adamax([p], [g], [m], [u], [t], eps=1e-8, beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0.0)
+    >>> p, m, u, t
+    (tensor([0.9000]), tensor([0.1000]), tensor([1.]), tensor(1.))
+    """
     group = {
         "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
         "capturable": capturable, "foreach": foreach, "differentiable": differentiable,

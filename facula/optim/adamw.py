@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula.nn._explained import explained
+
+from ._explained import LISTS, OPTIONS
 from .adam import Adam, adam
 
 if TYPE_CHECKING:
@@ -16,8 +19,23 @@ if TYPE_CHECKING:
 __all__ = ["AdamW", "adamw"]
 
 
+@explained(
+    OPTIONS,
+    weight_decay="(times lr) taken from the parameter itself.",
+    amsgrad="whether to divide by the largest average of g ** 2 so far.",
+)
 class AdamW(Adam):
-    """`Adam` that first takes ``lr * weight_decay * p`` from every parameter."""
+    """`Adam` that first takes ``lr * weight_decay * p`` from every parameter.
+
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.AdamW([weight], lr=0.1, weight_decay=0.5)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.8500, -1.8000], requires_grad=True)
+    """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
@@ -34,12 +52,25 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True
 
 
+@explained(
+    LISTS,
+    amsgrad="whether to divide by the largest average of g ** 2 so far.",
+    weight_decay="(times lr) taken from the parameter itself.",
+)
 def adamw(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
           capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Any = None,
           found_inf: Any = None, has_complex: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: float,
           weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
-    """One step of `AdamW` on lists: updates parameters, averages and step counters in place."""
+    """One step of `AdamW` on lists.
+
+    >>> from torch.optim.adamw import adamw
+    >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)
+    >>> options = dict(amsgrad=False, beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0.5, eps=1e-8, maximize=False)
+    >>> adamw([p], [g], [m], [v], [], [t], **options)
+    >>> p
+    tensor([0.8500])
+    """
     adam(
         params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach, capturable, differentiable, fused,
         grad_scale, found_inf, has_complex, True, amsgrad=amsgrad, beta1=beta1, beta2=beta2, lr=lr,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
+from ._checks import check_lr, check_non_negative
+from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative, counted
+from ._rule_optimizer import RuleOptimizer, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,16 +22,25 @@ if TYPE_CHECKING:
 __all__ = ["ASGD", "asgd"]
 
 
+@explained(
+    OPTIONS,
+    lambd="decay term of the rate and of the parameter.",
+    alpha="power of the rate's decay.",
+    t0="the step after which the average begins.",
+)
 class ASGD(RuleOptimizer):
-    """Gradient descent with a decaying rate; state ``ax`` is the average of the parameter after ``t0`` steps.
+    """Gradient descent with a decaying rate ``lr / (1 + lambd * lr * t) ** alpha``, and averages of the parameters.
 
-    Args:
-        lambd: decay term of the rate and of the parameter.
-        alpha: power of the rate's decay.
-        weight_decay: factor of the parameter added to its gradient.
-        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
-        capturable: for accelerators only; a step on the CPU raises AssertionError.
-        differentiable: record the step, for parameters that are results of ops.
+    The state ``ax`` of a parameter is its average over the steps after t0, before that the parameter itself.
+
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.ASGD([weight], lr=0.1)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight, optimizer.state[weight]["ax"]
+    (tensor([ 0.8000, -1.6000], requires_grad=True), tensor([ 0.8000, -1.6000]))
     """
 
     _counters = ("step", "eta", "mu")
@@ -66,11 +78,24 @@ class ASGD(RuleOptimizer):
         return prepared
 
 
+@explained(
+    LISTS,
+    lambd="decay term of the rate and of the parameter.",
+    alpha="power of the rate's decay.",
+    t0="the step after which the average begins.",
+)
 def asgd(params: Any, grads: Sequence[Tensor], axs: Sequence[Tensor], mus: Sequence[Tensor], etas: Sequence[Tensor],
          state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
          capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float,
          weight_decay: float) -> None:  # fmt: skip
-    """One step of `ASGD` on lists: updates parameters, averages, rates and step counters in place."""
+    """One step of `ASGD` on lists.
+
+    >>> from torch.optim.asgd import asgd
+    >>> p, g, ax, mu, eta, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.ones(1), torch.tensor(0.1), torch.tensor(0.0)
+    >>> asgd([p], [g], [ax], [mu], [eta], [t], lambd=0.0, lr=0.1, t0=10, alpha=0.75, weight_decay=0.0)
+    >>> p, ax, eta, t
+    (tensor([0.9000]), tensor([0.9000]), tensor(0.1000), tensor(1.))
+    """
     group = {
         "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "maximize": maximize,
         "capturable": capturable, "foreach": foreach, "differentiable": differentiable,

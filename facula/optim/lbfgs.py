@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
-from .optimizer import Optimizer, check_lr
+from ._checks import check_lr
+from ._explained import OPTIONS
+from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,16 +123,36 @@ class _StrongWolfe:
         return bracket[low]
 
 
+@explained(
+    OPTIONS,
+    params="tensors or (name, tensor) pairs, or one group of them.",
+    lr="the length of a step without line search; where the search begins with one.",
+    max_iter="iterations in one step.",
+    max_eval="evaluations of the closure in one step; default: ``max_iter * 5 // 4``.",
+    tolerance_grad="a step ends when the largest element of the gradient is at most this.",
+    tolerance_change="a step ends when loss or parameters change less than this.",
+    history_size="how many changes are remembered.",
+    line_search_fn="None or 'strong_wolfe'.",
+)
 class LBFGS(Optimizer):
-    """Quasi-Newton steps from the last ``history_size`` changes of parameters and gradient.
+    """Quasi-Newton steps, from the last changes of parameters and gradient: few steps for smooth losses that do not vary by
+    batch.
 
-    All parameters form one group. `step` needs a closure, which it calls several times.
+    `step` needs a closure that evaluates loss and gradients, and calls it several times.
 
-    Args:
-        max_iter: iterations per step. max_eval: evaluations per step, by default 1.25 times max_iter.
-        tolerance_grad: stop when the largest element of the gradient is at most this.
-        tolerance_change: stop when loss or parameters change less than this.
-        line_search_fn: None or 'strong_wolfe'.
+    Errors: ValueError for several groups, or a negative lr; TypeError for a step without closure; RuntimeError, at a step, for
+    another line_search_fn.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.LBFGS([weight], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = (weight - 3).square().sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> _ = optimizer.step(closure)
+    >>> weight
+    tensor([3.0000, 3.0000], requires_grad=True)
     """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20, max_eval: int | None = None,

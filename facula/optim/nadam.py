@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
+from ._checks import check_lr, check_non_negative, check_rates
+from ._explained import DECOUPLED, LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates, counted
+from ._rule_optimizer import RuleOptimizer, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,16 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["NAdam", "nadam"]
 
 
+@explained(OPTIONS | DECOUPLED, momentum_decay="how fast the momentum grows.")
 class NAdam(RuleOptimizer):
-    """`Adam` that looks ahead along its first average, with a momentum that grows to betas[0].
+    """`Adam` that looks ahead along its first average, with a momentum that grows to betas[0]:
+    ``beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))`` at step t.
 
-    Args:
-        weight_decay: factor of the parameter added to its gradient, or, with ``decoupled_weight_decay``,
-            (times lr) taken from the parameter itself.
-        momentum_decay: how fast the momentum grows.
-        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
-        capturable: for accelerators only; a step on the CPU raises AssertionError.
-        differentiable: record the step, for parameters that are results of ops.
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.NAdam([weight], lr=0.1)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.8944, -1.8944], requires_grad=True)
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
@@ -72,12 +78,21 @@ class NAdam(RuleOptimizer):
         return self._run("nadam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
+@explained(LISTS | DECOUPLED, momentum_decay="how fast the momentum grows.")
 def nadam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           mu_products: Sequence[Tensor], state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False,
           foreach: bool | None = None, capturable: bool = False, differentiable: bool = False, has_complex: bool = False,
           maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, momentum_decay: float,
           eps: float) -> None:  # fmt: skip
-    """One step of `NAdam` on lists: updates parameters, averages, products and step counters in place."""
+    """One step of `NAdam` on lists.
+
+    >>> from torch.optim.nadam import nadam
+    >>> p, g, m, v, product, t = (torch.full((1,), value) for value in (1.0, 1.0, 0.0, 0.0, 1.0, 0.0))
+    >>> options = dict(beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0.0, momentum_decay=4e-3, eps=1e-8)
+    >>> nadam([p], [g], [m], [v], [product], [t], **options)
+    >>> p, m, v, t
+    (tensor([0.8944]), tensor([0.1000]), tensor([0.0100]), tensor([1.]))
+    """
     group = {
         "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
         "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,

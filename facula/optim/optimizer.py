@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import facula
-from facula import _C, Tensor
-from facula._C import _watching
-from facula.autograd.profiler import record_function
+from facula import Tensor
 from facula.nn.parameter import Parameter
-from facula.utils.hooks import RemovableHandle, add_hook
 
-from . import _rules
+from ._checks import check_flags
+from ._hooks import _HookMethods, register_optimizer_step_post_hook, register_optimizer_step_pre_hook, with_hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from facula.types import Device
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
@@ -37,98 +32,6 @@ class _RequiredParameter:
 
 
 required: Any = _RequiredParameter()
-
-_global_pre_hooks: dict[int, Callable[..., Any]] = OrderedDict()
-_global_post_hooks: dict[int, Callable[..., Any]] = OrderedDict()
-
-
-def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(optimizer, args, kwargs)`` before every step of every optimizer; it may return new (args,
-    kwargs).
-    """
-    return _register(_global_pre_hooks, hook)
-
-
-def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Calls ``hook(optimizer, args, kwargs)`` after every step of every optimizer."""
-    return _register(_global_post_hooks, hook)
-
-
-def _register(hooks: dict[int, Callable], hook: Callable, prepend: bool = False) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    add_hook(hooks, handle, hook, prepend)
-    return handle
-
-
-def _call_pre_hooks(hooks, optimizer, args, kwargs):
-    for hook in list(hooks):
-        result = hook(optimizer, args, kwargs)
-        if result is None:
-            continue
-        if not (isinstance(result, tuple) and len(result) == 2):
-            raise RuntimeError(f"step: a pre-hook returns None or (args, kwargs), got {result!r}")
-        args, kwargs = result
-    return args, kwargs
-
-
-def _with_hooks(step):
-    """``step`` between the hooks of the instance and those of all optimizers, which run once for the step that was
-    called, not again for one that it calls by ``super().step()``."""
-
-    def with_hooks(self, *args, **kwargs):
-        state = self.__dict__
-        if not (self._has_step_hooks() or _global_pre_hooks or _global_post_hooks) or "_inside_step" in state:
-            return step(self, *args, **kwargs)
-        state["_inside_step"] = True
-        try:
-            return between_hooks(self, *args, **kwargs)
-        finally:
-            del state["_inside_step"]
-
-    def between_hooks(self, *args, **kwargs):
-        self._make_hooks()
-        pre = chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values())
-        args, kwargs = _call_pre_hooks(pre, self, (self, *args), kwargs)
-        result = step(*args, **kwargs)
-        for hook in [*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()]:
-            hook(self, args, kwargs)
-        return result
-
-    @functools.wraps(step)
-    def hooked(self, *args, **kwargs):
-        if not _watching():
-            return with_hooks(self, *args, **kwargs)
-        with record_function(f"Optimizer.step#{type(self).__name__}.step"):
-            return with_hooks(self, *args, **kwargs)
-
-    hooked.hooked = True
-    return hooked
-
-
-def check_non_negative(name: str, **options: Any) -> None:
-    """Raises ValueError naming the optimizer for the first option below 0 (or NaN)."""
-    for option, value in options.items():
-        if not value >= 0.0:
-            raise ValueError(f"{name}: {option} must be at least 0, got {value}")
-
-
-def check_rates(name: str, betas: tuple[float, float]) -> None:
-    """Raises ValueError for decay rates outside [0, 1)."""
-    for i, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"{name}: betas[{i}] must be in [0, 1), got {beta}")
-
-
-def check_lr(name: str, lr: Tensor | float, foreach: bool | None = None, capturable: bool = True) -> None:
-    """Raises ValueError for a negative learning rate, or a tensor that is not one number."""
-    if isinstance(lr, Tensor):
-        if lr.numel() != 1:
-            raise ValueError(f"{name}: a learning rate in a tensor is one element, got {lr.numel()}")
-        if foreach and not capturable:
-            raise ValueError(f"{name}: lr as a tensor does not go with foreach=True and capturable=False, got {lr}")
-    if not 0.0 <= lr:
-        raise ValueError(f"{name}: lr must be at least 0, got {lr}")
-
 
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     """Kinds of devices on which a captured graph may have a step."""
@@ -160,15 +63,36 @@ def step_counter(device: Device = None) -> Tensor:
     return facula.tensor(0.0, dtype=facula.float64 if wide else facula.float32, device=device or "cpu")
 
 
-class Optimizer:
-    """Holds parameters in groups with options of their own, and what `step` remembers about each.
+class Optimizer(_HookMethods):
+    """Base of optimizers: holds parameters in groups with options of their own, and what `step` remembers about each.
+
+    A subclass defines `step`, which must take a closure.
 
     Args:
-        params: tensors, or (name, tensor) pairs, or dicts with ``params`` and options of that group.
+        params: tensors, or (name, tensor) pairs, or groups: dicts with ``params`` and options of that group.
         defaults: options of groups that do not state them.
 
     Attributes:
         param_groups: list of dicts. state: parameter -> dict.
+
+    Errors: TypeError for a tensor in the place of an iterable; ValueError for no parameters, one that is in two groups, or one
+    that is not a leaf.
+
+    >>> class SignDescent(torch.optim.Optimizer):
+    ...     def __init__(self, params, lr=0.1):
+    ...         super().__init__(params, {"lr": lr})
+    ...
+    ...     @torch.no_grad()
+    ...     def step(self, closure=None):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 p -= group["lr"] * p.grad.sign()
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = SignDescent([weight])
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
     _state_names: tuple[str, ...] = ()
@@ -178,14 +102,14 @@ class Optimizer:
         super().__init_subclass__(**kwargs)
         step = cls.__dict__.get("step")
         if callable(step) and not hasattr(step, "hooked"):
-            cls.step = _with_hooks(step)
+            cls.step = with_hooks(step)
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._make_hooks()
         if isinstance(params, Tensor):
             raise TypeError(f"{type(self).__name__}: params must be an iterable of tensors or dicts, got a Tensor")
-        _check_flags(type(self).__name__, defaults)
+        check_flags(type(self).__name__, defaults)
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
@@ -193,15 +117,6 @@ class Optimizer:
             raise ValueError(f"{type(self).__name__}: params must not be empty, got none")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
-
-    def _make_hooks(self) -> None:
-        for name in _HOOK_TABLES:
-            self.__dict__.setdefault(name, OrderedDict())
-
-    def _has_step_hooks(self) -> bool:
-        # a wrapper around another optimizer may derive from Optimizer without initializing it
-        tables = self.__dict__
-        return bool(tables.get("_optimizer_step_pre_hooks") or tables.get("_optimizer_step_post_hooks"))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
@@ -228,7 +143,21 @@ class Optimizer:
     # -- groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group: a dict with ``params`` and options; options left out are the defaults."""
+        """Adds a group of parameters, such as those of layers that are trained only from now on.
+
+        Args:
+            param_group: a dict with ``params`` (a tensor, tensors, or (name, tensor) pairs) and options; those left out are the
+                defaults.
+
+        Errors: TypeError for something other than a dict, a set of parameters, or parameters that are not tensors; ValueError
+        for a
+        parameter that the optimizer has already, that is not a leaf, or for names in some groups only.
+
+        >>> optimizer = torch.optim.SGD([torch.zeros(2, requires_grad=True)], lr=0.1)
+        >>> optimizer.add_param_group({"params": torch.zeros(3, requires_grad=True), "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
         name = type(self).__name__
         if not isinstance(param_group, dict):
             raise TypeError(f"{name}: param_group must be a dict, got {type(param_group)}")
@@ -258,10 +187,22 @@ class Optimizer:
             if default is required and option not in group:
                 raise ValueError(f"{name}: group option '{option}' has no default, got a group without it")
             group.setdefault(option, default)
-        _check_flags(name, group)
+        check_flags(name, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Removes all gradients, or (with ``set_to_none=False``) fills them with zeros."""
+        """Removes the gradients of all parameters.
+
+        Args:
+            set_to_none: False fills them with zeros: then the next step changes parameters that get no gradient, too (by
+                momentum).
+
+        >>> weight = torch.ones(2, requires_grad=True)
+        >>> optimizer = torch.optim.SGD([weight])
+        >>> weight.sum().backward()
+        >>> optimizer.zero_grad()
+        >>> weight.grad is None
+        True
+        """
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:
@@ -282,6 +223,18 @@ class Optimizer:
 
         Returns:
             The loss of the closure, or None.
+
+        Errors: NotImplementedError of the base class.
+
+        >>> weight = torch.tensor([3.0], requires_grad=True)
+        >>> optimizer = torch.optim.SGD([weight], lr=0.5)
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (weight**2).sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> optimizer.step(closure).item(), weight.item()
+        (9.0, 0.0)
         """
         raise NotImplementedError(f"{type(self).__name__}: step is not implemented, got a call")
 
@@ -313,7 +266,16 @@ class Optimizer:
         return found
 
     def state_dict(self) -> StateDict:
-        """``{"state": {index: ...}, "param_groups": [...]}`` with parameters replaced by their numbers."""
+        """``{"state": {number: ...}, "param_groups": [...]}``, with parameters replaced by their numbers: what a checkpoint
+        holds.
+
+        The tensors are those of the optimizer, not copies.
+
+        >>> optimizer = torch.optim.SGD([("w", torch.ones(2, requires_grad=True))], lr=0.1, momentum=0.9)
+        >>> saved = optimizer.state_dict()
+        >>> saved["state"], saved["param_groups"][0]["params"], saved["param_groups"][0]["param_names"]
+        ({}, [0], ['w'])
+        """
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         numbers: dict[int, int] = {}
@@ -335,7 +297,20 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restores what `state_dict` gave; tensors are moved and cast to their parameter, except ``step``."""
+        """Restores options and state that `state_dict` gave. Parameters are matched by their places, not by names.
+
+        Args:
+            state_dict: of an optimizer with groups of the same sizes; its tensors are moved and cast to their parameter, except
+                ``step``, and copied only where that needs it.
+
+        Errors: ValueError for other groups.
+
+        >>> optimizer = torch.optim.Adam([torch.ones(2, requires_grad=True)], lr=0.1)
+        >>> other = torch.optim.Adam([torch.ones(2, requires_grad=True)], lr=0.5)
+        >>> optimizer.load_state_dict(other.state_dict())
+        >>> optimizer.param_groups[0]["lr"]
+        0.5
+        """
         state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             changed = hook(self, state_dict)
@@ -364,136 +339,6 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": groups})
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
-
-    # -- hooks
-
-    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls ``hook(optimizer, args, kwargs)`` before each step; it may return new (args, kwargs)."""
-        return _register(self._optimizer_step_pre_hooks, hook)
-
-    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Calls ``hook(optimizer, args, kwargs)`` after each step."""
-        return _register(self._optimizer_step_post_hooks, hook)
-
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer)`` before `state_dict`."""
-        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer, state_dict)`` after `state_dict`; it may return another one."""
-        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer, state_dict)`` before `load_state_dict`; it may return another one."""
-        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls ``hook(optimizer)`` after `load_state_dict`."""
-        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
-
-
-_HOOK_TABLES = (
-    "_optimizer_step_pre_hooks",
-    "_optimizer_step_post_hooks",
-    "_optimizer_state_dict_pre_hooks",
-    "_optimizer_state_dict_post_hooks",
-    "_optimizer_load_state_dict_pre_hooks",
-    "_optimizer_load_state_dict_post_hooks",
-)
-
-
-class RuleOptimizer(Optimizer):
-    """An optimizer whose step treats each parameter by itself, in one pass of the core (on a device with a queue many in
-    one launch), or in ops: with ``differentiable``, which records them, and with ``capturable``, where step counters and
-    what follows from them are on the device, so that a graph can replay it."""
-
-    _counters = ("step",)
-
-    def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """Updates all parameters that have a gradient; returns the closure's loss, or None."""
-        loss = self._evaluate(closure)
-        self._check_capture()
-        for group in self.param_groups:
-            self._step_group(group)
-        return loss
-
-    def _check_capture(self) -> None:
-        """Raises where a graph is captured and its replays would all be the same step."""
-        for group in self.param_groups:
-            on_device = not group.get("capturable", True) and any(p.is_cuda for p in group["params"])
-            if on_device and _C._cuda_captures_here():
-                raise RuntimeError(
-                    f"{type(self).__name__}: capturable=True, since a graph is captured and its replays are to count steps, "
-                    "got capturable=False"
-                )
-
-    def _step_group(self, group) -> None:
-        """Parameter by parameter; what has been prepared is run also when a later one raises."""
-        check_step(type(self).__name__, group, group["params"])
-        steps = []
-        try:
-            for param in group["params"]:
-                grad = param.grad
-                if grad is None:
-                    continue
-                if grad.layout is not facula.strided:
-                    self._update_sparse(group, param, grad)
-                    continue
-                state = self.state[param] or self._start(group, param)
-                state["step"] += 1
-                steps.append(self._update(group, param, grad, state, counted(group, state["step"])))
-        finally:
-            run_steps(steps)
-
-    def _update_sparse(self, group, param, grad):
-        """A step with a sparse gradient, where the rule has one."""
-        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients, got layout {grad.layout}")
-
-    def _update(self, group, param, grad, state, step):
-        """Prepares or does one step of one parameter: gives what `_run` gave. ``step`` counts from 1."""
-        raise NotImplementedError(f"{type(self).__name__}: _update is not implemented, got a call")
-
-    @staticmethod
-    def _run(rule: str, group, param, grad, states, numbers, decay=None):
-        """A step of a rule, for run_steps(), or None where it was done, in ops; ``decay`` is the L2 weight decay, by default
-        the group's."""
-        sign = -1.0 if group["maximize"] else 1.0
-        decay = group["weight_decay"] if decay is None else decay
-        step = (rule, param, grad, states, (sign, decay, *numbers))
-        on_device = group.get("capturable") and any(isinstance(n, Tensor) for n in numbers)
-        if not (group["differentiable"] or on_device):
-            return step
-        with facula.set_grad_enabled(facula.is_grad_enabled() and bool(group["differentiable"])):
-            _rules.apply(*step)
-        return None
-
-
-def counted(group: Mapping[str, Any], step: Tensor) -> float:
-    """A step counter's value: a number, or itself where the host must not ask for it."""
-    return step if group.get("capturable") else step.item()
-
-
-def run_steps(steps: Sequence[tuple[Tensor | str | tuple[Any, ...], ...] | None]) -> None:
-    """Runs what `_run` has prepared: those of a device together."""
-    _C._optim_steps([step for step in steps if step])
-
-
-def _check_flags(name: str, options: Mapping[str, Any]) -> None:
-    for other in ("differentiable", "foreach"):
-        if options.get("fused") and options.get(other):
-            raise RuntimeError(f"{name}: fused and {other} exclude each other, got both")
-
-
-def check_step(name: str, group: Mapping[str, Any], params: Any) -> None:
-    """Raises AssertionError for options that a step of these parameters cannot have."""
-    if group.get("capturable"):
-        for param in params:
-            if not param.is_cuda:
-                place = str(param.device).upper()
-                raise AssertionError(f"{name}: capturable=True is for parameters on an accelerator, got a step on the {place}")
-    if group.get("foreach") and group.get("differentiable") and name != "SGD":
-        raise AssertionError(f"{name}: a foreach step has no derivative, got foreach=True and differentiable=True")
-
 
 def _check_groups(name: str, groups, saved_groups) -> None:
     if len(groups) != len(saved_groups):

@@ -6,9 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
+from ._checks import check_lr, check_non_negative, check_rates
+from ._explained import DECOUPLED, LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative, check_rates
+from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,15 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["RAdam", "radam"]
 
 
+@explained(OPTIONS | DECOUPLED)
 class RAdam(RuleOptimizer):
-    """`Adam` that scales by the second average only once enough steps make its variance known.
+    """`Adam` that scales by the second average only once enough steps make its variance known; before, steps are ``lr * m``.
 
-    Args:
-        weight_decay: factor of the parameter added to its gradient, or, with ``decoupled_weight_decay``,
-            (times lr) taken from the parameter itself.
-        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
-        capturable: for accelerators only; a step on the CPU raises AssertionError.
-        differentiable: record the step, for parameters that are results of ops.
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.RAdam([weight], lr=0.1)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.8000, -1.6000], requires_grad=True)
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
@@ -71,11 +77,19 @@ class RAdam(RuleOptimizer):
         return self._run("radam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
+@explained(LISTS | DECOUPLED)
 def radam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False, foreach: bool | None = None,
           differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
           beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:  # fmt: skip
-    """One step of `RAdam` on lists: updates parameters, averages and step counters in place."""
+    """One step of `RAdam` on lists.
+
+    >>> from torch.optim.radam import radam
+    >>> p, g, m, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.zeros(1), torch.tensor(0.0)
+    >>> radam([p], [g], [m], [v], [t], beta1=0.9, beta2=0.99, lr=0.1, weight_decay=0.0, eps=1e-8)
+    >>> p, m, v, t
+    (tensor([0.9000]), tensor([0.1000]), tensor([0.0100]), tensor(1.))
+    """
     group = {
         "lr": lr, "betas": (beta1, beta2), "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
         "decoupled_weight_decay": decoupled_weight_decay, "foreach": foreach, "capturable": capturable,

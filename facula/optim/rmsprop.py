@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
+from ._checks import check_lr, check_non_negative
+from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative
+from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,16 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["RMSprop", "rmsprop"]
 
 
+@explained(
+    OPTIONS,
+    alpha="decay rate of the average of g ** 2.",
+    momentum="factor of the last step in the next one.",
+    centered="whether the squared average of g is subtracted under the root.",
+)
 class RMSprop(RuleOptimizer):
-    """``p -= lr * g / (sqrt(average of g ** 2) + eps)``, with momentum if wanted.
+    """Steps scaled by an average of the squared gradient: ``p -= lr * g / (sqrt(v) + eps)``, with momentum if wanted.
 
-    Args:
-        alpha: decay rate of the average.
-        centered: subtract the squared average of g under the root.
-        weight_decay: factor of the parameter added to its gradient.
-        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
-        capturable: for accelerators only; a step on the CPU raises AssertionError.
-        differentiable: record the step, for parameters that are results of ops.
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.RMSprop([weight], lr=0.01)
+    >>> weight.square().sum().backward()
+    >>> optimizer.step()
+    >>> weight
+    tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
     _state_names = ("square_avg",)
@@ -62,11 +72,25 @@ class RMSprop(RuleOptimizer):
         return self._run("rmsprop", group, param, grad, (state["square_avg"], buffer, average), numbers)
 
 
+@explained(
+    LISTS,
+    alpha="decay rate of the average of g ** 2.",
+    momentum="factor of the last step in the next one.",
+    centered="whether the squared average of g is subtracted under the root.",
+)
 def rmsprop(params: Any, grads: Sequence[Tensor], square_avgs: Sequence[Tensor], grad_avgs: Sequence[Tensor],
             momentum_buffer_list: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
             maximize: bool = False, differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *,
             lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool) -> None:  # fmt: skip
-    """One step of `RMSprop` on lists: updates parameters, averages, buffers and step counters in place."""
+    """One step of `RMSprop` on lists.
+
+    >>> from torch.optim.rmsprop import rmsprop
+    >>> p, g, v, t = torch.ones(1), torch.ones(1), torch.zeros(1), torch.tensor(0.0)
+    >>> options = dict(lr=0.01, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False)
+    >>> rmsprop([p], [g], [v], [], [], [t], **options)
+    >>> p, v, t
+    (tensor([0.9000]), tensor([0.0100]), tensor(1.))
+    """
     group = {
         "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay,
         "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
+from ._checks import check_lr
+from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr
+from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,16 +22,25 @@ if TYPE_CHECKING:
 __all__ = ["Rprop", "rprop"]
 
 
+@explained(
+    OPTIONS,
+    lr="the first step size.",
+    etas="factors of the step size where the sign turned, and where it stayed; below and above 1.",
+    step_sizes="the smallest and the largest step size.",
+)
 class Rprop(RuleOptimizer):
-    """Each element has a step size that grows while its gradient keeps its sign, and shrinks when it turns.
+    """Steps from signs: each element has a step size that grows while its gradient keeps its sign, and shrinks when it turns.
 
-    Args:
-        lr: the first step size.
-        etas: factors of the step size when the sign turned, and when it stayed.
-        step_sizes: smallest and largest step size.
-        foreach: accepted; one kernel updates a parameter and its state, whatever they say.
-        capturable: for accelerators only; a step on the CPU raises AssertionError.
-        differentiable: record the step, for parameters that are results of ops.
+    Errors: ValueError for options out of range; RuntimeError, at a step, for a sparse gradient.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.Rprop([weight], lr=0.1)
+    >>> for _ in range(2):
+    ...     optimizer.zero_grad()
+    ...     weight.square().sum().backward()
+    ...     optimizer.step()
+    >>> weight, optimizer.state[weight]["step_size"]
+    (tensor([ 0.7800, -1.7800], requires_grad=True), tensor([0.1200, 0.1200]))
     """
 
     _state_names = ("prev",)
@@ -58,11 +70,26 @@ class Rprop(RuleOptimizer):
         return self._run("rprop", group, param, grad, states, (*group["etas"], *group["step_sizes"]), 0.0)
 
 
+@explained(
+    LISTS,
+    step_size_min="the smallest step size.",
+    step_size_max="the largest step size.",
+    etaminus="factor of a step size where the sign turned.",
+    etaplus="factor of a step size where the sign stayed.",
+)
 def rprop(params: Any, grads: Sequence[Tensor], prevs: Sequence[Tensor], step_sizes: Sequence[Tensor],
           state_steps: Sequence[Tensor], foreach: bool | None = None, capturable: bool = False, maximize: bool = False,
           differentiable: bool = False, has_complex: bool = False, *, step_size_min: float, step_size_max: int, etaminus: float,
           etaplus: float) -> None:  # fmt: skip
-    """One step of `Rprop` on lists: updates parameters, signs, step sizes and step counters in place."""
+    """One step of `Rprop` on lists.
+
+    >>> from torch.optim.rprop import rprop
+    >>> p, g, t = torch.ones(2), torch.tensor([1.0, -1.0]), torch.tensor(0.0)
+    >>> before, size = torch.ones(2), torch.full((2,), 0.1)
+    >>> rprop([p], [g], [before], [size], [t], step_size_min=1e-6, step_size_max=50, etaminus=0.5, etaplus=1.2)
+    >>> p, before, size
+    (tensor([0.8800, 1.0000]), tensor([1., 0.]), tensor([0.1200, 0.0500]))
+    """
     group = {
         "etas": (etaminus, etaplus), "step_sizes": (step_size_min, step_size_max), "maximize": maximize,
         "capturable": capturable, "foreach": foreach, "differentiable": differentiable,

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula.nn._explained import explained
 
+from ._checks import check_lr, check_non_negative
+from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
-from .optimizer import RuleOptimizer, check_lr, check_non_negative
+from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,15 +23,27 @@ if TYPE_CHECKING:
 __all__ = ["SGD", "sgd"]
 
 
+@explained(
+    OPTIONS,
+    momentum="factor of the last momentum in the next one.",
+    dampening="how much less than 1 the gradient counts in the momentum.",
+    nesterov="whether to look ahead along the momentum: ``g + momentum * b``.",
+)
 class SGD(RuleOptimizer):
-    """``p -= lr * g``, with momentum ``b = momentum * b + (1 - dampening) * g`` in the place of g.
+    """Gradient descent: ``p -= lr * g``, or with a momentum ``b = momentum * b + (1 - dampening) * g`` in the place of g.
 
-    Args:
-        weight_decay: factor of the parameter added to its gradient.
-        nesterov: look ahead: use ``g + momentum * b``.
-        maximize: ascend.
-        foreach, fused: accepted; one kernel updates a parameter and its state, whatever they say.
-        differentiable: record the step, for parameters that are results of ops.
+    The first b is g itself. Takes sparse gradients.
+
+    Errors: ValueError for options out of range, or nesterov without momentum or with dampening.
+
+    >>> weight = torch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
+    >>> for _ in range(2):
+    ...     optimizer.zero_grad()
+    ...     weight.square().sum().backward()
+    ...     optimizer.step()
+    >>> weight
+    tensor([ 0.4600, -0.9200], requires_grad=True)
     """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
@@ -91,11 +106,24 @@ class SGD(RuleOptimizer):
         return self._run("sgd", group, param, grad, (buffer,), (group["lr"], momentum, undamped, float(group["nesterov"])))
 
 
+@explained(
+    LISTS,
+    momentum="factor of the last momentum in the next one; 0 for none.",
+    dampening="how much less than 1 the gradient counts in the momentum.",
+    nesterov="whether to look ahead along the momentum.",
+)
 def sgd(params: Any, d_p_list: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor | None], has_sparse_grad: bool = False,
         foreach: bool | None = None, fused: bool | None = None, grad_scale: Tensor | None = None,
         found_inf: Tensor | None = None, *, weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
         maximize: bool) -> None:  # fmt: skip
-    """One step of `SGD` on lists: updates parameters and buffers in place; a buffer of None is put into its list."""
+    """One step of `SGD` on lists.
+
+    >>> from torch.optim.sgd import sgd
+    >>> p, g, buffers = torch.ones(1), torch.ones(1), [None]
+    >>> sgd([p], [g], buffers, weight_decay=0.0, momentum=0.9, lr=0.1, dampening=0.0, nesterov=False, maximize=False)
+    >>> p, buffers
+    (tensor([0.9000]), [tensor([1.])])
+    """
     group = {
         "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
         "maximize": maximize, "foreach": foreach, "fused": fused, "differentiable": False,

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula.nn._explained import explained
 
-from .optimizer import Optimizer, check_lr, check_non_negative, check_rates
+from ._checks import check_lr, check_non_negative, check_rates
+from ._explained import OPTIONS
+from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,15 +21,20 @@ if TYPE_CHECKING:
 __all__ = ["SparseAdam"]
 
 
+@explained(OPTIONS, params="parameters, or groups of them; they are strided, their gradients of the layout COO.")
 class SparseAdam(Optimizer):
-    """`Adam` for sparse gradients: elements without gradient, and their averages, stay as they are.
+    """`Adam` for sparse gradients, such as those of ``nn.Embedding(..., sparse=True)``: elements without gradient, and their
+    averages, stay as they are.
 
-    Args:
-        params: parameters, or groups of them; they are strided, their gradients of the layout COO.
-        lr: step size.
-        betas: decay rates of the averages of the gradient and of its square.
-        eps: added to the denominator.
-        maximize: ascend.
+    Errors: ValueError for options out of range, or a parameter that is not strided; RuntimeError, at a step, for a dense
+    gradient.
+
+    >>> layer = nn.Embedding.from_pretrained(torch.ones(3, 1), freeze=False, sparse=True)
+    >>> optimizer = torch.optim.SparseAdam(layer.parameters(), lr=0.1)
+    >>> layer(torch.tensor([1])).sum().backward()
+    >>> optimizer.step()
+    >>> layer.weight.flatten()
+    tensor([1.0000, 0.9000, 1.0000], grad_fn=<ViewBackward0>)
     """
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),

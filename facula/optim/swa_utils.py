@@ -11,7 +11,8 @@ import facula
 from facula.nn import Module
 from facula.nn.modules.batchnorm import _BatchNorm
 
-from .lr_scheduler import LRScheduler, _anneal_linear, _per_group
+from ._lr_base import LRScheduler, per_group
+from ._lr_cycles import anneal_linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +33,19 @@ def _check_decay(name: str, decay: float) -> None:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
-    """A function that moves a list of averages towards the present values by ``1 - decay``."""
+    """A function (averages, values, number averaged) that moves a list of averages in place: ``decay * a + (1 - decay) *
+    value``.
+
+    Args:
+        decay: how much of the average stays, in [0, 1].
+
+    Errors: ValueError for a decay out of range.
+
+    >>> averages = [torch.tensor([1.0])]
+    >>> torch.optim.swa_utils.get_ema_multi_avg_fn(0.75)(averages, [torch.tensor([5.0])], 1)
+    >>> averages
+    [tensor([2.])]
+    """
     _check_decay("get_ema_multi_avg_fn", decay)
     average = get_ema_avg_fn(decay)
 
@@ -45,7 +58,13 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
 
 
 def get_swa_multi_avg_fn() -> Any:
-    """A function that adds present values to a list of equally weighted averages."""
+    """A function (averages, values, number averaged) that takes values into a list of equally weighted averages, in place.
+
+    >>> averages = [torch.tensor([1.0])]
+    >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(averages, [torch.tensor([5.0])], 3)
+    >>> averages
+    [tensor([2.])]
+    """
     average = get_swa_avg_fn()
 
     def swa_update(averaged_param_list, current_param_list, num_averaged):
@@ -57,7 +76,16 @@ def get_swa_multi_avg_fn() -> Any:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
-    """A function giving ``decay * average + (1 - decay) * current``."""
+    """A function (average, value, number averaged) that gives ``decay * average + (1 - decay) * value``.
+
+    Args:
+        decay: how much of the average stays, in [0, 1].
+
+    Errors: ValueError for a decay out of range.
+
+    >>> torch.optim.swa_utils.get_ema_avg_fn(0.75)(torch.tensor([1.0]), torch.tensor([5.0]), 1)
+    tensor([2.])
+    """
     _check_decay("get_ema_avg_fn", decay)
 
     def ema_update(ema_param, current_param, num_averaged):
@@ -68,7 +96,11 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """A function giving the mean of ``num_averaged`` values in the average and the present one."""
+    """A function (average, value, number averaged) that gives the mean of the averaged values and the new one.
+
+    >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor([1.0]), torch.tensor([5.0]), 3)
+    tensor([2.])
+    """
 
     def swa_update(averaged_param, current_param, num_averaged):
         with facula.no_grad():
@@ -78,13 +110,24 @@ def get_swa_avg_fn() -> Callable[..., Any]:
 
 
 class AveragedModel(Module):
-    """A copy of ``model`` whose parameters are averages of the ones that `update_parameters` is shown.
+    """A copy of a model whose parameters are averages of those that `update_parameters` is shown.
 
     Args:
-        device: where the copy lives.
-        avg_fn: (average, current, number averaged) -> new average. multi_avg_fn: the same in place on lists.
-            By default all values weigh the same.
-        use_buffers: average the buffers too, instead of copying them.
+        model: what is copied; a call of the copy is a call of its forward.
+        device: where the copy lives; default: where the model does.
+        avg_fn: (average, value, number averaged) -> new average. By default all values weigh the same.
+        multi_avg_fn: the same in place on lists.
+        use_buffers: whether buffers are averaged too, instead of copied.
+
+    Errors: AssertionError for both avg_fn and multi_avg_fn.
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> averaged = torch.optim.swa_utils.AveragedModel(model)
+    >>> for value in (1.0, 2.0, 6.0):
+    ...     _ = nn.init.constant_(model.weight, value)
+    ...     averaged.update_parameters(model)
+    >>> averaged(torch.ones(1)), averaged.n_averaged
+    (tensor([3.], grad_fn=<SqueezeBackward4>), tensor(3))
     """
 
     avg_fn: Callable[..., Any] | None
@@ -98,7 +141,7 @@ class AveragedModel(Module):
             raise AssertionError("AveragedModel: avg_fn and multi_avg_fn exclude each other, got both")
         self.module = deepcopy(model)
         if device is not None:
-            self.module: Module = self.module.to(device)
+            self.module = self.module.to(device)
         self.register_buffer("n_averaged", facula.tensor(0, dtype=facula.int64, device=device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
@@ -107,7 +150,17 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Takes the present values of ``model`` into the averages."""
+        """Takes the present values of a model into the averages; the first time they are copied.
+
+        Args:
+            model: of the same structure as the one that was copied.
+
+        >>> model = nn.Linear(1, 1)
+        >>> averaged = torch.optim.swa_utils.AveragedModel(model)
+        >>> averaged.update_parameters(model)
+        >>> bool((averaged.module.weight == model.weight).all())
+        True
+        """
         pairs = list(zip(self._averaged_tensors(self), self._averaged_tensors(model), strict=False))
         averaged = [a.detach() for a, _ in pairs]
         current = [c.detach().to(a.device) for a, c in pairs]
@@ -136,10 +189,17 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
-    """Computes the running statistics of all batch normalisations anew, in one pass over ``loader``.
+    """Computes the running statistics of all batch normalisations of a model anew, in one pass over the data.
 
     Args:
         loader: yields inputs, or lists or tuples that begin with the input.
+        model: is called with each input, in training mode; afterwards it is in the mode in which it was.
+        device: where inputs are moved to first.
+
+    >>> model = nn.BatchNorm1d(1)
+    >>> torch.optim.swa_utils.update_bn([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0], [7.0]])], model)
+    >>> model.running_mean
+    tensor([4.])
     """
     momenta = {}
     for module in model.modules():
@@ -167,13 +227,33 @@ def _anneal_half_cosine(start, end, share):
 
 
 class SWALR(LRScheduler):
-    """Goes to ``swa_lr`` in ``anneal_epochs`` epochs along a cosine or a line ('cos', 'linear'), and stays there."""
+    """Moves the learning rate to ``swa_lr`` in ``anneal_epochs`` epochs, and keeps it there.
+
+    Args:
+        optimizer: whose rates are set.
+        swa_lr: the last rate, one or a list with one for each group.
+        anneal_epochs: how many epochs it takes; 0 for at once.
+        anneal_strategy: 'cos' along a cosine, 'linear' along a line.
+        last_epoch: the epoch to resume after; -1 starts anew.
+
+    Errors: ValueError for another strategy, or anneal_epochs that are not a number of at least 0.
+
+    >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = torch.optim.swa_utils.SWALR(optimizer, swa_lr=0.2, anneal_epochs=2, anneal_strategy="linear")
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(round(scheduler.get_last_lr()[0], 4))
+    0.6
+    0.2
+    0.2
+    """
 
     anneal_epochs: int
 
     def __init__(self, optimizer: Optimizer, swa_lr: float | Sequence[float], anneal_epochs: int = 10,
                  anneal_strategy: str = "cos", last_epoch: int = -1) -> None:  # fmt: skip
-        for rate, group in zip(_per_group("SWALR", optimizer, swa_lr), optimizer.param_groups, strict=True):
+        for rate, group in zip(per_group("SWALR", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"SWALR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
@@ -185,7 +265,7 @@ class SWALR(LRScheduler):
     def _weight(self, step: int) -> float:
         """Share of swa_lr after ``step`` steps."""
         share = max(0, min(1, step / max(1, self.anneal_epochs)))
-        return _anneal_linear(0, 1, share) if self._anneal_strategy == "linear" else _anneal_half_cosine(0, 1, share)
+        return anneal_linear(0, 1, share) if self._anneal_strategy == "linear" else _anneal_half_cosine(0, 1, share)
 
     def get_lr(self) -> list[float]:
         """See the class."""

@@ -24,7 +24,11 @@ class Action(enum.Enum):
 
 
 class PackagingErrorReason(enum.Enum):
-    """Why a module cannot be packed; the texts are those that programs know."""
+    """Why a module cannot be packed; the texts are those that programs know.
+
+    >>> print(torch.package.package_exporter.PackagingErrorReason.DENIED)
+    Module was denied by a pattern.
+    """
 
     IS_EXTENSION_MODULE = "Module is a C extension module. Torch package supports Python modules only."
     NO_DUNDER_FILE = "Module had no __file__ defined."
@@ -43,7 +47,12 @@ class EmptyMatchError(Exception):
 
 
 class PackagingError(Exception):
-    """Modules that cannot be packed: which ones, and why. `dependency_graph` tells who needs them."""
+    """Modules that cannot be packed: which ones, and why. `dependency_graph` tells who needs them.
+
+    Args:
+        dependency_graph: that of the exporter.
+        debug: whether the text says how each came to be needed.
+    """
 
     def __init__(self, dependency_graph: DiGraph, debug: bool = False) -> None:
         broken = {}

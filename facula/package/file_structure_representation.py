@@ -18,6 +18,14 @@ class Directory:
     Args:
         name: the last part of the path.
         is_dir: whether it is a folder.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> with torch.package.PackageExporter(file) as exporter:
+    ...     exporter.save_text("notes", "read.txt", "text")
+    >>> tree = torch.package.PackageImporter(io.BytesIO(file.getvalue())).file_structure(include="notes/**")
+    >>> tree.has_file("notes/read.txt")
+    True
     """
 
     def __init__(self, name: str, is_dir: bool) -> None:

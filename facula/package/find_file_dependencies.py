@@ -15,6 +15,10 @@ def find_files_source_depends_on(src: str, package: str) -> list[tuple[str, str 
     within functions count, too. Relative ones are of `package`.
 
     Errors: SyntaxError for what is no Python.
+
+    >>> source = "import a.b; from . import c"
+    >>> torch.package.find_file_dependencies.find_files_source_depends_on(source, "here")
+    [('a.b', None), ('here', 'c')]
     """
     found = {}
     for node in _in_order(ast.parse(_plain(src))):

@@ -47,7 +47,13 @@ def _walk(module, name):
 class Importer(ABC):
     """What finds modules by name, and the names of classes and functions in them.
 
-    Subclasses define `import_module(module_name)`, which gives the module.
+    Subclasses define `import_module(module_name)`, which gives the module. `sys_importer` is that of the running Python.
+
+    >>> importer = torch.package.sys_importer
+    >>> importer.import_module("torch.nn") is nn
+    True
+    >>> importer.get_name(nn.Linear), importer.whichmodule(nn.Linear, "Linear")
+    (('torch.nn.modules.linear', 'Linear'), 'torch.nn.modules.linear')
     """
 
     modules: dict[Any, Any]
@@ -134,9 +140,13 @@ class OrderedImporter(Importer):
     """Several importers: the first one that has a module gives it.
 
     Args:
-        *args: the importers.
+        *args: the importers, for example that of a package and `sys_importer`.
 
     Errors: TypeError for what is no importer.
+
+    >>> importer = torch.package.OrderedImporter(torch.package.sys_importer)
+    >>> importer.import_module("math").floor(2.5)
+    2
     """
 
     def __init__(self, *args: Any) -> None:

@@ -1,4 +1,7 @@
-"""Writes packages."""
+"""Writes packages.
+
+Long because every function states its types and explains its arguments.
+"""
 
 from __future__ import annotations
 
@@ -69,15 +72,34 @@ class PackageExporter:
 
     Errors: TypeError for what cannot be written to; PackagingError at the end where a module is not accounted for.
 
-    Example:
-        >>> import io
-        >>> file = io.BytesIO()
-        >>> with facula.package.PackageExporter(file) as exporter:
-        ...     exporter.save_source_string("numbers.small", "ONE = 1")
-        ...     exporter.save_pickle("weights", "first.pkl", {"bias": facula.zeros(2)})
-        >>> importer = facula.package.PackageImporter(io.BytesIO(file.getvalue()))
-        >>> importer.import_module("numbers.small").ONE, importer.load_pickle("weights", "first.pkl")
-        (1, {'bias': tensor([0., 0.])})
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> exporter = torch.package.PackageExporter(file)
+    >>> exporter.intern("facula.package._digraph")
+    >>> exporter.extern("numpy.**")
+    >>> exporter.mock("heavy.**")
+    >>> exporter.deny("secret.**")
+    >>> handle = exporter.register_mock_hook(lambda exporter, name: print("mocked:", name))
+    >>> handles = exporter.register_intern_hook(print), exporter.register_extern_hook(print)
+    >>> [each.remove() for each in handles]
+    [None, None]
+    >>> exporter.save_source_string("numbers.small", "import heavy.tools; ONE = 1")
+    >>> exporter.save_pickle("weights", "first.pkl", {"bias": torch.zeros(2)})
+    >>> exporter.save_text("notes", "read.txt", "text")
+    >>> exporter.save_binary("notes", "bytes", b"bytes")
+    >>> exporter.interned_modules(), exporter.mocked_modules(), exporter.denied_modules()
+    (['numbers.small'], ['heavy.tools'], [])
+    >>> "torch" in exporter.externed_modules()
+    True
+    >>> exporter.get_rdeps("heavy.tools"), exporter.get_unique_id()
+    (['numbers.small'], '0')
+    >>> "heavy.tools" in exporter.dependency_graph_string(), "heavy.tools" in exporter.all_paths("numbers.small", "heavy.tools")
+    (True, True)
+    >>> exporter.close()
+    mocked: heavy.tools
+    >>> importer = torch.package.PackageImporter(io.BytesIO(file.getvalue()))
+    >>> importer.import_module("numbers.small").ONE, importer.load_pickle("weights", "first.pkl")
+    (1, {'bias': tensor([0., 0.])})
     """
 
     def __init__(self, f: Any, importer: Any = sys_importer, debug: bool = False) -> None:
@@ -107,6 +129,13 @@ class PackageExporter:
             dependencies: whether what it imports is packed as well.
 
         Errors: OSError for files that cannot be read.
+
+        >>> import io, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, torch.package.PackageExporter(io.BytesIO()) as exporter:
+        ...     _ = pathlib.Path(folder, "small.py").write_text("ONE = 1")
+        ...     exporter.save_source_file("numbers", folder)
+        ...     exporter.interned_modules()
+        ['numbers.small']
         """
         path = Path(file_or_directory)
         if not path.is_dir():
@@ -138,6 +167,12 @@ class PackageExporter:
             dependencies: whether what it imports is packed as well.
 
         Errors: TypeError for a module in place of a name; ModuleNotFoundError where there is none.
+
+        >>> import io
+        >>> with torch.package.PackageExporter(io.BytesIO()) as exporter:
+        ...     exporter.save_module("colorsys")
+        ...     exporter.interned_modules()
+        ['colorsys']
         """
         if not isinstance(module_name, str):
             kind = type(module_name).__name__
@@ -198,19 +233,46 @@ class PackageExporter:
         self.patterns.append(Pattern(Action.INTERN, include, exclude, allow_empty))
 
     def extern(self, include: str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Modules that whoever imports the package has; arguments as of `intern`."""
+        """Modules that whoever imports the package has: they are not packed.
+
+        Args:
+            include: a pattern or several, see `GlobGroup`.
+            exclude: what of these is not meant.
+            allow_empty: whether it is right that no module matches; otherwise EmptyMatchError at the end.
+        """
         self.patterns.append(Pattern(Action.EXTERN, include, exclude, allow_empty))
 
     def mock(self, include: str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
-        """Modules for which something stands that refuses to be used; arguments as of `intern`."""
+        """Modules for which something stands that refuses to be used: they are not packed, though sources import them.
+
+        Args:
+            include: a pattern or several, see `GlobGroup`.
+            exclude: what of these is not meant.
+            allow_empty: whether it is right that no module matches; otherwise EmptyMatchError at the end.
+        """
         self.patterns.append(Pattern(Action.MOCK, include, exclude, allow_empty))
 
     def deny(self, include: str, *, exclude: tuple[Any, ...] = ()) -> None:
-        """Modules that nothing in the package may need: PackagingError at the end where something does."""
+        """Modules that nothing in the package may need: PackagingError at the end where something does.
+
+        Args:
+            include: a pattern or several, see `GlobGroup`.
+            exclude: what of these is not meant.
+        """
         self.patterns.append(Pattern(Action.DENY, include, exclude, True))
 
     def add_dependency(self, module_name: str, dependencies: bool = True) -> None:
-        """Says that the package needs the module `module_name`; the patterns decide what becomes of it."""
+        """Says that the package needs the module `module_name`; the patterns decide what becomes of it.
+
+        `dependencies` says whether what a module that is packed imports is packed as well.
+
+        >>> import io
+        >>> with torch.package.PackageExporter(io.BytesIO()) as exporter:
+        ...     exporter.extern("numpy")
+        ...     exporter.add_dependency("numpy")
+        ...     exporter.externed_modules()
+        ['numpy']
+        """
         graph = self.dependency_graph
         if graph.nodes.get(module_name, {}).get("provided"):
             return
@@ -239,11 +301,11 @@ class PackageExporter:
         return self._register(Action.INTERN, hook)
 
     def register_extern_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """As `register_intern_hook`, for modules that are left to who imports."""
+        """Calls `hook(exporter, module_name)` for each module left to who imports; the handle's `remove()` ends that."""
         return self._register(Action.EXTERN, hook)
 
     def register_mock_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """As `register_intern_hook`, for mocked modules."""
+        """Calls `hook(exporter, module_name)` for each mocked module; the handle's `remove()` ends that."""
         return self._register(Action.MOCK, hook)
 
     def _register(self, action, hook):
@@ -278,11 +340,11 @@ class PackageExporter:
         return self._with_action(Action.DENY)
 
     def get_rdeps(self, module_name: str) -> list[str]:
-        """Names of the modules that need this one; none for a module that is not known."""
+        """Names of the modules that need the module `module_name`; none for one that is not known."""
         return self.dependency_graph.predecessors(module_name) if module_name in self.dependency_graph else []
 
     def all_paths(self, src: str, dst: str) -> str:
-        """The part of the graph that is between two modules, as Graphviz reads it; ValueError for others."""
+        """The part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for others."""
         return self.dependency_graph.all_paths(src, dst)
 
     def _with_action(self, action):

@@ -42,7 +42,23 @@ class PackageImporter(Importer):
 
     Errors: RuntimeError for what is no package; ImportError where a module that it expects is not allowed.
 
-    See `PackageExporter` for an example.
+    >>> import io, platform
+    >>> file = io.BytesIO()
+    >>> with torch.package.PackageExporter(file) as exporter:
+    ...     exporter.save_source_string("numbers.small", "ONE = 1")
+    ...     exporter.save_pickle("weights", "first.pkl", torch.ones(2))
+    ...     exporter.save_text("notes", "read.txt", "text")
+    >>> importer = torch.package.PackageImporter(io.BytesIO(file.getvalue()))
+    >>> importer.import_module("numbers.small").ONE, importer.get_source("numbers.small")
+    (1, 'ONE = 1')
+    >>> importer.load_pickle("weights", "first.pkl"), importer.load_text("notes", "read.txt")
+    (tensor([1., 1.]), 'text')
+    >>> importer.load_binary("notes", "read.txt"), importer.names_in("notes")
+    (b'text', ['read.txt'])
+    >>> importer.python_version() == platform.python_version(), importer.id().startswith("<torch_package_")
+    (True, True)
+    >>> importer.file_structure().has_file("notes/read.txt"), importer.get_resource_reader("numbers.small") is None
+    (True, True)
     """
 
     modules: dict[Any, Any]
@@ -84,7 +100,12 @@ class PackageImporter(Importer):
         return self._records.read(path)
 
     def load_text(self, package: str, resource: str, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """The text of a file, see `load_binary` and `bytes.decode`."""
+        """The text of the file `resource` in the folder `package`, named like a module.
+
+        Args:
+            package, resource: as of `load_binary`, whose errors it has.
+            encoding, errors: how bytes become text, as of `bytes.decode`.
+        """
         return self.load_binary(package, resource).decode(encoding, errors)
 
     def load_pickle(self, package: str, resource: str, map_location: str | None = None) -> Any:
@@ -113,14 +134,14 @@ class PackageImporter(Importer):
         return self._records.read(path).decode("utf-8").strip() if path in self._records else None
 
     def get_source(self, module_name: str) -> str:
-        """The source of a module; ModuleNotFoundError for one that the package does not have."""
+        """The source of the module `module_name`; ModuleNotFoundError for one that the package does not have."""
         path = self._source_path(demangle(module_name))
         if path is None:
             raise self._not_found(demangle(module_name))
         return self._records.read(path).decode("utf-8")
 
     def get_resource_reader(self, fullname: str) -> PackageResources | None:
-        """What `importlib.resources` reads files beside a module with; None for what is no package."""
+        """What `importlib.resources` reads files beside the module `fullname` with; None for a module that is no package."""
         name = demangle(fullname)
         return PackageResources(self, name) if hasattr(self.import_module(name), "__path__") else None
 

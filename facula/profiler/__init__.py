@@ -13,6 +13,7 @@ import json
 import os
 import socket
 import time
+import warnings
 from typing import TYPE_CHECKING
 
 from .. import _C
@@ -36,7 +37,12 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """What is recorded; here, the CPU and CUDA devices."""
+    """What is recorded; here, the CPU and CUDA devices.
+
+    >>> from facula.profiler import ProfilerActivity
+    >>> ProfilerActivity.CPU in torch.profiler.supported_activities()
+    True
+    """
 
     CPU = 0
     XPU = 1
@@ -47,7 +53,11 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What happens in a step."""
+    """What happens in a step: nothing, warming up (nothing is recorded), recording, or recording and a result at its end.
+
+    >>> [action.name for action in torch.profiler.ProfilerAction]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE']
+    """
 
     NONE = 0
     WARMUP = 1
@@ -56,19 +66,41 @@ class ProfilerAction(enum.Enum):
 
 
 def kineto_available() -> Any:
-    """Whether PyTorch's tracing library does the recording; Facula records by itself."""
+    """Whether PyTorch's tracing library does the recording; Facula records by itself.
+
+    >>> torch.profiler.kineto_available()
+    False
+    """
     return False
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The activities that can be recorded."""
+    """The activities that can be recorded: a set with the CPU, and CUDA where there is a device.
+
+    >>> from facula.profiler import ProfilerActivity
+    >>> ProfilerActivity.CPU in torch.profiler.supported_activities()
+    True
+    """
     return {ProfilerActivity.CPU} | ({ProfilerActivity.CUDA} if _C._cuda_device_count() else set())
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
              skip_first_wait: int = 0) -> Callable[..., Any]:  # fmt: skip
-    """A function from steps to actions: after `skip_first` steps, cycles of `wait`, `warmup` and `active` steps,
-    `repeat` of them (0: without end). With `skip_first_wait`, the first cycle has no waiting steps.
+    """A function from steps to actions: after `skip_first` steps, cycles of `wait`, `warmup` and `active` steps.
+
+    Args:
+        wait: steps of a cycle in which nothing happens.
+        warmup: steps after these that are not recorded either.
+        active: steps that are recorded, at least one; after the last there is a result.
+        repeat: how many cycles; 0: without end.
+        skip_first: steps before the first cycle.
+        skip_first_wait: other than 0: the first cycle has no waiting steps.
+
+    Errors: AssertionError for negative numbers.
+
+    >>> action = torch.profiler.schedule(wait=1, warmup=1, active=2)
+    >>> [action(step).name for step in range(5)]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise AssertionError(
@@ -102,7 +134,20 @@ def _always(step):
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[..., Any]:
-    """An `on_trace_ready` that writes traces into a folder, one file each, compressed with `use_gzip`."""
+    """An `on_trace_ready` that writes traces into a folder, one file each.
+
+    Args:
+        dir_name: the folder, which is made.
+        worker_name: the beginning of the files' names; by default the machine's name and the number of the process.
+        use_gzip: whether files are compressed.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with torch.profiler.profile(on_trace_ready=torch.profiler.tensorboard_trace_handler(folder, "worker")):
+    ...         y = torch.ones(3) + 1
+    ...     [name.split(".")[0] for name in os.listdir(folder)]
+    ['worker']
+    """
 
     def handler(prof):
         os.makedirs(dir_name, exist_ok=True)
@@ -126,9 +171,18 @@ class profile:
         with_stack: keeps the source lines of ops that Python calls; for export_stacks() and `group_by_stack_n`.
         with_flops: counts the operations of products, convolutions and element-wise arithmetic.
         with_modules: shows calls of modules as ranges.
+        custom_trace_id_callback: names recordings, see get_trace_id().
+        execution_trace_observer: must be None.
+        use_cuda: deprecated (a FutureWarning): adds CUDA to the activities, or takes it out.
+        experimental_config, acc_events, post_processing_timeout_s: accepted, without effect.
 
-    Errors: NotImplementedError for an activity of hardware that is not there; RuntimeError for a second profile while one
-    records.
+    Errors: NotImplementedError for an execution_trace_observer; AssertionError for no activity; RuntimeError for a second
+    profile while one records. An activity of a device that is not there is a UserWarning.
+
+    >>> with torch.profiler.profile() as p:
+    ...     y = torch.ones(3, 3) @ torch.ones(3, 3)
+    >>> sorted(event.key for event in p.key_averages()), len(p.events())
+    (['aten::matmul', 'aten::mm', 'aten::ones'], 4)
     """
 
     step_num: int
@@ -140,10 +194,15 @@ class profile:
                  use_cuda: bool | None = None, custom_trace_id_callback: Any = None,
                  post_processing_timeout_s: Any = None) -> None:  # fmt: skip
         chosen = supported_activities() if activities is None else set(activities)
+        if use_cuda is not None:
+            warnings.warn("profile: use_cuda is deprecated, activities say so", FutureWarning, stacklevel=2)
+            chosen = chosen | {ProfilerActivity.CUDA} if use_cuda else chosen - {ProfilerActivity.CUDA}
         if not chosen:
             raise AssertionError("profile: No valid profiler activities found, got an empty set")
         if execution_trace_observer is not None:
             raise NotImplementedError("profile: execution_trace_observer, got " + type(execution_trace_observer).__name__)
+        if absent := sorted(kind.name for kind in chosen - supported_activities()):
+            warnings.warn(f"profile: there is no such device, so nothing is recorded of {', '.join(absent)}", stacklevel=2)
         self.activities = chosen
         self.schedule: Any = schedule or _always
         self.records_steps: bool = schedule is not None
@@ -169,12 +228,25 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begins, as entering the with block does."""
+        """Begins, as entering the with block does.
+
+        >>> p = torch.profiler.profile()
+        >>> p.start()
+        >>> y = torch.ones(3) + 1
+        >>> p.stop()
+        >>> [event.name for event in p.events()]
+        ['aten::ones', 'aten::add']
+        """
         self._begin_if_recording()
         self._begin_step()
 
     def stop(self) -> None:
-        """Ends, as leaving the with block does."""
+        """Ends, as leaving the with block does.
+
+        >>> p = torch.profiler.profile()
+        >>> p.start()
+        >>> p.stop()
+        """
         self._end_step()
         if self._running:
             self._end()
@@ -182,7 +254,17 @@ class profile:
                 self.on_trace_ready(self)
 
     def step(self) -> None:
-        """Ends a step; what the next one does is up to the schedule."""
+        """Ends a step; what the next one does is up to the schedule.
+
+        >>> ready = []
+        >>> schedule = torch.profiler.schedule(wait=1, warmup=0, active=1, repeat=1)
+        >>> with torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: ready.append(p.step_num)) as p:
+        ...     for _ in range(4):
+        ...         y = torch.ones(3) + 1
+        ...         p.step()
+        >>> ready
+        [2]
+        """
         self._end_step()
         before = self.current_action
         self.step_num += 1
@@ -198,7 +280,17 @@ class profile:
         KinetoStepTracker.increment_step("ProfilerStep")
 
     def toggle_collection_dynamic(self, enable: Any, activities: Any) -> Any:
-        """Not supported: raises NotImplementedError."""
+        """Not supported: raises NotImplementedError. Give the profile a `schedule`.
+
+        Args:
+            enable: whether activities would be recorded.
+            activities: which.
+
+        >>> torch.profiler.profile().toggle_collection_dynamic(True, [torch.profiler.ProfilerActivity.CPU])
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: profile.toggle_collection_dynamic: use a schedule, got enable=True
+        """
         raise NotImplementedError(f"profile.toggle_collection_dynamic: use a schedule, got enable={enable}")
 
     def _begin_if_recording(self):
@@ -233,22 +325,61 @@ class profile:
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
                      group_by_overload_name: bool = False) -> EventList:  # fmt: skip
-        """The events by name, as an EventList with `table()`."""
+        """The events by name, as an EventList with `table()`.
+
+        Args:
+            group_by_input_shape: whether calls with other shapes are apart; needs `record_shapes=True`.
+            group_by_stack_n: by how many lines of their stacks calls are apart; needs `with_stack=True`.
+            group_by_overload_name: whether overloads of an op are apart.
+
+        Errors: AssertionError where nothing was recorded yet.
+        """
         return self._recorded().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def events(self) -> EventList:
-        """All events, in the order in which they began."""
+        """All events, in the order in which they began: an EventList.
+
+        Errors: AssertionError where nothing was recorded yet.
+        """
         return self._recorded().function_events
 
     def export_chrome_trace(self, path: str | PathLike[str]) -> None:
-        """Writes the events as JSON for Perfetto or a browser's trace viewer; compressed where `path` ends in ".gz"."""
+        """Writes the events as JSON for Perfetto or a browser's trace viewer.
+
+        Args:
+            path: the file; compressed where it ends in ".gz".
+
+        >>> import json, os, tempfile
+        >>> with torch.profiler.profile() as p:
+        ...     y = torch.ones(3) + 1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     p.add_metadata("run", 1)
+        ...     p.add_metadata_json("sizes", "[1, 2]")
+        ...     p.export_chrome_trace(os.path.join(folder, "trace.json"))
+        ...     with open(os.path.join(folder, "trace.json")) as file:
+        ...         "traceEvents" in json.load(file)
+        True
+        """
         from ._export import write_trace
 
         recording = self._recorded()._finished()
         write_trace(recording.events, path, recording, self._metadata)
 
     def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
-        """Writes "outer;inner value" lines for flame graphs; needs `with_stack=True`."""
+        """Writes "outer;inner value" lines for flame graphs; needs `with_stack=True`.
+
+        Args:
+            path: the file.
+            metric: "self_cpu_time_total" or "self_cuda_time_total", in microseconds.
+
+        >>> import os, tempfile
+        >>> with torch.profiler.profile(with_stack=True) as p:
+        ...     y = torch.ones(3) + 1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     p.export_stacks(os.path.join(folder, "stacks.txt"))
+        ...     os.listdir(folder)
+        ['stacks.txt']
+        """
         self._recorded().export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str | PathLike[str], device: Device = None) -> None:
@@ -257,6 +388,16 @@ class profile:
         Args:
             path: ".html", ".png" or ".svg" for a picture (needs Matplotlib), ".json" or ".json.gz" for numbers.
             device: "cpu" (default) or "cuda", also with the number of a device, which says nothing more.
+
+        Errors: ValueError for another device.
+
+        >>> import os, tempfile
+        >>> with torch.profiler.profile(profile_memory=True) as p:
+        ...     y = torch.ones(3) + 1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     p.export_memory_timeline(os.path.join(folder, "memory.json"))
+        ...     os.listdir(folder)
+        ['memory.json']
         """
         from ._export import write_memory_timeline
 
@@ -266,21 +407,56 @@ class profile:
         write_memory_timeline(self._recorded()._finished(), path, kind)
 
     def add_metadata(self, key: Any, value: Any) -> None:
-        """Adds a text to the traces that are written."""
+        """Adds a text to the traces that are written.
+
+        Args:
+            key: its name.
+            value: the text, or what is made one.
+
+        >>> p = torch.profiler.profile()
+        >>> p.add_metadata("batch", 32)
+        """
         self._metadata[key] = str(value)
 
     def add_metadata_json(self, key: Any, value: Any) -> None:
-        """Adds a value, given as JSON, to the traces that are written."""
+        """Adds a value, given as JSON, to the traces that are written.
+
+        Args:
+            key: its name.
+            value: the JSON text.
+
+        Errors: ValueError where it is no JSON.
+
+        >>> p = torch.profiler.profile()
+        >>> p.add_metadata_json("sizes", "[32, 64]")
+        >>> p.preset_metadata_json("rank", "0")
+        """
         self._metadata[key] = json.loads(value)
 
     preset_metadata_json = add_metadata_json
 
     def get_trace_id(self) -> Any:
-        """The identifier of the recording: what `custom_trace_id_callback` gave, or None before one began."""
+        """The identifier of the recording: what `custom_trace_id_callback` gave, or None before one began.
+
+        >>> p = torch.profiler.profile(custom_trace_id_callback=lambda: "first")
+        >>> p.get_trace_id()
+        >>> with p:
+        ...     p.get_trace_id()
+        'first'
+        """
         if self.profiler is None:
             return None
         return self._custom_trace_id() if self._custom_trace_id else f"{id(self.profiler):032X}"
 
     def set_custom_trace_id_callback(self, callback: Callable[..., Any]) -> None:
-        """Who names recordings."""
+        """Sets who names recordings.
+
+        Args:
+            callback: a function without arguments that gives a text, or None.
+
+        >>> with torch.profiler.profile() as p:
+        ...     p.set_custom_trace_id_callback(lambda: "second")
+        ...     p.get_trace_id()
+        'second'
+        """
         self._custom_trace_id = callback

@@ -57,7 +57,25 @@ def _finish(window, requires_grad):
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: facula.dtype | None = None,
                    layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """The weighted sum of cosines sum((-1)**k * a[k] * cos(2 * pi * k * n / (M - 1)))."""
+    """A weighted sum of cosines, ``sum over k of (-1)**k * a[k] * cos(2 pi k n / (M - 1))`` for n from 0 to M - 1.
+
+    Args:
+        M: the number of points, not negative.
+        a: the weights, at least one.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, no weights, another dtype or another layout; TypeError for weights that are no
+    sequence.
+
+    >>> torch.signal.windows.general_cosine(5, a=[0.5, 0.5])
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     options = _options("general_cosine", M, dtype, layout, device, requires_grad)
     if M == 0:
         return _C.empty((0,), **options)
@@ -77,7 +95,24 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: facul
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: facula.dtype | None = None,
                     layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """alpha - (1 - alpha) * cos(2 * pi * n / (M - 1))."""
+    """The window ``alpha - (1 - alpha) * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
+
+    Args:
+        M: the number of points, not negative.
+        alpha: the mean of the window.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, another dtype or another layout.
+
+    >>> torch.signal.windows.general_hamming(5, alpha=0.5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     return general_cosine(
         M, a=[alpha, 1 - alpha], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
@@ -85,13 +120,47 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: fac
 
 def hamming(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
             device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """The Hamming window, general_hamming with alpha 0.54."""
+    """The Hamming window, ``0.54 - 0.46 * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
+
+    Args:
+        M: the number of points, not negative.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, another dtype or another layout.
+
+    >>> torch.signal.windows.hamming(5)
+    tensor([0.0800, 0.5400, 1.0000, 0.5400, 0.0800])
+    """
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 def hann(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
          device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """The Hann (raised cosine) window, general_hamming with alpha 0.5."""
+    """The Hann (raised cosine) window, ``0.5 - 0.5 * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
+
+    Args:
+        M: the number of points, not negative.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, another dtype or another layout.
+
+    >>> torch.signal.windows.hann(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    >>> torch.signal.windows.hann(4, sym=False)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
     return general_hamming(
         M, alpha=0.5, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
@@ -99,7 +168,23 @@ def hann(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout:
 
 def blackman(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
              device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """The Blackman window of three terms, 0.42, 0.5 and 0.08."""
+    """The Blackman window, ``0.42 - 0.5 * cos(2 pi n / (M - 1)) + 0.08 * cos(4 pi n / (M - 1))`` for n from 0 to M - 1.
+
+    Args:
+        M: the number of points, not negative.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, another dtype or another layout.
+
+    >>> torch.signal.windows.blackman(5)[1:4]
+    tensor([0.3400, 1.0000, 0.3400])
+    """
     return general_cosine(
         M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
@@ -107,14 +192,47 @@ def blackman(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, lay
 
 def nuttall(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
             device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
-    """Nuttall's minimum four-term Blackman-Harris window."""
+    """Nuttall's minimum four-term Blackman-Harris window, general_cosine with the weights 0.3635819, 0.4891775, 0.1365995,
+    0.0106411.
+
+    Args:
+        M: the number of points, not negative.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, another dtype or another layout.
+
+    >>> torch.signal.windows.nuttall(5)[1:4]
+    tensor([0.2270, 1.0000, 0.2270])
+    """
     weights = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
              device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The Bartlett (triangular) window with zeros at both ends."""
+    """The Bartlett (triangular) window, ``1 - abs(2 n / (M - 1) - 1)`` for n from 0 to M - 1, with zeros at both ends.
+
+    Args:
+        M: the number of points, not negative.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, another dtype or another layout.
+
+    >>> torch.signal.windows.bartlett(5)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
+    """
     edge = _edge("bartlett", M, dtype, layout, device, requires_grad)
     if edge is not None:
         return edge
@@ -124,7 +242,23 @@ def bartlett(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, lay
 
 def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
            device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """Half a period of the sine, sampled at the middles of M equal parts."""
+    """Half a period of the sine, ``sin(pi (n + 0.5) / M)`` for n from 0 to M - 1.
+
+    Args:
+        M: the number of points, not negative.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, another dtype or another layout.
+
+    >>> torch.signal.windows.cosine(4)
+    tensor([0.3827, 0.9239, 0.9239, 0.3827])
+    """
     edge = _edge("cosine", M, dtype, layout, device, requires_grad)
     if edge is not None:
         return edge
@@ -136,9 +270,25 @@ def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layou
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
                 layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """exp(-|n - center| / tau).
+    """The window ``exp(-abs(n - center) / tau)`` for n from 0 to M - 1.
 
-    center is (M - 1) / 2, or M / 2 when periodic, and can only be given when not symmetric.
+    Args:
+        M: the number of points, not negative.
+        center: where the peak is; None for (M - 1) / 2, or M / 2 where sym is False. Only where sym is False.
+        tau: over how many points the window falls to 1 / e, positive.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, a tau that is not positive, a center of a symmetric window, another dtype or
+    another layout.
+
+    >>> torch.signal.windows.exponential(5)
+    tensor([0.1353, 0.3679, 1.0000, 0.3679, 0.1353])
     """
     if tau <= 0:
         raise ValueError(f"exponential: tau must be positive, got {tau}")
@@ -156,7 +306,24 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
              layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """The bell curve exp(-(n - centre)**2 / (2 * std**2))."""
+    """The bell curve ``exp(-(n - center)**2 / (2 * std**2))`` for n from 0 to M - 1, center in the middle.
+
+    Args:
+        M: the number of points, not negative.
+        std: the standard deviation in points, positive.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, a std that is not positive, another dtype or another layout.
+
+    >>> torch.signal.windows.gaussian(5)
+    tensor([0.1353, 0.6065, 1.0000, 0.6065, 0.1353])
+    """
     if std <= 0:
         raise ValueError(f"gaussian: std must be positive, got {std}")
     edge = _edge("gaussian", M, dtype, layout, device, requires_grad)
@@ -170,7 +337,25 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: facula.dtype | None = None,
            layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """I0(beta * sqrt(1 - x**2)) / I0(beta) for x from -1 to 1, with the modified Bessel function I0."""
+    """The Kaiser window, ``I0(beta * sqrt(1 - x**2)) / I0(beta)`` for M values of x from -1 to 1, with the modified Bessel
+    function I0.
+
+    Args:
+        M: the number of points, not negative.
+        beta: the shape, not negative; larger ones give a narrower window.
+        sym: True for a symmetric window, for filter design; False for one period of a window that is one point longer,
+            for
+            spectral analysis.
+        dtype: float32 or float64; None for the default dtype.
+        layout: torch.strided, the only one.
+        device: the device of the result; None for the default one.
+        requires_grad: whether autograd records what is done with the window.
+
+    Errors: ValueError for a negative M, a negative beta, another dtype or another layout.
+
+    >>> torch.signal.windows.kaiser(5, beta=1.0)
+    tensor([0.7898, 0.9450, 1.0000, 0.9450, 0.7898])
+    """
     if beta < 0:
         raise ValueError(f"kaiser: beta must not be negative, got {beta}")
     edge = _edge("kaiser", M, dtype, layout, device, requires_grad)

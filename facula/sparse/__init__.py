@@ -42,12 +42,20 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: bool | None = None) -> Tensor:
     """The product of two matrices of which at least one is sparse.
 
     Args:
-        mat1, mat2: the matrices.
+        mat1: the first matrix, (n, m).
+        mat2: the second matrix, (m, p), of the same dtype.
         reduce: with "sum", "mean", "amax" or "amin" (mat1 of the layout CSR, mat2 strided) what is made of the products
-            that belong to one element.
+            that belong to one element; places of mat1 without an entry give none. None for the sum.
 
-    Raises:
-        RuntimeError: shapes or dtypes that do not fit; ValueError: another word.
+    Errors: RuntimeError for shapes, layouts or dtypes that do not fit; ValueError for another word.
+
+    >>> a = torch.tensor([[0., 2.], [3., 4.]]).to_sparse_csr()
+    >>> torch.sparse.mm(a, torch.ones(2, 2))
+    tensor([[2., 2.],
+            [7., 7.]])
+    >>> torch.sparse.mm(a, torch.ones(2, 2), "mean")
+    tensor([[2.0000, 2.0000],
+            [3.5000, 3.5000]])
     """
     if reduce in (None, "sum"):
         return _C.mm(mat1, mat2)
@@ -70,11 +78,16 @@ def sum(input: Tensor, dim: int | None = None, dtype: facula.dtype | None = None
 
     Args:
         input: a sparse tensor.
-        dim: an int or a tuple of ints.
-        dtype: of the result.
+        dim: an int or a tuple of ints; None for all.
+        dtype: that of the result; None keeps the input's.
 
-    Returns:
-        A strided tensor where no sparse dimension is left, else a sparse one.
+    Returns a strided tensor where no sparse dimension is left, else a sparse one.
+
+    >>> x = torch.tensor([[0., 2.], [3., 4.]]).to_sparse()
+    >>> torch.sparse.sum(x)
+    tensor(9.)
+    >>> torch.sparse.sum(x, 0).to_dense()
+    tensor([3., 6.])
     """
     if dim is None or dim == ():
         values = (input.coalesce() if input.is_sparse else input).values()
@@ -124,20 +137,33 @@ def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -> Te
     """Soft-max along a dimension of a COO tensor; what is not there counts as minus infinity.
 
     Args:
-        input: a COO tensor.
-        dim: the dimension, sparse or dense.
-        dtype: what is computed in.
+        input: a floating-point COO tensor.
+        dim: the dimension, sparse or dense; negative ones count from the end.
+        dtype: what is computed in; None keeps the input's.
+
+    Errors: RuntimeError for another layout or dtype; IndexError for a dim outside.
+
+    >>> x = torch.tensor([[0., 2.], [3., 3.]]).to_sparse()
+    >>> torch.sparse.softmax(x, 1).to_dense()
+    tensor([[0.0000, 1.0000],
+            [0.5000, 0.5000]])
     """
     return _soft_max("softmax", input, dim, dtype, False)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -> Tensor:
-    """The logarithm of `softmax`, of the places that `input` has.
+    """The logarithm of softmax, at the places that the input has.
 
     Args:
-        input: a COO tensor.
-        dim: the dimension, sparse or dense.
-        dtype: what is computed in.
+        input: a floating-point COO tensor.
+        dim: the dimension, sparse or dense; negative ones count from the end.
+        dtype: what is computed in; None keeps the input's.
+
+    Errors: RuntimeError for another layout or dtype; IndexError for a dim outside.
+
+    >>> x = torch.tensor([[0., 2.], [3., 3.]]).to_sparse()
+    >>> torch.sparse.log_softmax(x, 1).values()
+    tensor([ 0.0000, -0.6931, -0.6931])
     """
     return _soft_max("log_softmax", input, dim, dtype, True)
 
@@ -147,10 +173,19 @@ def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.
     """``beta * input + alpha * (mat1 @ mat2)`` at the places of a CSR matrix.
 
     Args:
-        input: the CSR matrix, perhaps a batch of them.
-        mat1, mat2: strided matrices.
-        beta, alpha: the factors.
+        input: the CSR matrix (n, p), perhaps a batch of them.
+        mat1: a strided matrix (n, m), in a batch of the same sizes.
+        mat2: a strided matrix (m, p).
+        beta: the factor of input.
+        alpha: the factor of the product.
         out: a CSR tensor that takes the result.
+
+    Errors: RuntimeError for other layouts and for shapes that do not fit.
+
+    >>> places = torch.eye(2).to_sparse_csr()
+    >>> torch.sparse.sampled_addmm(places, torch.ones(2, 3), torch.ones(3, 2)).to_dense()
+    tensor([[4., 0.],
+            [0., 4.]])
     """
     if input.layout is not facula.sparse_csr:
         raise RuntimeError(f"sampled_addmm: Expected self to have layout torch.sparse_csr, got {input.layout}")

@@ -57,9 +57,11 @@ def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
         other: a strided vector, or a matrix of several as columns, of the same dtype.
         left: True; the other side is not supported.
 
-    Raises:
-        NotImplementedError: without SciPy, or with left=False.
-        RuntimeError: tensors that do not fit.
+    Errors: NotImplementedError without SciPy, or with left=False; RuntimeError for tensors that do not fit.
+
+    >>> A = torch.tensor([[2., 1.], [0., 4.]], dtype=torch.float64).to_sparse_csr()
+    >>> torch.sparse.spsolve(A, torch.tensor([5., 4.], dtype=torch.float64))
+    tensor([2., 1.], dtype=torch.float64)
     """
     if not left:
         raise NotImplementedError("spsolve: left=False is not supported, got False")

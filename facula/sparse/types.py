@@ -27,8 +27,24 @@ class _SparseType(type):
         return isinstance(instance, facula.Tensor) and instance.is_sparse and instance.dtype is cls.dtype
 
 
+_INTEGERS = (facula.uint8, facula.int8, facula.int16, facula.int32, facula.int64)
+_TEXT = """An old name that makes COO tensors of {dtype}, and for isinstance stands for them.
+
+Args:
+    args: indices, int64 of shape (dimensions, entries), values, and sizes (those that the indices need without); or only
+        sizes, one by one or as a sequence, for a tensor without entries.
+
+Errors: TypeError for a single tensor; those of torch.sparse_coo_tensor.
+
+>>> x = torch.sparse.{name}(torch.tensor([[0]]), torch.tensor([2], dtype={dtype}), (2,))
+>>> x.dtype, x.to_dense().tolist(), isinstance(x, torch.sparse.{name})
+({dtype}, [{value}], True)
+"""
+
+
 def _make(name, dtype):
-    body = {"__doc__": f"Makes and stands for COO tensors of {dtype}.", "dtype": dtype, "is_sparse": True}
+    text = _TEXT.format(name=name, dtype=dtype, value="2, 0" if dtype in _INTEGERS else "2.0, 0.0")
+    body = {"__doc__": text, "dtype": dtype, "is_sparse": True}
     body |= {"layout": facula.sparse_coo, "__module__": "torch.sparse"}
     return _SparseType(name, (), body)
 

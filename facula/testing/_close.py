@@ -42,14 +42,33 @@ def assert_close(
     check_stride: bool = False,
     msg: Any = None,
 ) -> None:
-    """Raises AssertionError unless `|actual - expected| <= atol + rtol * |expected|` everywhere.
+    """Raises AssertionError unless ``abs(actual - expected) <= atol + rtol * abs(expected)`` everywhere.
 
-    `actual` and `expected` are tensors, NumPy arrays, numbers, None, or sequences and mappings of these of equal
-    structure. Without `rtol` and `atol` (both or neither) the tolerance is that of the wider dtype: 1.3e-6 and 1e-5 for
-    float32, 1e-7 and 1e-7 for float64, 1e-3 and 1e-5 for float16, 1.6e-2 and 1e-5 for bfloat16, exact for integers.
+    The first disagreement is reported with its place. Without tolerances those of the wider dtype hold, rtol and atol:
+    1.3e-6 and 1e-5 for float32, 1e-7 and 1e-7 for float64, 1e-3 and 1e-5 for float16, 1.6e-2 and 1e-5 for bfloat16;
+    integers are compared exactly.
 
-    `msg`: the text of the error instead of the report, or a function from the report to the text. Raises ValueError where
-    only one tolerance is given and TypeError where the kinds cannot be compared.
+    Args:
+        actual: a tensor, NumPy array, number or None, or a sequence or mapping of these.
+        expected: the same structure.
+        allow_subclasses: whether tensors of different classes may be compared.
+        rtol: the tolerance relative to `expected`; given together with `atol` or not at all.
+        atol: the absolute tolerance.
+        equal_nan: whether NaN equals NaN.
+        check_device: whether devices must be the same.
+        check_dtype: whether dtypes must be the same; without, values are compared in the dtype that both promote to.
+        check_layout: whether layouts must be the same.
+        check_stride: whether strides must be the same.
+        msg: the text of the error instead of the report, or a function from the report to the text.
+
+    Errors: AssertionError where they differ; ValueError where only one tolerance is given; TypeError for what
+    cannot be compared.
+
+    >>> torch.testing.assert_close(torch.tensor([1., 2.]), torch.tensor([1., 2.000001]))
+    >>> torch.testing.assert_close({"x": 3}, {"x": 4}, msg="they differ")
+    Traceback (most recent call last):
+        ...
+    AssertionError: they differ
     """
     if (rtol is None) != (atol is None):
         raise ValueError(f"assert_close: rtol and atol are given together or not at all, got rtol={rtol}, atol={atol}")
@@ -65,7 +84,20 @@ def assert_close(
 
 def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
                     msg: str = "") -> None:  # fmt: skip
-    """The older form of `assert_close`: takes anything that makes a tensor, and does not compare dtypes and devices."""
+    """The older form of assert_close: takes anything that makes a tensor, and does not compare dtypes and devices.
+
+    Args:
+        actual: a tensor, or what torch.tensor takes.
+        expected: the same.
+        rtol: the tolerance relative to `expected`; given together with `atol`, or None for that of the dtype.
+        atol: the absolute tolerance.
+        equal_nan: whether NaN equals NaN.
+        msg: the text of the error; empty for the report.
+
+    Errors: those of assert_close.
+
+    >>> torch.testing.assert_allclose([1.0, float("nan")], torch.tensor([1.0, float("nan")], dtype=torch.float64))
+    """
     tensors = [v if isinstance(v, facula.Tensor) else facula.tensor(v) for v in (actual, expected)]
     tolerance = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
     assert_close(*tensors, **tolerance, check_device=False, check_dtype=False, msg=msg or None)

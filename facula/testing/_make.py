@@ -24,12 +24,25 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: facula.memory_format | None = None,
 ) -> Tensor:
-    """A tensor of `shape` with uniform values in [low, high).
+    """A tensor for a test, with uniform values in [low, high).
 
-    The defaults of `low` and `high` are -9 and 9 for floating and complex dtypes, -9 and 10 for signed integers, 0 and 10
-    for unsigned ones and 0 and 2 for bool; they are clipped to what the dtype holds. `noncontiguous`: every second element
-    of a longer last dimension. `exclude_zero`: zeros become the dtype's smallest positive number. Raises ValueError for
-    low >= high, or `requires_grad` of integers.
+    Args:
+        shape: sizes, one by one or as one sequence.
+        dtype: the dtype, any.
+        device: the device, such as "cpu".
+        low: the lower bound; None for -9, for unsigned integers and bool 0.
+        high: the upper bound; None for 9 for floating and complex dtypes, 10 for integers, 2 for bool. Both bounds are
+            clipped to what the dtype holds.
+        requires_grad: whether autograd records what is done with it.
+        noncontiguous: whether it is every second element of a longer last dimension.
+        exclude_zero: whether zeros become the dtype's smallest positive number.
+        memory_format: the order of the elements in memory; not together with `noncontiguous`.
+
+    Errors: ValueError for low >= high, for requires_grad of integers, and for noncontiguous with a memory_format.
+
+    >>> x = torch.testing.make_tensor(2, 3, dtype=torch.int32, device="cpu", low=0, high=5)
+    >>> x.shape, x.dtype, bool(((x >= 0) & (x < 5)).all())
+    (torch.Size([2, 3]), torch.int32, True)
     """
     if len(shape) == 1 and isinstance(shape[0], (list, tuple)):
         (shape,) = shape

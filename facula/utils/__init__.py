@@ -36,7 +36,14 @@ def _modules():
 
 
 def set_module(obj: Any, mod: Module) -> None:
-    """Makes `obj` say that it comes from module `mod`."""
+    """Makes `obj`, a class or function, say that it comes from the module `mod`. Errors: TypeError for a name that is no str.
+
+    >>> def example():
+    ...     pass
+    >>> torch.utils.set_module(example, "package.module")
+    >>> example.__module__
+    'package.module'
+    """
     if not isinstance(mod, str):
         raise TypeError(f"set_module: expected a module name, got {mod!r}")
     obj.__module__ = mod
@@ -50,6 +57,11 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
 
     Errors: RuntimeError for tensors that ops gave and that have weak references; NotImplementedError for two classes, whose
         objects cannot become each other here.
+
+    >>> a, b = torch.zeros(2), torch.ones(3)
+    >>> torch.utils.swap_tensors(a, b)
+    >>> a, b
+    (tensor([1., 1., 1.]), tensor([0., 0.]))
     """
     import weakref
 

@@ -18,8 +18,16 @@ class BuildExtension(build_ext):
     """The command `build_ext` of a setup.py: C++20, TORCH_EXTENSION_NAME, and only what has changed is compiled again.
 
     Args:
+        args, kwargs: what setuptools gives its command.
         no_python_abi_suffix: names files `name.so`, without the version of Python.
-        use_ninja: makes no difference, see `_cpp_build`.
+        use_ninja: makes no difference: several sources are compiled at once in any case.
+
+    A setup.py names it: `setup(..., cmdclass={"build_ext": BuildExtension})`.
+
+    >>> from setuptools import Distribution
+    >>> command = torch.utils.cpp_extension.BuildExtension.with_options(no_python_abi_suffix=True)(Distribution())
+    >>> command.no_python_abi_suffix
+    True
     """
 
     def __init__(self, *args, no_python_abi_suffix=False, use_ninja=True, **kwargs):
@@ -28,7 +36,7 @@ class BuildExtension(build_ext):
 
     @classmethod
     def with_options(cls, **options):
-        """A class whose instances have these options."""
+        """A class whose instances have these `options`, keyword arguments of the class."""
 
         class WithOptions(cls):
             def __init__(self, *args, **kwargs):

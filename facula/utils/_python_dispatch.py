@@ -81,7 +81,13 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 @contextlib.contextmanager
 def _disable_current_modes():
-    """No mode is on within the block; gives those that were."""
+    """No mode is on within the block; gives those that were.
+
+    >>> from facula.fx.experimental.proxy_tensor import maybe_disable_fake_tensor_mode
+    >>> with maybe_disable_fake_tensor_mode() as modes:
+    ...     len(modes)
+    0
+    """
     before = _modes.stack
     _set([])
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import warnings
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,12 @@ from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from ._selective_checkpoint import (  # noqa: F401  (public here)
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    _flat_tensors,
+    create_selective_checkpoint_contexts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,13 +47,18 @@ class _StopRecomputation(Exception):
 
 
 class DefaultDeviceType:
-    """The device type whose random state is kept besides the CPU's."""
+    """The device type whose random state is kept besides the CPU's.
+
+    >>> torch.utils.checkpoint.DefaultDeviceType.set_device_type("cuda")
+    >>> torch.utils.checkpoint.DefaultDeviceType.get_device_type()
+    'cuda'
+    """
 
     _type = "cuda"
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Chooses the device type."""
+        """Chooses the device type, `device`."""
         DefaultDeviceType._type = device
 
     @staticmethod
@@ -59,7 +69,13 @@ class DefaultDeviceType:
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool):
-    """Overrides the `early_stop` argument of the calls of checkpoint within."""
+    """A context manager that overrides the `early_stop` argument of the calls of checkpoint within by `enable`.
+
+    >>> from facula.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with set_checkpoint_early_stop(False):  # the second computation goes on to the end of the function
+    ...     y = checkpoint(torch.exp, x, use_reentrant=False)
+    """
     global _early_stop
     before, _early_stop = _early_stop, enable
     try:
@@ -70,7 +86,14 @@ def set_checkpoint_early_stop(enable: bool):
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled):
-    """Overrides the `debug` argument of the calls of checkpoint within; None leaves it alone."""
+    """A context manager that overrides the `debug` argument of the calls of checkpoint within by `enabled`; None leaves it
+    alone.
+
+    >>> from facula.utils.checkpoint import checkpoint, set_checkpoint_debug_enabled
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with set_checkpoint_debug_enabled(True):
+    ...     y = checkpoint(torch.exp, x, use_reentrant=False)
+    """
     global _debug
     before, _debug = _debug, enabled
     try:
@@ -80,30 +103,56 @@ def set_checkpoint_debug_enabled(enabled):
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """Two contexts that change nothing, for forward and recomputation."""
+    """Two contexts that change nothing, for forward and recomputation: the default of `context_fn`.
+
+    >>> first, second = torch.utils.checkpoint.noop_context_fn()
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def detach_variable(inputs: Any) -> tuple[Tensor, ...]:
-    """Tensors as leaves of a graph of their own, other values as they are."""
+    """Tensors as leaves of a graph of their own, other values as they are.
+
+    Args:
+        inputs: a tuple; RuntimeError for anything else.
+
+    >>> x = torch.ones(2, requires_grad=True) * 2
+    >>> leaf, number = torch.utils.checkpoint.detach_variable((x, 3))
+    >>> leaf.is_leaf, leaf.requires_grad, number
+    (True, True, 3)
+    """
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"detach_variable: only a tuple of tensors is supported, got {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
 
 def check_backward_validity(inputs: Any) -> None:
-    """Warns when no input requires a gradient."""
+    """Warns (UserWarning) when none of the `inputs` is a tensor that requires a gradient.
+
+    >>> torch.utils.checkpoint.check_backward_validity([torch.ones(2, requires_grad=True)])
+    """
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
         warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
 def get_device_states(*args: Any) -> tuple[list[Any], list[Any]]:
-    """Random states of the accelerators that hold the arguments: none on the CPU."""
+    """(devices, random states) of the accelerators that hold the arguments `args`; always ([], []).
+
+    >>> torch.utils.checkpoint.get_device_states(torch.ones(2))
+    ([], [])
+    """
     return [], []
 
 
 def set_device_states(devices: Sequence[Any], states: Any, *, device_type: str | None = None) -> None:
-    """Restores random states of accelerators, of which there are none here."""
+    """Restores random states of accelerators, which are not kept here.
+
+    Args:
+        devices, states: what get_device_states gave; NotImplementedError unless they are empty.
+        device_type: the devices' type.
+
+    >>> torch.utils.checkpoint.set_device_states([], [])
+    """
     if devices:
         raise NotImplementedError("set_device_states: random states of accelerators are not kept")
 
@@ -133,7 +182,16 @@ class _Surroundings:
 
 
 class CheckpointFunction(Function):
-    """The re-entrant kind: forward without recording, a second forward and a backward of its own in backward."""
+    """The re-entrant kind: forward without recording, a second forward and a backward of its own in backward.
+
+    Args:
+        args, kwargs: none are taken: a Function is not instantiated, but used as `apply(function, preserve_rng_state, *args)`.
+
+    >>> x = torch.zeros(2, requires_grad=True)
+    >>> torch.utils.checkpoint.CheckpointFunction.apply(torch.exp, True, x).sum().backward()
+    >>> x.grad
+    tensor([1., 1.])
+    """
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any] | Module, preserve_rng_state: bool, *args: Any) -> Tensor:
@@ -341,8 +399,9 @@ def checkpoint(
     """Calls `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
 
     Args:
-        use_reentrant: False records as usual but drops saved values; True runs a backward inside backward, needs
-        an input that
+        function: is called twice, and must compute the same both times.
+        args, kwargs: what it is called with.
+        use_reentrant: False records as usual but drops saved values; True runs a backward inside backward, needs an input that
             requires a gradient and takes no keyword arguments. Give it explicitly.
         context_fn: gives two context managers, for the first and for the second call.
         determinism_check: "default" compares shapes, dtypes and devices of saved values, "none" does not.
@@ -350,7 +409,14 @@ def checkpoint(
         early_stop: the second call ends as soon as all saved values are there.
         preserve_rng_state: the second call sees the same random numbers.
 
-    Errors: CheckpointError when the second call saves other tensors than the first.
+    Errors: CheckpointError when the second call saves other tensors than the first; ValueError for arguments that do not go
+    together.
+
+    >>> layer = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    >>> x = torch.ones(2, 3, requires_grad=True)
+    >>> torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False).sum().backward()
+    >>> x.grad.shape
+    torch.Size([2, 3])
     """
     if use_reentrant is None:
         warnings.warn(
@@ -376,8 +442,21 @@ def checkpoint(
 
 def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int, input: Tensor,
                           use_reentrant: bool | None = None, **kwargs: Any) -> Tensor:  # fmt: skip
-    """Calls a sequence of functions (or a Sequential) in `segments` checkpointed parts; the last part is recorded
-    as usual."""
+    """Calls a sequence of functions in `segments` checkpointed parts; the last part is recorded as usual.
+
+    Args:
+        functions: a Sequential, or a list of modules or functions of one argument.
+        segments: how many parts; each has as many functions, the last the rest.
+        input: what the first function gets.
+        use_reentrant: as of `checkpoint`. Give it explicitly.
+        kwargs: `preserve_rng_state`, as of `checkpoint`; ValueError for others.
+
+    >>> layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3), nn.ReLU())
+    >>> x = torch.ones(2, 3, requires_grad=True)
+    >>> torch.utils.checkpoint.checkpoint_sequential(layers, 2, x, use_reentrant=False).sum().backward()
+    >>> x.grad.shape
+    torch.Size([2, 3])
+    """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
@@ -400,183 +479,3 @@ def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int
         end = start + size
         input = checkpoint(part(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
     return part(end, len(functions))(input)
-
-
-class CheckpointPolicy(enum.Enum):
-    """Whether selective checkpointing keeps the result of an op or computes it again.
-
-    The PREFER policies are taken as the MUST policies of the same name.
-    """
-
-    MUST_SAVE = 0
-    PREFER_SAVE = 1
-    MUST_RECOMPUTE = 2
-    PREFER_RECOMPUTE = 3
-    MUST_CPU_OFFLOAD = 4
-
-
-class SelectiveCheckpointContext:
-    """What a policy function is told: `is_recompute`, and `op_output` when the op ran."""
-
-    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
-        self.is_recompute = is_recompute
-        self.op_output = op_output
-
-
-class _KeptCall:
-    """A call whose result is kept: the results, and where each value that its derivative saves comes from."""
-
-    def __init__(self):
-        self.results = None  # None: not to be kept after all
-        self.saved = []  # ("argument", position) or ("value", tensor)
-
-    def describe(self, tensor, arguments, mutable):
-        for i, argument in enumerate(arguments):
-            if argument is tensor:
-                self.saved.append(("argument", i))
-                return
-        self.saved.append(("value", tensor.detach() if mutable else (tensor.detach(), tensor._version)))
-
-    def results_again(self, mutable):
-        """The kept results as new tensors that require gradients where the first ones did."""
-        for tensor, version, _ in self.results:
-            if not mutable and tensor._version != version:
-                raise RuntimeError(
-                    "create_selective_checkpoint_contexts: a kept result was changed in place (allow_cache_entry_mutation "
-                    f"permits that), got shape {tuple(tensor.shape)}"
-                )
-        return [tensor.detach().requires_grad_(needs) for tensor, _, needs in self.results]
-
-
-def _flat_tensors(value):
-    from ._pytree import tree_flatten
-
-    return [v for v in tree_flatten(value)[0] if isinstance(v, Tensor)]
-
-
-class _SelectiveState:
-    """The kept calls of one checkpoint, by function, in the order in which they ran."""
-
-    def __init__(self, policy, mutable):
-        self.policy = policy
-        self.mutable = mutable
-        self.calls = {}
-        self.pack = self.unpack = None  # those of the checkpoint
-
-    def keeps(self, func, is_recompute, args, kwargs):
-        policy = self.policy(SelectiveCheckpointContext(is_recompute=is_recompute), func, *args, **kwargs)
-        if isinstance(policy, bool):
-            return policy
-        if policy == CheckpointPolicy.MUST_CPU_OFFLOAD:
-            raise NotImplementedError("create_selective_checkpoint_contexts: the policy MUST_CPU_OFFLOAD is not supported")
-        return policy in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
-
-
-def _key(func):
-    return getattr(func, "__qualname__", None) or repr(func)
-
-
-def _may_be_kept(func, result):
-    """Only results that are tensors, and not of calls that write to their arguments."""
-    items = result if isinstance(result, (tuple, list)) else (result,)
-    return all(isinstance(item, Tensor) for item in items) and not getattr(func, "__name__", "").endswith("_")
-
-
-def _selective_modes(state):
-    from ..overrides import TorchFunctionMode
-
-    class Keep(TorchFunctionMode):
-        """In forward: keeps what the policy says."""
-
-        is_recompute = False
-
-        def bind(self, pack, unpack):
-            state.pack, state.unpack = pack, unpack
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            kwargs = kwargs or {}
-            if not state.keeps(func, False, args, kwargs):
-                return func(*args, **kwargs)
-            call = _KeptCall()
-            arguments = _flat_tensors((args, kwargs))
-
-            def pack(tensor):
-                call.describe(tensor, arguments, state.mutable)
-                return state.pack(tensor)
-
-            with saved_tensors_hooks(pack, state.unpack):
-                result = func(*args, **kwargs)
-            if _may_be_kept(func, result):
-                call.results = [(r.detach(), r._version, r.requires_grad) for r in _flat_tensors(result)]
-            state.calls.setdefault(_key(func), []).append(call)
-            return result
-
-    class Reuse(TorchFunctionMode):
-        """In the second computation: hands out what was kept."""
-
-        is_recompute = True
-
-        def __enter__(self):
-            self.position = {}
-            self.pack = None
-            return super().__enter__()
-
-        def bind(self, pack, unpack):
-            self.pack = pack
-
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            kwargs = kwargs or {}
-            if not state.keeps(func, True, args, kwargs):
-                return func(*args, **kwargs)
-            calls, at = state.calls.get(_key(func), []), self.position.get(_key(func), 0)
-            if at >= len(calls):
-                raise CheckpointError(
-                    f"create_selective_checkpoint_contexts: {_key(func)} ran {at + 1} times in the second computation, "
-                    f"expected {len(calls)}"
-                )
-            self.position[_key(func)] = at + 1
-            if calls[at].results is None:
-                return func(*args, **kwargs)
-            return self.replay(calls[at], func, args, kwargs)
-
-        def replay(self, call, func, args, kwargs):
-            arguments = _flat_tensors((args, kwargs))
-            for source, value in call.saved:
-                self.pack(arguments[value] if source == "argument" else value if state.mutable else value[0])
-            results = call.results_again(state.mutable)
-            return results[0] if len(results) == 1 else tuple(results)
-
-    return Keep(), Reuse()
-
-
-def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] | Sequence[Callable[..., Any]],
-                                         allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:  # fmt: skip
-    """For `context_fn` of checkpoint(use_reentrant=False): the results of some ops are kept instead of computed again.
-
-    Args:
-        policy_fn_or_list: `policy_fn(ctx, op, *args, **kwargs)` gives a CheckpointPolicy (or whether to keep); a list
-            names the functions (such as `facula.matmul` or `facula.Tensor.matmul`) whose results are kept.
-        allow_cache_entry_mutation: kept results may be changed in place.
-
-    An op is a public function or method, as modes of `__torch_function__` see it; one that returns anything but a
-    tensor or a tuple of tensors is always computed again.
-    """
-    if callable(policy_fn_or_list):
-        policy = policy_fn_or_list
-    elif isinstance(policy_fn_or_list, list):
-        for op in policy_fn_or_list:
-            if not callable(op):
-                raise ValueError(
-                    "create_selective_checkpoint_contexts: expected a list of functions, got an element of type "
-                    f"{type(op).__name__}"
-                )
-        names = {_key(op) for op in policy_fn_or_list}
-
-        def policy(ctx, op, *args, **kwargs):
-            return CheckpointPolicy.MUST_SAVE if _key(op) in names else CheckpointPolicy.PREFER_RECOMPUTE
-    else:
-        raise TypeError(
-            "create_selective_checkpoint_contexts: policy_fn_or_list must be either a function or a list of ops, got "
-            f"{type(policy_fn_or_list).__name__}"
-        )
-    return _selective_modes(_SelectiveState(policy, allow_cache_entry_mutation))

@@ -21,18 +21,33 @@ _PACKAGES = "facula torch numpy scipy mpich scipy-openblas32 onednn-cpu-gomp saf
 
 
 def run(command: str) -> tuple[int, str, str]:
-    """(exit status, output, errors) of a command, given as a list or as text for the shell."""
+    """(exit status, output, errors) of a command, given as a list or as text for the shell.
+
+    >>> torch.utils.collect_env.run("echo example")
+    (0, 'example', '')
+    """
     done = subprocess.run(command, shell=isinstance(command, str), capture_output=True, text=True)
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
 def get_platform() -> str:
-    """"linux", "darwin" or "win32"."""
+    """"linux", "darwin" or "win32": `sys.platform`.
+
+    >>> import sys
+    >>> torch.utils.collect_env.get_platform() == sys.platform
+    True
+    """
     return sys.platform
 
 
 def get_nvidia_driver_version(run_lambda: Callable[..., Any] = run) -> str | None:
-    """The version of NVIDIA's driver, or None."""
+    """The version of NVIDIA's driver, or None.
+
+    `run_lambda` runs the command that tells it and gives (exit status, output, errors), as `run` does.
+
+    >>> torch.utils.collect_env.get_nvidia_driver_version(lambda command: (0, "550.54", ""))
+    '550.54'
+    """
     try:
         status, text, _ = run_lambda(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
     except OSError:
@@ -41,7 +56,11 @@ def get_nvidia_driver_version(run_lambda: Callable[..., Any] = run) -> str | Non
 
 
 def get_pip_packages() -> list[str]:
-    """["name==version"] of the packages that matter here and are installed."""
+    """["name==version"] of the packages that matter here and are installed.
+
+    >>> all("==" in text for text in torch.utils.collect_env.get_pip_packages())
+    True
+    """
     found = []
     for name in _PACKAGES:
         try:
@@ -52,7 +71,11 @@ def get_pip_packages() -> list[str]:
 
 
 def get_env_info() -> dict[str, TorchVersion | str]:
-    """{what: text} of this machine and this process."""
+    """{what: text} of this machine and this process.
+
+    >>> torch.utils.collect_env.get_env_info()["Threads"] == str(torch.get_num_threads())
+    True
+    """
     return {
         "PyTorch version, and Facula's": facula.__version__,
         "OS": platform.platform(),
@@ -69,12 +92,20 @@ def get_env_info() -> dict[str, TorchVersion | str]:
 
 
 def get_pretty_env_info() -> str:
-    """The text of a report."""
+    """The text of a report, a line for each fact.
+
+    >>> "Python version: " in torch.utils.collect_env.get_pretty_env_info()
+    True
+    """
     return "\n".join(f"{name}: {value}" for name, value in get_env_info().items())
 
 
 def main() -> None:
-    """Writes the report."""
+    """Writes the report to standard output.
+
+    >>> torch.utils.collect_env.main()  # doctest: +ELLIPSIS
+    PyTorch version, and Facula's: ...
+    """
     sys.stdout.write(get_pretty_env_info() + "\n")
 
 

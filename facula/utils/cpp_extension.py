@@ -12,10 +12,8 @@ import importlib.machinery
 import importlib.util
 import os
 import platform
-import re
 import shlex
 import shutil
-import subprocess
 import sys
 import sysconfig
 from typing import TYPE_CHECKING
@@ -23,6 +21,14 @@ from typing import TYPE_CHECKING
 import facula
 
 from . import _cpp_build
+from ._cpp_compilers import (
+    check_compiler_is_gcc,
+    check_compiler_ok_for_platform,
+    get_compiler_abi_compatibility_and_version,
+    get_cxx_compiler,
+    is_ninja_available,
+    verify_ninja_availability,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,60 +73,6 @@ def __getattr__(name: str) -> Any:
     return placeholders.member("torch.utils.cpp_extension", name)
 
 
-# ---- compilers
-
-
-def get_cxx_compiler() -> str:
-    """The command of the C++ compiler: the environment's CXX, else c++."""
-    return os.environ.get("CXX") or "c++"
-
-
-def _version_text(compiler):
-    """What the compiler says of itself, or None where it cannot be run."""
-    try:
-        command = [*shlex.split(compiler), "--version"]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
-def check_compiler_ok_for_platform(compiler: Any) -> bool:
-    """Whether the command can be run and is GCC or Clang."""
-    text = _version_text(compiler)
-    return text is not None and re.search(r"clang|gcc|g\+\+|Free Software Foundation", text) is not None
-
-
-def check_compiler_is_gcc(compiler: Any) -> bool:
-    """Whether the command is GCC."""
-    text = _version_text(compiler)
-    return text is not None and "Free Software Foundation" in text and "clang" not in text
-
-
-def get_compiler_abi_compatibility_and_version(compiler: Any) -> Any:
-    """Whether the compiler can compile extensions (GCC 11 or Clang 14 on; C++20 is needed), and its version.
-
-    >>> torch.utils.cpp_extension.get_compiler_abi_compatibility_and_version("there-is-none")
-    (False, '0.0.0')
-    """
-    text = _version_text(compiler)
-    found = re.search(r"(\d+)\.(\d+)\.(\d+)", text or "")
-    version = facula.torch_version.TorchVersion(found[0] if found else "0.0.0")
-    least = 11 if check_compiler_is_gcc(compiler) else 14
-    return bool(found) and check_compiler_ok_for_platform(compiler) and int(found[1]) >= least, version
-
-
-def is_ninja_available() -> bool:
-    """Whether the command ninja can be run. It is not needed here."""
-    return shutil.which("ninja") is not None
-
-
-def verify_ninja_availability() -> None:
-    """RuntimeError unless ninja is there."""
-    if not is_ninja_available():
-        raise RuntimeError("verify_ninja_availability: ninja is needed (pip install ninja), got none on the PATH")
-
-
 # ---- where headers and libraries are
 
 
@@ -135,11 +87,15 @@ def _package():
 
 
 def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> list[str]:
-    """Folders of headers for the compiler.
+    """Folders of headers for the compiler, as a list.
 
     Args:
-        device_type: "cpu" or "cuda", which makes no difference here.
+        device_type: "cpu" or "cuda", which makes no difference here; NotImplementedError for others.
         torch_include_dirs: False for none of them.
+
+    >>> import os
+    >>> all(os.path.isdir(path) for path in torch.utils.cpp_extension.include_paths())
+    True
     """
     if device_type not in ("cpu", "cuda"):
         raise NotImplementedError(f"include_paths: device_type is 'cpu' or 'cuda' here, got {device_type!r}")
@@ -148,7 +104,16 @@ def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> 
 
 
 def library_paths(device_type: str = "cpu", torch_include_dirs: bool = True, cross_target_platform: Any = None) -> list[str]:
-    """The folder of libfacula, as a list; empty with `torch_include_dirs=False`."""
+    """The folder of libfacula, as a list.
+
+    Args:
+        device_type: "cpu" or "cuda", which makes no difference here; NotImplementedError for others.
+        torch_include_dirs: False for an empty list.
+        cross_target_platform: must be None: extensions are built for this platform.
+
+    >>> len(torch.utils.cpp_extension.library_paths())
+    1
+    """
     if device_type not in ("cpu", "cuda"):
         raise NotImplementedError(f"library_paths: device_type is 'cpu' or 'cuda' here, got {device_type!r}")
     if cross_target_platform is not None:
@@ -164,7 +129,12 @@ def _pybind_paths():
 
 
 def get_default_build_root() -> str:
-    """The folder below which `load` makes those of extensions: TORCH_EXTENSIONS_DIR, else one in the user's cache."""
+    """The folder below which `load` makes those of extensions: TORCH_EXTENSIONS_DIR, else one in the user's cache.
+
+    >>> import os
+    >>> os.path.isabs(torch.utils.cpp_extension.get_default_build_root())
+    True
+    """
     if given := os.environ.get("TORCH_EXTENSIONS_DIR"):
         return given
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -175,9 +145,19 @@ def get_default_build_root() -> str:
 
 
 def CppExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: Any) -> Any:
-    """A `setuptools.Extension` with Facula's headers and library; arguments are that class's.
+    """A `setuptools.Extension` with Facula's headers and library.
 
-    `extra_compile_args` may be a dict with the key "cxx".
+    Args:
+        name: of the module.
+        sources: paths of C++ sources.
+        args, kwargs: further arguments of that class; `extra_compile_args` may be a dict with the key "cxx".
+
+    >>> try:
+    ...     extension = torch.utils.cpp_extension.CppExtension("example", ["example.cpp"])
+    ...     print(extension.name, extension.language)
+    ... except ImportError:  # setuptools is not there
+    ...     print("example c++")
+    example c++
     """
     import setuptools
 
@@ -190,7 +170,18 @@ def CppExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: 
 
 
 def CUDAExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: Any) -> Any:
-    """As CppExtension. Sources for nvcc (.cu) are a RuntimeError: only C++ can be compiled here."""
+    """A `setuptools.Extension` with Facula's headers and library, as CppExtension makes: only C++ can be compiled here.
+
+    Args:
+        name: of the module.
+        sources: paths of C++ sources; RuntimeError for those of nvcc (.cu).
+        args, kwargs: further arguments of the class.
+
+    >>> torch.utils.cpp_extension.CUDAExtension("example", ["example.cu"])
+    Traceback (most recent call last):
+        ...
+    RuntimeError: CUDAExtension: sources in C++ are expected, there is no nvcc, got 'example.cu'
+    """
     refuse_cuda("CUDAExtension", sources)
     kwargs.pop("dlink", None)
     return CppExtension(name, sources, *args, **kwargs)
@@ -245,6 +236,12 @@ def load(
 
     Raises:
         RuntimeError: with the compiler's own words, where a source does not compile.
+        FileNotFoundError: a source is not there.
+
+    >>> torch.utils.cpp_extension.load("example", ["not_there.cpp"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: load: a source is a file, got '...not_there.cpp'
     """
     sources = [sources] if isinstance(sources, (str, os.PathLike)) else sources
     sources = [os.path.abspath(os.fspath(source)) for source in sources]
@@ -277,15 +274,31 @@ def load_inline(
     use_pch: bool = False,
     no_implicit_headers: bool = False,
 ) -> Any:
-    """As `load`, with sources that are texts.
+    """Compiles sources that are texts and loads them, as `load` does with files.
 
     Args:
+        name: of the extension; sources see it as TORCH_EXTENSION_NAME.
         cpp_sources: a text or a list of them; `#include <torch/extension.h>` is put in front.
         cuda_sources, sycl_sources: a RuntimeError unless empty.
         functions: names of functions in the texts that the module gets, or a dict of names and docstrings.
+        extra_cflags, extra_ldflags: flags for the compiler, which come last, and for the linker.
+        extra_cuda_cflags, extra_sycl_cflags: for sources that cannot be compiled here, so never used.
+        extra_include_paths: folders of headers.
+        build_directory: the folder to build in.
+        verbose: prints the commands and what the compiler says.
+        with_cuda, with_sycl: True is a RuntimeError.
+        is_python_module: False for a library that only registers operators.
+        keep_intermediates: False removes the objects afterwards.
         use_pch: changes nothing.
         with_pytorch_error_handling: errors of C++ always become Python's.
         no_implicit_headers: leaves the include out.
+
+    Returns the module; None with `is_python_module=False`.
+
+    >>> source = "at::Tensor twice(const at::Tensor& x) { return x + x; }"
+    >>> module = torch.utils.cpp_extension.load_inline("example", source, functions=["twice"])  # doctest: +SKIP
+    >>> module.twice(torch.ones(2))  # doctest: +SKIP
+    tensor([2., 2.])
     """
     texts = [cpp_sources] if isinstance(cpp_sources, str) else list(cpp_sources)
     if cuda_sources or sycl_sources:

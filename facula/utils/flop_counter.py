@@ -143,6 +143,14 @@ class FlopCounterMode:
         display: print the table at the end.
         custom_mapping: functions, with f(*args, out_val=result, **kwargs) that gives the count of a call (of its
             forward pass; nothing is counted for its backward pass).
+
+    >>> counter = torch.utils.flop_counter.FlopCounterMode(display=False)
+    >>> with counter:
+    ...     y = torch.ones(2, 3) @ torch.ones(3, 4)
+    >>> counter.get_total_flops(), counter.get_flop_counts()  # 2 * 3 * 4 multiplications and as many additions
+    (48, {'Global': {'matmul': 48}})
+    >>> "matmul" in counter.get_table(depth=1)
+    True
     """
 
     def __init__(self, mods: Any = None, depth: int = 2, display: bool = True,
@@ -159,7 +167,7 @@ class FlopCounterMode:
         self._start = 0
 
     def get_total_flops(self) -> int:
-        """Of everything within the mode."""
+        """The number of operations of everything within the mode."""
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:

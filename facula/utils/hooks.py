@@ -40,11 +40,17 @@ def add_hook(hooks: dict[Any, Any], handle: RemovableHandle, hook: Any, prepend:
 
 
 class RemovableHandle:
-    """What registering a hook returns; ``remove()`` takes the hook out again.
+    """What registering a hook returns; ``remove()`` takes the hook out again, and so does leaving a `with` block.
 
     Args:
         hooks_dict: the dict, keyed by id, that the hook is put into by the caller.
         extra_dict: one more dict (or a list of dicts) keyed by the same id, cleaned together with the first.
+
+    >>> layer = nn.Linear(1, 1)
+    >>> handle = layer.register_forward_hook(lambda module, inputs, output: output * 0)
+    >>> layer(torch.ones(1)).item()
+    0.0
+    >>> handle.remove()
     """
 
     id: int
@@ -91,13 +97,24 @@ class RemovableHandle:
 
 
 def unserializable_hook(f: Callable[..., Any]) -> Any:
-    """Mark a hook function so that saving a tensor that carries it warns."""
+    """Marks the hook `f` as one that goes without saying: saving a tensor that carries it does not warn. Gives the function.
+
+    >>> @torch.utils.hooks.unserializable_hook
+    ... def hook(grad):
+    ...     return None
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> handle = x.register_hook(hook)
+    >>> torch.utils.hooks.warn_if_has_hooks(x)
+    """
     f.__torch_unserializable__ = True
     return f
 
 
 def warn_if_has_hooks(tensor: Tensor) -> None:
-    """Warns for every backward hook of the tensor that saving would lose."""
+    """Warns (UserWarning) for every backward hook of `tensor` that saving would lose, but for marked ones.
+
+    >>> torch.utils.hooks.warn_if_has_hooks(torch.ones(2))
+    """
     import warnings
 
     for hook in (tensor._backward_hooks or {}).values():
@@ -125,6 +142,19 @@ class BackwardHook:
     outputs arrive at the second node (pre-hooks run there), those of the inputs leave from the first (hooks
     run there). When no input needs a gradient, the hooks run at the second node with ``None`` for every
     input.
+
+    Args:
+        module: what hooks get first.
+        user_hooks: called with (module, gradients of inputs, gradients of outputs).
+        user_pre_hooks: called with (module, gradients of outputs).
+
+    >>> module = nn.Identity()
+    >>> hook = torch.utils.hooks.BackwardHook(module, [lambda m, inputs, outputs: print(inputs)], [])
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> (inputs,) = hook.setup_input_hook((x,))
+    >>> y = hook.setup_output_hook(inputs * 3)
+    >>> y.backward()
+    (tensor([3.]),)
     """
 
     def __init__(self, module: Module, user_hooks: Sequence[Callable[..., Any]],
@@ -139,7 +169,7 @@ class BackwardHook:
         self.n_outputs = -1
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Watches the gradients of the arguments; gives the arguments to call the module with."""
+        """Watches the gradients of the arguments `args`, a tuple; gives the arguments to call the module with."""
         args, self.input_positions, node = self._through_identity(args)
         self.n_inputs: int = len(args)
         if node is not None:

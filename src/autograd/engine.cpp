@@ -10,6 +10,8 @@
 //   - CPU nodes run on the calling thread.
 //   - Only one thread at a time runs a node, so that passes of several threads through one graph find its values either
 //     whole or let go, which is an error.
+//
+// Long because a pass is one object whose parts (counting, buffers, running, captures) change together.
 #include "autograd/engine.h"
 
 #include <algorithm>

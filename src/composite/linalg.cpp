@@ -161,6 +161,7 @@ Tensor linalg_householder_product_uncast(const Tensor& self, const Tensor& tau) 
 
 Tensor ormqr_uncast(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
   if (!wants_gradient({&self, &tau, &other})) return _ormqr(self, tau, other, left, transpose);
+  ops::check_reflected("ormqr", self, tau, other, left);
   if (left) return apply_reflectors(self, tau, other, transpose);
   return adjoint_of(apply_reflectors(self, tau, adjoint_of(other), !transpose));
 }

@@ -201,6 +201,7 @@ Tensor select_scatter(const Tensor& self, const Tensor& src, int64_t dim, int64_
 
 Tensor slice_scatter(const Tensor& self, const Tensor& src, int64_t dim, std::optional<int64_t> start,
                      std::optional<int64_t> end, int64_t step) {
+  FACULA_CHECK(step > 0, ErrorKind::Runtime, "slice_scatter: step must be positive, got ", step);
   return scattered("slice_scatter", self, src,
                    [&](const Tensor& t) { return slice(t, dim, start.value_or(0), end.value_or(INT64_MAX), step); });
 }

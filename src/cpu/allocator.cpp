@@ -20,6 +20,8 @@
 //    willingness to promise more is not relied on.
 // 7. A limit set by the user bounds held + hot bytes in the same way: trim first, then refuse.
 // 8. fork() takes the locks, so that a child can go on allocating.
+//
+// Long because the lists, pages and counters of a block change together, under one lock.
 #include "cpu/allocator.h"
 
 #include <pthread.h>

@@ -1,3 +1,7 @@
+// Blocks of one device: pools, segments, streams that use a block, graphs, reports. The policy is in its header.
+//
+// Long because all of it is one class under one lock: a block is in one of its lists at any moment, and every
+// function here moves blocks between them.
 #include "cuda/allocator.h"
 
 #include <unistd.h>

@@ -32,6 +32,17 @@ void synchronize(Stream stream);
 void synchronize_device(int device);
 bool is_done(Stream stream);
 
+/// The current stream of this thread for a while.
+class StreamGuard {
+ public:
+  explicit StreamGuard(Stream stream) : before_(current_stream(stream.device.index)) { set_current_stream(stream); }
+  ~StreamGuard() { set_current_stream(before_); }
+  StreamGuard(const StreamGuard&) = delete;
+
+ private:
+  Stream before_;
+};
+
 /// While it lives, this thread may call what capturing a graph forbids otherwise, such as the driver's memory
 /// functions.
 class RelaxedCapture {

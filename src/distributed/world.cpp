@@ -8,8 +8,8 @@
 #include <cstring>
 #include <future>
 
-#include "cuda/allocator.h"
 #include "cuda/collectives.h"
+#include "cuda/stream.h"
 #include "distributed/control.h"
 #include "distributed/pause.h"
 
@@ -32,13 +32,6 @@ double seconds_of(const char* variable, double otherwise) {
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-/// "rank 0", "ranks 1 2 3".
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (int r : ranks) text += " " + std::to_string(r);
-  return text;
-}
-
 /// A transfer may still touch its memory, also when the world is gone.
 void keep_for_ever(std::shared_ptr<Operation> op) {
   static std::mutex mutex;
@@ -57,13 +50,6 @@ std::string Group::title(const Operation& op) const {
   s << " of group " << name << text.substr(text.find(" ("));
   if (op.call.site.line) s << " at " << op.call.site.file << ":" << op.call.site.line;
   return s.str();
-}
-
-std::string Group::key() const {
-  std::string text = std::to_string(number);
-  if (number == 0) return text;  // all
-  for (int r : ranks) text += "," + std::to_string(r);
-  return text;
 }
 
 World::World(std::unique_ptr<Engine> engine, std::shared_ptr<Store> store, int rank, int size, bool threaded, bool nccl)
@@ -103,254 +89,6 @@ void World::check_process() const {
   FACULA_CHECK(getpid() == process_, ErrorKind::Runtime,
                "distributed: a forked child is no member of its parent's group; only the process that called "
                "init_process_group is");
-}
-
-// ---- groups
-
-std::shared_ptr<Group> World::make_group(const std::vector<int>& ranks, const std::string& name, bool locally,
-                                         double timeout, CallSite site, bool nccl) {
-  const auto here = std::find(ranks.begin(), ranks.end(), rank_);
-  uint64_t salt = 1;
-  std::string key = "group";
-  for (int r : ranks) salt = salt * 1099511628211u + static_cast<uint64_t>(r) + 1, key += "," + std::to_string(r);
-  constexpr int kNumbers = 1 << 14;
-  int number;  // the same on all ranks of the group, and another one than that of a group made next to it
-  std::shared_ptr<Operation> meeting;
-  if (locally) {
-    if (here == ranks.end()) return nullptr;
-    const int attempt = [&] {
-      std::scoped_lock lock(mutex_);
-      return local_groups_[key]++;
-    }();
-    if (store_) store_->barrier(key + "#" + std::to_string(attempt), static_cast<int64_t>(ranks.size()), timeout);
-    number = kNumbers + static_cast<int>((salt + static_cast<uint64_t>(attempt) + 1) % kNumbers);
-  } else {
-    Call call{.kind = Kind::Barrier, .name = "new_group"};
-    call.timeout = timeout;
-    call.site = site;
-    call.salt = salt;
-    call.detail = ranks_text(ranks);
-    meeting = submit(everybody_, std::move(call));
-    wait(*meeting);
-    number = static_cast<int>(meeting->sequence % kNumbers);
-  }
-  auto group = std::make_shared<Group>();
-  if (nccl) {
-    const std::scoped_lock lock(mutex_);
-    join_devices(*group, ranks, number);
-  }
-  if (here == ranks.end()) return nullptr;
-  group->name = name;
-  group->number = number;
-  group->ranks = ranks;
-  group->rank = static_cast<int>(here - ranks.begin());
-  group->id = enter_group(ranks, number, timeout, meeting);
-  const std::scoped_lock lock(mutex_);
-  groups_.push_back(group);
-  return group;
-}
-
-/// The engine waits for the others without a deadline: on a thread of its own, which is left behind when they do not
-/// come. `meeting`: the operation in which all ranks said that they do, if they did.
-int World::enter_group(const std::vector<int>& ranks, int number, double timeout,
-                       const std::shared_ptr<Operation>& meeting) {
-  const std::string what = "new_group (" + ranks_text(ranks) + ")";
-  auto lock = lock_engine();
-  if (!broken_.empty()) fail(Trouble::Backend, what, " failed: ", broken_);
-  entering_ = true;
-  lock.unlock();
-  auto made = std::make_shared<std::promise<int>>();
-  auto id = made->get_future();
-  std::thread([made, ranks, number, world = shared_from_this()] {
-    const auto leave = [&world] {
-      std::scoped_lock lock(world->mutex_);
-      world->entering_ = false;
-    };
-    try {
-      const int entered = world->engine_->make_group(ranks, number);
-      leave();
-      made->set_value(entered);
-    } catch (const EngineGaveUp& error) {  // why is heard soon
-      std::scoped_lock lock(world->mutex_);
-      world->gave_up_itself(error.what());
-    } catch (...) {
-      leave();
-      made->set_exception(std::current_exception());
-    }
-  }).detach();
-  for (const Deadline deadline = Deadline::after(timeout);;) {
-    if (id.wait_for(std::chrono::milliseconds(5)) == std::future_status::ready) return id.get();
-    Interruptible::check();
-    if (const std::string why = broken(); !why.empty()) fail(Trouble::Backend, what, " failed: ", why);
-    if (!deadline.passed()) continue;
-    std::ostringstream why;
-    if (control_ && meeting) why << control_->why_late(everybody_, meeting, true);
-    else why << what << " gave up after " << timeout << " s: its ranks called it";
-    why << "\n  MPI did not bring them together";
-    fail_all(why.str());
-    fail(Trouble::Backend, why.str());
-  }
-}
-
-/// The lock, when the engine can be called, or will not be called any more.
-std::unique_lock<std::mutex> World::lock_engine() {
-  for (;;) {
-    std::unique_lock lock(mutex_);
-    if (!entering_ || !broken_.empty()) return lock;
-    lock.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    Interruptible::check();
-  }
-}
-
-void World::drop_group(const std::shared_ptr<Group>& group) {
-  check_process();
-  const auto lock = lock_engine();
-  groups_.remove(group);
-  group->broken = "it was destroyed";
-  if (!broken_.empty() || !group->queue.empty()) return;
-  engine_->drop_group(group->id);
-  if (group->device_id > 0) device_engine_->drop_group(group->device_id);
-}
-
-// ---- devices
-
-/// The lock is held, or nobody else is there yet.
-void World::join_devices(Group& group, const std::vector<int>& ranks, int number) {
-  if (!device_engine_) device_engine_ = make_nccl_engine(store_ ? store_->clone() : nullptr, rank_, size_);
-  group.nccl = true;
-  group.device_id = number == 0 ? 0 : device_engine_->make_group(ranks, number);
-}
-
-void World::connect(const std::shared_ptr<Group>& group, Device device, double timeout) {
-  check_process();
-  Pause pause(spins(), longest_nap());
-  for (const Deadline deadline = Deadline::after(timeout);;) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (!broken_.empty()) fail(Trouble::Backend, "init_process_group: ", broken_);
-      if (device_engine_->connect(group->device_id, device)) return;
-    }
-    if (deadline.passed())
-      fail(Trouble::Backend, "init_process_group: the devices of all ranks are not connected after ", timeout,
-           " s: every rank must give device_id");
-    if (pause.next()) Interruptible::check();
-  }
-}
-
-namespace {
-
-/// The current stream of this thread for a while.
-class StreamGuard {
- public:
-  explicit StreamGuard(Stream stream) : before_(cuda::current_stream(stream.device.index)) {
-    cuda::set_current_stream(stream);
-  }
-  ~StreamGuard() { cuda::set_current_stream(before_); }
-  StreamGuard(const StreamGuard&) = delete;
-
- private:
-  Stream before_;
-};
-
-void use_on(const std::vector<Tensor>& tensors, Stream stream) {
-  for (const Tensor& t : tensors)
-    if (t.defined() && t.device().is_cuda() && t.storage()->data) cuda::record_stream(t.storage()->data, stream);
-}
-
-}  // namespace
-
-/// All transfers are queued: what follows them is queued behind, and the event.
-void World::leave_to_device(Group& group, Operation& op) {
-  const Stream side = op.plan.empty() ? op.caller : device_engine_->stream(group.device_id, op.plan[0]);
-  {
-    const StreamGuard guard(side);
-    for (const auto& f : op.finish) f();
-  }
-  op.moved.record(side);
-  op.finish.clear();
-  if (op.captured) return;  // the memory stays until the capture waits for it
-  for (auto* tensors : {&op.memory, &op.call.in, &op.call.out}) {
-    use_on(*tensors, side);
-    for (Tensor& t : *tensors) t = {};  // the allocator knows that the stream uses it
-  }
-  op.memory.clear();
-  op.phase.store(Phase::OnDevice, std::memory_order_release);
-}
-
-/// Whether what was left to the device is done.
-bool World::look(Group& group, Operation& op) {
-  if (op.done()) return true;
-  const cuda::RelaxedCapture relaxed;  // another thread may be capturing a graph
-  try {
-    if (op.moved.is_done()) {
-      complete(group, op);
-      return true;
-    }
-    if (!op.plan.empty()) device_engine_->look(group.device_id, op.plan[0]);
-  } catch (const Error& error) {
-    break_off(group, op, group.title(op) + " failed: " + error.what());
-    return true;
-  }
-  return false;
-}
-
-bool World::is_done(const Operation& op) {
-  if (op.done()) return true;
-  if (!op.is_settled()) return false;
-  try {
-    return op.moved.is_done();
-  } catch (const Error&) {
-    return true;  // wait() says it
-  }
-}
-
-/// The rest of a group on devices cannot end well.
-void World::end_on_device(Group& group, const std::string& why) {
-  cuda::fail_next_wait(std::make_exception_ptr(DistError(Trouble::Backend, why)));
-  device_engine_->abandon_group(group.device_id);
-  for (const Message& m : on_device_)
-    if (m.group.get() == &group) break_off(group, *m.op, group.title(*m.op) + " failed: " + why);
-}
-
-bool World::wait_for_device(Operation& op, double timeout) {
-  static const bool blocking = [] {
-    const char* set = std::getenv("TORCH_NCCL_BLOCKING_WAIT");
-    return set && std::strcmp(set, "1") == 0;
-  }();
-  if (timeout >= 0 || blocking) {
-    Pause pause(spins(), longest_nap());
-    for (const Deadline deadline = Deadline::after(timeout); !is_done(op);) {
-      if (timeout >= 0 && deadline.passed()) return false;
-      if (pause.next()) Interruptible::check();
-      poll();
-    }
-    const std::scoped_lock lock(mutex_);
-    if (op.error) throw DistError(*op.error);
-  }
-  op.moved.block(cuda::current_stream(op.device.index));
-  return true;
-}
-
-/// Before this process leaves in order: what is queued ends, and then the communicators.
-void World::drain_devices() {
-  constexpr double kPatience = 30;
-  const auto wait_until = [this](auto holds) {
-    Pause pause(20, 2000);
-    for (const Deadline deadline = Deadline::after(kPatience); !deadline.passed(); pause.next()) {
-      const auto lock = lock_soon();
-      if (!lock || !broken_.empty() || holds()) return;
-    }
-  };
-  wait_until([this] {
-    for (const Message& m : on_device_) look(*m.group, *m.op);
-    return std::all_of(on_device_.begin(), on_device_.end(), [](const Message& m) { return m.op->done(); });
-  });
-  if (const auto lock = lock_soon(); lock && broken_.empty()) device_engine_->close();
-  wait_until([this] {
-    device_engine_->progress();
-    return device_engine_->is_closed();
-  });
 }
 
 // ---- operations
@@ -636,7 +374,7 @@ bool World::move_on(Group& group, Operation& op) {
     fail(Trouble::Backend, "recv: the tensor holds ", op.plan[0].count, " bytes, rank ", op.received.source, " sent ",
          op.received.bytes);
   if (op.route == Route::Staged) {
-    const StreamGuard guard(op.caller);
+    const cuda::StreamGuard guard(op.caller);
     for (const auto& f : op.finish) f();
   } else {
     for (const auto& f : op.finish) f();
@@ -729,127 +467,6 @@ bool World::needs_one_who_left(Group& group, Operation& op) {
 void World::give_up(const std::shared_ptr<Group>& group, const std::shared_ptr<Operation>& op, const std::string& why) {
   std::scoped_lock lock(mutex_);
   break_off(*group, *op, why);
-}
-
-// ---- who waits for whom
-
-bool World::has_several_groups() {
-  const std::scoped_lock lock(mutex_);
-  return std::count_if(groups_.begin(), groups_.end(), [](const auto& g) { return g->size() > 1; }) > 1;
-}
-
-std::vector<uint64_t> World::long_waits() {
-  const std::scoped_lock lock(mutex_);
-  std::vector<uint64_t> numbers;
-  for (const auto& [number, op] : long_waits_) numbers.push_back(number);
-  return numbers;
-}
-
-/// Messages and devices are not looked into: what they call when they are done may be anything. The lock is held.
-bool World::may_go_on_by_message() const {
-  for (const auto* list : {&messages_, &on_device_}) {
-    for (const Message& m : *list) {
-      const auto awaited = [&](const auto& wait) { return wait.second == m.op.get(); };
-      if (!m.op->callbacks.empty() || std::any_of(long_waits_.begin(), long_waits_.end(), awaited)) return true;
-    }
-  }
-  return false;
-}
-
-/// Who gives an operation less time than this may mean to go on without it.
-constexpr double kBrief = 5;
-
-Waiting World::waiting() {
-  // Between two looks at the same waits nobody of them has called anything; other threads are counted in between.
-  const std::vector<uint64_t> waits = long_waits();
-  const int threads = program_threads ? program_threads() : 0;
-  Waiting said;
-  if (waits.empty() || waits != long_waits()) return said;
-  const std::scoped_lock lock(mutex_);
-  if (may_go_on_by_message() || waits.size() != long_waits_.size()) return said;
-  size_t found = 0;
-  bool brief = false;
-  for (const auto& group : groups_) {
-    if (group->size() == 1) continue;
-    said.issued[group->key()] = group->issued;
-    for (const auto& op : group->queue) {
-      const bool waits_for = std::any_of(long_waits_.begin(), long_waits_.end(),
-                                         [&](const auto& wait) { return wait.second == op.get(); });
-      if (op->done() || (!waits_for && op->callbacks.empty())) continue;
-      found += waits_for;
-      brief = brief || (waits_for && op->call.timeout < kBrief);
-      const auto place = waits_for ? said.awaited.begin() : said.awaited.end();  // what the program waits for first
-      said.awaited.insert(place, {group->key(), group->title(*op), group->ranks, op->sequence});
-    }
-  }
-  if (found != waits.size()) said.awaited.clear();  // one is done
-  said.certain = !brief && static_cast<size_t>(threads) == waits.size();
-  return said;
-}
-
-void World::give_up(const std::string& key, uint64_t sequence, const std::string& why) {
-  const std::scoped_lock lock(mutex_);
-  for (const auto& group : groups_) {
-    if (group->key() != key) continue;
-    for (const auto& op : group->queue) {
-      if (op->sequence == sequence && !op->done()) return break_off(*group, *op, group->title(*op) + why);
-    }
-  }
-}
-
-void World::fail_all(const std::string& why) {
-  engine_->interrupt();
-  std::scoped_lock lock(mutex_);
-  fail_all_locked(why);
-}
-
-std::string World::trouble() {
-  const auto lock = lock_soon();
-  return lock ? trouble_ : std::string();
-}
-
-void World::fail_all_locked(const std::string& why) {
-  if (!broken_.empty()) return;
-  broken_ = why;
-  if (trouble_.empty()) trouble_ = why;
-  engine_->abandon();
-  if (!on_device_.empty()) cuda::fail_next_wait(std::make_exception_ptr(DistError(Trouble::Backend, why)));
-  if (device_engine_) device_engine_->abandon();
-  for (const Message& m : on_device_) break_off(*m.group, *m.op, m.group->title(*m.op) + " failed: " + why);
-  for (const auto& group : groups_)
-    for (const auto& op : group->queue) break_off(*group, *op, group->title(*op) + " failed: " + why);
-  for (const Message& m : messages_) break_off(*m.group, *m.op, m.group->title(*m.op) + " failed: " + why);
-}
-
-std::string World::broken() {
-  std::scoped_lock lock(mutex_);
-  return broken_;
-}
-
-std::deque<Record> World::records() {
-  std::scoped_lock lock(mutex_);
-  return recorder_.records();
-}
-
-/// The lock, or none when a call of the engine does not return.
-std::unique_lock<std::mutex> World::lock_soon() {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  for (const Deadline deadline = Deadline::after(0.3); !lock && !deadline.passed(); (void)lock.try_lock())
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return lock;
-}
-
-std::string World::state() {
-  const auto lock = lock_soon();
-  if (!lock) return {};
-  std::ostringstream s;
-  for (const auto& group : groups_) {
-    s << group->number << '\t' << group->issued << '\t' << group->finished << '\t' << group->last << '\t';
-    const CallSite site = group->queue.empty() ? group->gave_up : group->queue.front()->call.site;
-    if (site.line) s << site.file << ':' << site.line;
-    s << '\n';
-  }
-  return s.str();
 }
 
 // ---- the thread

@@ -30,6 +30,9 @@
 
 namespace facula::distributed {
 
+/// "rank 0", "ranks 1 2 3".
+std::string ranks_text(const std::vector<int>& ranks);
+
 struct Group {
   int id = 0;          // the engine's
   int number = 0;      // the same on all ranks, and that of no other group of theirs

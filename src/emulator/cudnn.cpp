@@ -1,5 +1,7 @@
 // A stand-in for cuDNN's backend interface: convolutions by loops on the host, and graphs of attention
 // (cudnn_graph.cpp). A descriptor is a list of attributes that is checked when it is finalized.
+//
+// Long because an interface by attributes is checked in one place: what may be set, and what must agree.
 
 #include <algorithm>
 #include <array>

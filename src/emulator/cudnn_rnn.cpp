@@ -1,5 +1,7 @@
 // A stand-in for cuDNN's recurrent layers: loops on the host, in double precision. The reserve remembers what was done
 // with it, so that passes in a wrong order, or a second one over what the first has changed, are found.
+//
+// Long because passes forward and back share one description of weights and reserve, which they check of each other.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,6 +1,8 @@
 // A stand-in for cuSOLVER: checks what it is given, and computes by LAPACK's routines of the OpenBLAS that lies beside
 // this library. What cuSOLVER leaves open is spoilt: workspaces, the pivots of matrices with NaN. Where it may not end
 // (spectra of matrices that are not finite), that is an error here.
+//
+// Long because each of its functions stands once for itself: what it checks, its workspace, its LAPACK routine.
 #include <dlfcn.h>
 
 #include <algorithm>

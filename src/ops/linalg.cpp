@@ -193,11 +193,7 @@ Tensor _householder(const Tensor& self, const Tensor& tau) {
 }
 
 Tensor _ormqr(const Tensor& self, const Tensor& tau, const Tensor& other, bool left, bool transpose) {
-  check_matrix("ormqr", self);
-  check_matrix("ormqr", other);
-  check_reflectors("ormqr", self, tau, false);
-  FACULA_CHECK(other.size(left ? -2 : -1) == self.size(-2), ErrorKind::Runtime, "ormqr: the shapes do not fit, got ",
-               self.sizes(), " and ", other.sizes());
+  check_reflected("ormqr", self, tau, other, left);
   Tensor result = column_major(other);
   if (!self.is_meta() && result.numel() && tau.size(-1)) {
     reflect_kernel(self.device(), column_major(self), as_contiguous(tau), result, left, transpose);

@@ -39,6 +39,16 @@ void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool t
                a.sizes(), " and ", tau.sizes(), " of ", a.dtype(), " and ", tau.dtype());
 }
 
+void check_reflected(const char* op, const Tensor& a, const Tensor& tau, const Tensor& other, bool left) {
+  check_matrix(op, a);
+  check_matrix(op, other);
+  check_pair(op, a, other);
+  check_reflectors(op, a, tau, false);
+  FACULA_CHECK(other.size(left ? -2 : -1) == a.size(-2) &&
+                   a.sizes().slice(0, a.dim() - 2) == other.sizes().slice(0, other.dim() - 2),
+               ErrorKind::Runtime, op, ": the shapes do not fit, got ", a.sizes(), " and ", other.sizes());
+}
+
 void check_pivots(const char* op, const Tensor& pivots, int64_t rows, bool blocks) {
   if (pivots.is_meta()) return;
   const Tensor values = on_host(as_contiguous(pivots));

@@ -10,6 +10,8 @@ void check_square(const char* op, const Tensor& a);
 /// A matrix and a right side of one dtype and device.
 void check_pair(const char* op, const Tensor& a, const Tensor& b);
 void check_reflectors(const char* op, const Tensor& a, const Tensor& tau, bool tall = true);
+/// The same, and matrices of the same batch that the product of the reflectors can multiply.
+void check_reflected(const char* op, const Tensor& a, const Tensor& tau, const Tensor& other, bool left);
 /// Row numbers of int32 as LAPACK counts them. With `blocks`, those of 2x2 blocks are negative, and stand in pairs.
 void check_pivots(const char* op, const Tensor& pivots, int64_t rows, bool blocks);
 /// Throws a LinAlgError naming the batch element when one of `info` is positive.

@@ -1,6 +1,7 @@
 // The autocast regions of this thread; facula/amp is the public face.
 #include "autograd/autocast.h"
 
+#include "python/docs/functions.h"
 #include "python/node_object.h"
 #include "python/objects.h"
 
@@ -76,15 +77,11 @@ PyMethodDef functions[] = {
     {"_set_autocast_enabled", fast(set_enabled), METH_FASTCALL, "(device type, bool): on this thread."},
     {"_get_autocast_dtype", get_dtype, METH_O, "(device type): the lower precision."},
     {"_set_autocast_dtype", fast(set_dtype), METH_FASTCALL, "(device type, dtype): sets the lower precision."},
-    {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS,
-     "is_autocast_cache_enabled(): whether cast weights are kept."},
-    {"set_autocast_cache_enabled", set_cache_enabled, METH_O,
-     "set_autocast_cache_enabled(enabled): whether cast weights are kept."},
-    {"autocast_increment_nesting", increment_nesting, METH_NOARGS,
-     "autocast_increment_nesting(): one region deeper; returns how deep."},
-    {"autocast_decrement_nesting", decrement_nesting, METH_NOARGS,
-     "autocast_decrement_nesting(): leaves a region; returns how deep."},
-    {"clear_autocast_cache", clear_cache, METH_NOARGS, "clear_autocast_cache(): lets go of cast weights."},
+    {"is_autocast_cache_enabled", is_cache_enabled, METH_NOARGS, docs::functions::kIsAutocastCacheEnabled},
+    {"set_autocast_cache_enabled", set_cache_enabled, METH_O, docs::functions::kSetAutocastCacheEnabled},
+    {"autocast_increment_nesting", increment_nesting, METH_NOARGS, docs::functions::kAutocastIncrementNesting},
+    {"autocast_decrement_nesting", decrement_nesting, METH_NOARGS, docs::functions::kAutocastDecrementNesting},
+    {"clear_autocast_cache", clear_cache, METH_NOARGS, docs::functions::kClearAutocastCache},
     {"_autocast_tensor", fast(cast), METH_FASTCALL,
      "A tensor in a dtype (None: the lower precision) where a region touches it, else the tensor."},
     {}};

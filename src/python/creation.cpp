@@ -9,6 +9,8 @@
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 #include "python/bindings.h"
+#include "python/docs/functions.h"
+#include "python/docs/tensor.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
 
@@ -522,18 +524,15 @@ PyObject* function_index_tensor(PyObject*, PyObject* data) {
 
 PyMethodDef functions[] = {
     {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_tensor)), METH_FASTCALL | METH_KEYWORDS,
-     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a new tensor with a copy of the "
-     "data "
-     "(numbers, nested sequences, arrays or tensors)."},
+     docs::functions::kTensor},
     {"as_tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function_as_tensor)),
-     METH_VARARGS | METH_KEYWORDS,
-     "as_tensor(data, dtype=None, device=None): the data as a tensor, sharing memory and history where possible."},
-    {"from_numpy", function_from_numpy, METH_O, "from_numpy(array): a tensor on the array's memory."},
+     METH_VARARGS | METH_KEYWORDS, docs::functions::kAsTensor},
+    {"from_numpy", function_from_numpy, METH_O, docs::functions::kFromNumpy},
     {"_index_tensor", function_index_tensor, METH_O, "An index given as a sequence, as a tensor."},
     {}};
 
 PyMethodDef methods[] = {
-    {"tolist", method_tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
+    {"tolist", method_tolist, METH_NOARGS, docs::tensor::kTolist},
     {"_array_interface", method_array_interface, METH_NOARGS, "What NumPy needs to see the same memory."},
     {}};
 

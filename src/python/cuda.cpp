@@ -1,5 +1,7 @@
 // What facula.cuda is made of: devices, streams, events and memory of CUDA. Devices are numbers here, streams the
 // numbers of their handles.
+//
+// Long because it is one table of functions with a few lines each.
 #include "core/parallel.h"
 #include "cuda/activity.h"
 #include "cuda/allocator.h"

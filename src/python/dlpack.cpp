@@ -14,6 +14,7 @@
 #include "ops/out.h"
 #include "ops/pinned.h"
 #include "python/bindings.h"
+#include "python/docs/functions.h"
 #include "python/free_threading.h"
 
 namespace facula::python {
@@ -395,7 +396,7 @@ PyMethodDef methods[] = {
     {"__dlpack_device__", method_dlpack_device, METH_NOARGS, "DLPack's (device type, device id)."},
     {}};
 PyMethodDef functions[] = {
-    {"to_dlpack", function_to_dlpack, METH_O, "to_dlpack(tensor): a DLPack capsule of the unversioned form."},
+    {"to_dlpack", function_to_dlpack, METH_O, docs::functions::kToDlpack},
     {"_from_dlpack", function_from_dlpack, METH_O, "The tensor of a DLPack capsule."},
     {"_cuda_device_of", cuda_device_of, METH_O, "The number of the device whose memory an address is."},
     {"_cuda_tensor_at", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(cuda_tensor_at)), METH_FASTCALL,
@@ -420,6 +421,31 @@ void release_tensor_buffer(PyObject*, Py_buffer* view) { delete static_cast<View
 void init_dlpack(PyObject* module) {
   check(PyModule_AddFunctions(module, functions));
   add_tensor_methods(methods);
+}
+
+namespace {
+
+void release_buffer(Storage* s) {
+  auto* view = static_cast<Py_buffer*>(s->context);
+  if (Py_IsInitialized()) {
+    WithLock lock;
+    PyBuffer_Release(view);
+  }
+  delete view;
+}
+
+}  // namespace
+
+Storage* storage_on_buffer(PyObject* buffer) {
+  auto view = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(buffer, view.get(), PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    check(PyObject_GetBuffer(buffer, view.get(), PyBUF_SIMPLE));
+  }
+  Storage* s = borrow_storage(view->buf, static_cast<size_t>(view->len), kCPU, release_buffer, nullptr);
+  s->read_only = view->readonly;
+  s->context = view.release();
+  return s;
 }
 
 }  // namespace facula::python

@@ -4,6 +4,7 @@
 #endif
 
 #include "python/args.h"
+#include "python/docs/functions.h"
 
 namespace facula::python {
 namespace {
@@ -70,14 +71,10 @@ PyCFunction keywords(F* f) {
 }
 
 PyMethodDef functions[] = {
-    {"promote_types", keywords(promote_types), METH_VARARGS | METH_KEYWORDS,
-     "promote_types(type1, type2): the smallest dtype that both convert to safely."},
-    {"can_cast", keywords(can_cast_types), METH_VARARGS | METH_KEYWORDS,
-     "can_cast(from_, to): whether results of one dtype may be written into another."},
-    {"result_type", keywords(result_type), METH_VARARGS | METH_KEYWORDS,
-     "result_type(tensor, other): the dtype of an arithmetic op on tensors or numbers."},
-    {"set_flush_denormal", set_flush_denormal, METH_O,
-     "set_flush_denormal(mode): treats subnormal numbers as zero; False where the processor cannot."},
+    {"promote_types", keywords(promote_types), METH_VARARGS | METH_KEYWORDS, docs::functions::kPromoteTypes},
+    {"can_cast", keywords(can_cast_types), METH_VARARGS | METH_KEYWORDS, docs::functions::kCanCast},
+    {"result_type", keywords(result_type), METH_VARARGS | METH_KEYWORDS, docs::functions::kResultType},
+    {"set_flush_denormal", set_flush_denormal, METH_O, docs::functions::kSetFlushDenormal},
     {}};
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "cuda/generator.h"
 #include "functions.h"
 #include "python/args.h"
+#include "python/docs/types.h"
 #include "python/free_threading.h"
 
 namespace facula::python {
@@ -195,20 +196,18 @@ PyObject* share_state(PyObject* o, PyObject* other) {
   });
 }
 
-PyMethodDef methods[] = {
-    {"manual_seed", manual_seed, METH_O, "manual_seed(seed): restarts the stream; returns the generator."},
-    {"seed", fresh_seed, METH_NOARGS, "Restarts from the system's entropy; returns the seed."},
-    {"initial_seed", initial_seed, METH_NOARGS, "The seed of the last restart."},
-    {"get_state", get_state, METH_NOARGS, "The state as a uint8 tensor; the CPU's has 5,056 elements."},
-    {"set_state", set_state, METH_O, "set_state(state): continues from a saved state."},
-    {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
-    {"get_offset", get_offset, METH_NOARGS, "How many numbers were set aside; for generators of CUDA devices."},
-    {"set_offset", set_offset, METH_O,
-     "set_offset(n): goes on there, a multiple of 4; for generators of CUDA devices."},
-    {"graphsafe_get_state", shared_state, METH_NOARGS, "A generator that goes on with this one; of CUDA devices."},
-    {"graphsafe_set_state", share_state, METH_O, "graphsafe_set_state(generator): goes on with it; of CUDA devices."},
-    {"__reduce__", generator_reduce, METH_NOARGS, nullptr},
-    {}};
+PyMethodDef methods[] = {{"manual_seed", manual_seed, METH_O, docs::types::kManualSeed},
+                         {"seed", fresh_seed, METH_NOARGS, docs::types::kSeed},
+                         {"initial_seed", initial_seed, METH_NOARGS, docs::types::kInitialSeed},
+                         {"get_state", get_state, METH_NOARGS, docs::types::kGetState},
+                         {"set_state", set_state, METH_O, docs::types::kSetState},
+                         {"clone_state", clone_state, METH_NOARGS, docs::types::kCloneState},
+                         {"get_offset", get_offset, METH_NOARGS, docs::types::kGetOffset},
+                         {"set_offset", set_offset, METH_O, docs::types::kSetOffset},
+                         {"graphsafe_get_state", shared_state, METH_NOARGS, docs::types::kGraphsafeGetState},
+                         {"graphsafe_set_state", share_state, METH_O, docs::types::kGraphsafeSetState},
+                         {"__reduce__", generator_reduce, METH_NOARGS, nullptr},
+                         {}};
 PyGetSetDef properties[] = {{"device", get_device, nullptr, "The device of the generator.", nullptr}, {}};
 
 }  // namespace
@@ -219,7 +218,7 @@ void init_generator(PyObject* module) {
   GeneratorType.tp_name = "torch.Generator";
   GeneratorType.tp_basicsize = sizeof(PyGenerator);
   GeneratorType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-  GeneratorType.tp_doc = "Generator(device='cpu'): a stream of random numbers.";
+  GeneratorType.tp_doc = docs::types::kGenerator;
   GeneratorType.tp_new = generator_new;
   GeneratorType.tp_dealloc = generator_dealloc;
   GeneratorType.tp_methods = methods;

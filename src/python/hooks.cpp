@@ -3,6 +3,7 @@
 #include "autograd/engine.h"
 #include "autograd/saved.h"
 #include "python/bindings.h"
+#include "python/docs/functions.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
 
@@ -442,8 +443,8 @@ PyMethodDef functions[] = {
     {"_disable_saved_hooks", function_disable_saved_hooks, METH_O,
      "Forbids saved_tensors_hooks with a reason; returns the one before."},
     {"_set_anomaly", function_set_anomaly, METH_VARARGS, "_set_anomaly(on, check_nan)."},
-    {"is_anomaly_enabled", function_is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
-    {"is_anomaly_check_nan_enabled", function_is_nan_check, METH_NOARGS, "Whether anomaly mode looks for NaN."},
+    {"is_anomaly_enabled", function_is_anomaly, METH_NOARGS, docs::functions::kIsAnomalyEnabled},
+    {"is_anomaly_check_nan_enabled", function_is_nan_check, METH_NOARGS, docs::functions::kIsAnomalyCheckNanEnabled},
     {}};
 PyGetSetDef properties[] = {
     {"_backward_hooks", get_backward_hooks, set_backward_hooks, "The dict of register_hook, or None.", nullptr}, {}};

@@ -43,6 +43,7 @@ Storage* shared_storage(Storage* storage);
 /// The class of examples inside vmap.
 PyTypeObject* batched_type();
 
+void init_node(PyObject* module);
 void init_batching(PyObject* module);
 void init_hooks(PyObject* module);
 void init_function(PyObject* module);

@@ -71,7 +71,11 @@ PyMethodDef functions[] = {
     {"_change_override_disabled", set_disabled, METH_O, "Adds to the depth of disabled overrides of this thread."},
     {"_overrides_disabled", is_disabled, METH_NOARGS, "Whether overrides are disabled on this thread."},
     {"_has_torch_function_variadic", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(any_override)),
-     METH_FASTCALL, "Whether one of the arguments, or a mode, takes over calls."},
+     METH_FASTCALL,
+     "_has_torch_function_variadic($module, /, *args)\n--\n\n"
+     "Whether a call with these arguments goes to an override (a __torch_function__) or to a mode.\n\n"
+     "Args:\n    args: the arguments that may define it, one by one.\n\n"
+     ">>> torch.overrides.has_torch_function_variadic(torch.ones(2), 1)\nFalse"},
     {"_set_default_torch_function", set_default_implementation, METH_O,
      "Tells the core which function is Tensor.__torch_function__."},
     {"_set_function_mode_active", set_mode_active, METH_O,

@@ -4,6 +4,7 @@
 #include "cpu/backend.h"
 #include "ops/out.h"
 #include "python/bindings.h"
+#include "python/docs/functions.h"
 
 namespace facula::python {
 namespace {
@@ -54,12 +55,10 @@ void* save_lock() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
 void restore_lock(void* state) { take_lock_back(static_cast<PyThreadState*>(state)); }
 
 PyMethodDef functions[] = {
-    {"get_default_dtype", get_default, METH_NOARGS,
-     "get_default_dtype(): the dtype of tensors made from Python floats."},
-    {"set_default_dtype", set_default, METH_O,
-     "set_default_dtype(d): sets the dtype of tensors made from Python floats."},
-    {"get_num_threads", get_threads, METH_NOARGS, "get_num_threads(): threads that one op may use."},
-    {"set_num_threads", set_threads, METH_O, "set_num_threads(count): threads that one op may use."},
+    {"get_default_dtype", get_default, METH_NOARGS, docs::functions::kGetDefaultDtype},
+    {"set_default_dtype", set_default, METH_O, docs::functions::kSetDefaultDtype},
+    {"get_num_threads", get_threads, METH_NOARGS, docs::functions::kGetNumThreads},
+    {"set_num_threads", set_threads, METH_O, docs::functions::kSetNumThreads},
     {"_isa_level", isa_level, METH_NOARGS, "The instruction-set level of the CPU kernels in use: v4, v3, v2 or base."},
     {"_set_parameter_class", set_parameter_class, METH_O, "Makes ops on nn.Parameter as quick as on plain tensors."},
     {"_install_methods", install_methods, METH_O, "Adds methods written in Python to Tensor."},

@@ -1,10 +1,6 @@
-// facula.UntypedStorage: the bytes behind tensors as an object, and shared memory.
-//
-// A tensor remembers the address of its first element, so that bytes can move (into shared memory, or to grow) only
-// while everybody who holds the storage is known: the storage object, the tensor it was taken from, and that tensor's
-// base.
-#include <fcntl.h>
-#include <sys/mman.h>
+// facula.UntypedStorage: the bytes behind tensors as an object.
+#include "python/docs/storage.h"
+
 #include <unistd.h>
 
 #include <cstring>
@@ -15,8 +11,10 @@
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/cuda_objects.h"
+#include "python/docs/tensor.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
+#include "python/shared_memory.h"
 
 namespace facula::python {
 
@@ -92,76 +90,6 @@ void storage_dealloc(PyObject* o) {
   StorageType.tp_free(o);
 }
 
-// Shared memory
-
-struct Shared {
-  int fd;
-  size_t bytes;
-};
-
-void release_shared(Storage* s) {
-  auto* shared = static_cast<Shared*>(s->context);
-  munmap(s->data, shared->bytes);
-  close(shared->fd);
-  delete shared;
-}
-
-bool is_shared(const Storage* s) { return s->release_data == release_shared; }
-
-[[noreturn]] void fail(const char* op, const char* call, size_t bytes) {
-  throw_error(ErrorKind::Runtime, op, ": ", call, " failed (", std::strerror(errno), ") for ", bytes, " bytes");
-}
-
-int make_memory(size_t bytes, const char* op) {
-  int fd = memfd_create("facula", MFD_CLOEXEC);
-  if (fd < 0) fail(op, "memfd_create", bytes);
-  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-    close(fd);
-    fail(op, "ftruncate", bytes);
-  }
-  return fd;
-}
-
-void* map_memory(int fd, size_t bytes, const char* op) {
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) {
-    close(fd);
-    fail(op, "mmap", bytes);
-  }
-  return data;
-}
-
-/// Those who hold the storage, if nobody else does: then its bytes can move.
-std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& origin) {
-  std::vector<TensorImpl*> impls;
-  for (TensorImpl* impl : {origin.impl(), origin.defined() ? origin.impl()->base : nullptr}) {
-    if (impl && impl->storage == s && (impls.empty() || impls[0] != impl)) impls.push_back(impl);
-  }
-  size_t known = impls.size() + count_objects(s);
-  return static_cast<size_t>(s->refs.load()) == known ? std::optional(impls) : std::nullopt;
-}
-
-void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after) {
-  for (TensorImpl* impl : impls) impl->data = after + (impl->data - before);
-}
-
-/// Moves the bytes into shared memory; false when somebody else holds them.
-bool share(Storage* s, const Tensor& origin, const char* op) {
-  if (is_shared(s) || s->nbytes == 0) return true;
-  FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, op, ": only memory of the CPU can be shared, got device ",
-               s->device);
-  auto impls = all_holders(s, origin);
-  if (!impls) return false;
-  int fd = make_memory(s->nbytes, op);
-  auto* data = static_cast<char*>(map_memory(fd, s->nbytes, op));
-  std::memcpy(data, s->data, s->nbytes);
-  char* before = s->data;
-  replace_storage_data(s, data, release_shared, new Shared{fd, s->nbytes});
-  s->resizable = false;
-  move_holders(*impls, before, data);
-  return true;
-}
-
 void share_or_throw(Storage* s, const Tensor& origin, const char* op) {
   FACULA_CHECK(share(s, origin, op), ErrorKind::Runtime, op,
                ": other tensors on the same memory cannot follow it into shared memory (share before making detached "
@@ -179,11 +107,8 @@ PyObject* function_storage_share(PyObject*, PyObject* o) {
     FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "_storage_share: only memory of the CPU can be shared, got ",
                  s->device);
     FACULA_CHECK(s->nbytes > 0, ErrorKind::Runtime, "_storage_share: an empty storage cannot be shared, got 0 bytes");
-    if (share(s, self->origin, "_storage_share")) return PyLong_FromLong(static_cast<Shared*>(s->context)->fd);
-    int fd = make_memory(s->nbytes, "_storage_share");
-    void* data = map_memory(fd, s->nbytes, "_storage_share");
-    std::memcpy(data, s->data, s->nbytes);
-    munmap(data, s->nbytes);
+    if (share(s, self->origin, "_storage_share")) return PyLong_FromLong(shared_descriptor(s));
+    const int fd = shared_copy(s, "_storage_share");
     if (self->copy_fd >= 0) close(self->copy_fd);
     self->copy_fd = fd;
     return PyLong_FromLong(fd);
@@ -194,30 +119,10 @@ PyObject* function_storage_from_fd(PyObject*, PyObject* args) {
   int given;
   Py_ssize_t bytes;
   if (!PyArg_ParseTuple(args, "in", &given, &bytes)) return nullptr;
-  return guarded([&] {
-    FACULA_CHECK(bytes > 0, ErrorKind::Value, "_storage_from_fd: nbytes must be positive, got ", bytes);
-    int fd = fcntl(given, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) fail("_storage_from_fd", "dup", static_cast<size_t>(bytes));
-    if (lseek(fd, 0, SEEK_END) < bytes) {
-      close(fd);
-      throw_error(ErrorKind::Value, "_storage_from_fd: the shared memory is smaller than nbytes, got ", bytes);
-    }
-    void* data = map_memory(fd, static_cast<size_t>(bytes), "_storage_from_fd");
-    return adopt_storage(borrow_storage(data, static_cast<size_t>(bytes), kCPU, release_shared,
-                                        new Shared{fd, static_cast<size_t>(bytes)}));
-  });
+  return guarded([&] { return adopt_storage(storage_on_shared(given, bytes, "_storage_from_fd")); });
 }
 
 // Borrowed memory
-
-void release_buffer(Storage* s) {
-  auto* view = static_cast<Py_buffer*>(s->context);
-  if (Py_IsInitialized()) {
-    WithLock lock;
-    PyBuffer_Release(view);
-  }
-  delete view;
-}
 
 void release_parent(Storage* s) {
   auto* parent = static_cast<Storage*>(s->context);
@@ -587,37 +492,31 @@ PyCFunction keywords(F* f) {
 }
 
 PyMethodDef storage_methods[] = {
-    {"nbytes", storage_nbytes, METH_NOARGS, "Size in bytes."},
-    {"size", storage_nbytes, METH_NOARGS, "Size in bytes."},
+    {"nbytes", storage_nbytes, METH_NOARGS, docs::storage::kNbytes},
+    {"size", storage_nbytes, METH_NOARGS, docs::storage::kSize},
     {"_use_count", storage_use_count, METH_NOARGS, "How many tensors and other storages hold the bytes."},
-    {"data_ptr", storage_data_ptr, METH_NOARGS, "Address of the first byte."},
-    {"element_size", storage_element_size, METH_NOARGS, "1."},
-    {"get_device", storage_get_device, METH_NOARGS, "Index of the CUDA device, -1 on the CPU."},
-    {"untyped", storage_same, METH_NOARGS, "The storage itself."},
-    {"cpu", storage_cpu, METH_NOARGS, "The storage itself on the CPU, a copy there of another device's."},
-    {"cuda", keywords(storage_cuda), METH_VARARGS | METH_KEYWORDS,
-     "cuda(device=None, non_blocking=False): the storage itself on that CUDA device, or a copy there."},
-    {"to", keywords(storage_to), METH_VARARGS | METH_KEYWORDS,
-     "to(*, device, non_blocking=False): the storage itself, or a copy on another device."},
-    {"is_shared", storage_is_shared, METH_NOARGS, "Whether other processes can map the bytes."},
-    {"is_pinned", storage_is_pinned, METH_VARARGS, "is_pinned(device='cuda'): whether the bytes are pinned."},
-    {"pin_memory", storage_pin_memory, METH_VARARGS,
-     "pin_memory(device='cuda'): a copy in pinned memory; the storage itself where it is pinned."},
-    {"resizable", storage_resizable, METH_NOARGS, "Whether resize_ can work."},
-    {"share_memory_", storage_share_memory, METH_NOARGS,
-     "Moves the bytes into memory that other processes can map; returns the storage."},
-    {"clone", storage_clone, METH_NOARGS, "A copy."},
+    {"data_ptr", storage_data_ptr, METH_NOARGS, docs::storage::kDataPtr},
+    {"element_size", storage_element_size, METH_NOARGS, docs::storage::kElementSize},
+    {"get_device", storage_get_device, METH_NOARGS, docs::storage::kGetDevice},
+    {"untyped", storage_same, METH_NOARGS, docs::storage::kUntyped},
+    {"cpu", storage_cpu, METH_NOARGS, docs::storage::kCpu},
+    {"cuda", keywords(storage_cuda), METH_VARARGS | METH_KEYWORDS, docs::storage::kCuda},
+    {"to", keywords(storage_to), METH_VARARGS | METH_KEYWORDS, docs::storage::kTo},
+    {"is_shared", storage_is_shared, METH_NOARGS, docs::storage::kIsShared},
+    {"is_pinned", storage_is_pinned, METH_VARARGS, docs::storage::kIsPinned},
+    {"pin_memory", storage_pin_memory, METH_VARARGS, docs::storage::kPinMemory},
+    {"resizable", storage_resizable, METH_NOARGS, docs::storage::kResizable},
+    {"share_memory_", storage_share_memory, METH_NOARGS, docs::storage::kShareMemory},
+    {"clone", storage_clone, METH_NOARGS, docs::storage::kClone},
     {"__copy__", storage_clone, METH_NOARGS, nullptr},
     {"__deepcopy__", storage_deepcopy, METH_O, nullptr},
-    {"copy_", keywords(storage_copy), METH_VARARGS | METH_KEYWORDS,
-     "copy_(source, non_blocking=False): takes the bytes of source."},
-    {"fill_", storage_fill, METH_O, "fill_(value): sets every byte."},
-    {"resize_", storage_resize, METH_O, "resize_(size): grows or shrinks to `size` bytes."},
-    {"tolist", storage_tolist, METH_NOARGS, "The bytes as a list of ints."},
+    {"copy_", keywords(storage_copy), METH_VARARGS | METH_KEYWORDS, docs::storage::kCopy},
+    {"fill_", storage_fill, METH_O, docs::storage::kFill},
+    {"resize_", storage_resize, METH_O, docs::storage::kResize},
+    {"tolist", storage_tolist, METH_NOARGS, docs::storage::kTolist},
     {"from_buffer", keywords(storage_from_buffer), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
-     "from_buffer(buffer, byte_order=None, count=-1, offset=0, dtype=None): a copy of a buffer's bytes."},
-    {"from_file", keywords(storage_from_file), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
-     "from_file(filename, shared=False, nbytes=0): a storage over a memory map of the file."},
+     docs::storage::kFromBuffer},
+    {"from_file", keywords(storage_from_file), METH_VARARGS | METH_KEYWORDS | METH_STATIC, docs::storage::kFromFile},
     {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {"__sizeof__", storage_sizeof, METH_NOARGS, nullptr},
     {}};
@@ -647,12 +546,10 @@ PyObject* method_share_memory(PyObject* self, PyObject*) {
   });
 }
 
-PyMethodDef tensor_methods[] = {
-    {"untyped_storage", method_untyped_storage, METH_NOARGS, "The bytes behind the tensor."},
-    {"is_shared", method_is_shared, METH_NOARGS, "Whether the memory is shared with other processes."},
-    {"share_memory_", method_share_memory, METH_NOARGS,
-     "Moves the tensor into memory that other processes can map; returns it."},
-    {}};
+PyMethodDef tensor_methods[] = {{"untyped_storage", method_untyped_storage, METH_NOARGS, docs::tensor::kUntypedStorage},
+                                {"is_shared", method_is_shared, METH_NOARGS, docs::tensor::kIsShared},
+                                {"share_memory_", method_share_memory, METH_NOARGS, docs::tensor::kShareMemory},
+                                {}};
 
 PyMethodDef functions[] = {
     {"_storage_from_buffer", function_storage_from_buffer, METH_O,
@@ -670,18 +567,6 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-Storage* storage_on_buffer(PyObject* buffer) {
-  auto view = std::make_unique<Py_buffer>();
-  if (PyObject_GetBuffer(buffer, view.get(), PyBUF_WRITABLE) < 0) {
-    PyErr_Clear();
-    check(PyObject_GetBuffer(buffer, view.get(), PyBUF_SIMPLE));
-  }
-  Storage* s = borrow_storage(view->buf, static_cast<size_t>(view->len), kCPU, release_buffer, nullptr);
-  s->read_only = view->readonly;
-  s->context = view.release();
-  return s;
-}
-
 Storage* storage_of(PyObject* o, const char* op) {
   if (is_storage(o)) return self_of(o)->storage;
   Owned inner(PyObject_GetAttrString(o, "_untyped_storage"));
@@ -696,7 +581,7 @@ void init_storage(PyObject* module) {
   StorageType.tp_name = "torch.UntypedStorage";
   StorageType.tp_basicsize = sizeof(PyStorage);
   StorageType.tp_flags = Py_TPFLAGS_DEFAULT;
-  StorageType.tp_doc = "UntypedStorage(size=0, *, device=None): the bytes behind tensors.";
+  StorageType.tp_doc = docs::storage::kUntypedStorage;
   StorageType.tp_new = storage_new;
   StorageType.tp_dealloc = storage_dealloc;
   StorageType.tp_repr = storage_repr;

@@ -4,6 +4,7 @@
 #include "ops/kernel_table.h"
 #include "ops/pinned.h"
 #include "python/bindings.h"
+#include "python/docs/tensor.h"
 #include "python/node_object.h"
 
 namespace facula::python {
@@ -288,35 +289,28 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;
 
-PyMethodDef methods[] = {
-    {"to", as_function(method_to), kFast,
-     "to(dtype) / to(device=None, dtype=None) / to(other), with non_blocking=False, copy=False, memory_format=None: "
-     "the values in "
-     "another dtype or on another device; the tensor itself when nothing changes."},
-    {"float", as_function(convert_float), kFast, "As float32."},
-    {"double", as_function(convert_double), kFast, "As float64."},
-    {"half", as_function(convert_half), kFast, "As float16."},
-    {"bfloat16", as_function(convert_bfloat16), kFast, "As bfloat16."},
-    {"int", as_function(convert_int), kFast, "As int32."},
-    {"long", as_function(convert_long), kFast, "As int64."},
-    {"short", as_function(convert_short), kFast, "As int16."},
-    {"char", as_function(convert_char), kFast, "As int8."},
-    {"byte", as_function(convert_byte), kFast, "As uint8."},
-    {"bool", as_function(convert_bool), kFast, "As bool."},
-    {"cfloat", as_function(convert_cfloat), kFast, "As complex64."},
-    {"cdouble", as_function(convert_cdouble), kFast, "As complex128."},
-    {"chalf", as_function(convert_chalf), kFast, "As complex32."},
-    {"cpu", as_function(method_cpu), kFast, "cpu(memory_format=preserve_format): the tensor on the CPU."},
-    {"cuda", as_function(method_cuda), kFast,
-     "cuda(device=None, non_blocking=False, memory_format=preserve_format): the tensor on a GPU."},
-    {"type_as", method_type_as, METH_O, "type_as(other): in the dtype and on the device of other."},
-    {"is_set_to", method_is_set_to, METH_O,
-     "is_set_to(tensor): whether both show the same elements of the same storage."},
-    {"is_same_size", method_is_same_size, METH_O, "is_same_size(other): whether the shapes are equal."},
-    {"set_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_set_)), METH_VARARGS | METH_KEYWORDS,
-     "set_(source=None, storage_offset=0, size=None, stride=None): exchanges the storage and the geometry; offset and "
-     "stride in elements."},
-    {}};
+PyMethodDef methods[] = {{"to", as_function(method_to), kFast, docs::tensor::kTo},
+                         {"float", as_function(convert_float), kFast, docs::tensor::kFloat},
+                         {"double", as_function(convert_double), kFast, docs::tensor::kDouble},
+                         {"half", as_function(convert_half), kFast, docs::tensor::kHalf},
+                         {"bfloat16", as_function(convert_bfloat16), kFast, docs::tensor::kBfloat16},
+                         {"int", as_function(convert_int), kFast, docs::tensor::kInt},
+                         {"long", as_function(convert_long), kFast, docs::tensor::kLong},
+                         {"short", as_function(convert_short), kFast, docs::tensor::kShort},
+                         {"char", as_function(convert_char), kFast, docs::tensor::kChar},
+                         {"byte", as_function(convert_byte), kFast, docs::tensor::kByte},
+                         {"bool", as_function(convert_bool), kFast, docs::tensor::kBool},
+                         {"cfloat", as_function(convert_cfloat), kFast, docs::tensor::kCfloat},
+                         {"cdouble", as_function(convert_cdouble), kFast, docs::tensor::kCdouble},
+                         {"chalf", as_function(convert_chalf), kFast, docs::tensor::kChalf},
+                         {"cpu", as_function(method_cpu), kFast, docs::tensor::kCpu},
+                         {"cuda", as_function(method_cuda), kFast, docs::tensor::kCuda},
+                         {"type_as", method_type_as, METH_O, docs::tensor::kTypeAs},
+                         {"is_set_to", method_is_set_to, METH_O, docs::tensor::kIsSetTo},
+                         {"is_same_size", method_is_same_size, METH_O, docs::tensor::kIsSameSize},
+                         {"set_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_set_)),
+                          METH_VARARGS | METH_KEYWORDS, docs::tensor::kSet},
+                         {}};
 
 PyMethodDef functions[] = {{"_parse_to", as_function(function_parse_to), kFast,
                             "The arguments of `to`, as (device, dtype, non_blocking, memory_format)."},

@@ -1,4 +1,6 @@
 // dtype, device, layout, memory_format and Size objects, and number conversions.
+#include "python/docs/types.h"
+
 #include <array>
 
 #include "core/backend.h"
@@ -68,8 +70,8 @@ PyGetSetDef dtype_properties[] = {
     {"itemsize", dtype_itemsize, nullptr, "Bytes per element.", nullptr},
     {}};
 PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
-                               {"to_real", dtype_to_real, METH_NOARGS, "The dtype of the real part."},
-                               {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype of this precision."},
+                               {"to_real", dtype_to_real, METH_NOARGS, docs::types::kToReal},
+                               {"to_complex", dtype_to_complex, METH_NOARGS, docs::types::kToComplex},
                                {}};
 
 // Dtypes of quantised tensors: names for integers that are levels. No op takes them; facula.ao knows what they mean.
@@ -104,8 +106,8 @@ PyGetSetDef quantized_dtype_properties[] = {
     {"_levels", quantized_dtype_levels, nullptr, "The integers that stand for values.", nullptr},
     {}};
 PyMethodDef quantized_dtype_methods[] = {{"__reduce__", quantized_dtype_reduce, METH_NOARGS, nullptr},
-                                         {"to_real", quantized_dtype_refuse, METH_NOARGS, "A RuntimeError."},
-                                         {"to_complex", quantized_dtype_refuse, METH_NOARGS, "A RuntimeError."},
+                                         {"to_real", quantized_dtype_refuse, METH_NOARGS, docs::types::kToReal},
+                                         {"to_complex", quantized_dtype_refuse, METH_NOARGS, docs::types::kToComplex},
                                          {}};
 
 // device
@@ -266,9 +268,8 @@ PyObject* whole_slice() {
 PyObject* size_reduce(PyObject* self, PyObject*) {
   return pickled("size", PyTuple_Type.tp_as_mapping->mp_subscript(self, whole_slice()));
 }
-PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The product of the sizes."},
-                              {"__reduce__", size_reduce, METH_NOARGS, nullptr},
-                              {}};
+PyMethodDef size_methods[] = {
+    {"numel", size_numel, METH_NOARGS, docs::types::kNumel}, {"__reduce__", size_reduce, METH_NOARGS, nullptr}, {}};
 PyMappingMethods size_mapping;
 PySequenceMethods size_sequence;
 PyNumberMethods size_number;
@@ -467,21 +468,21 @@ void init_types(PyObject* module) {
     type.tp_doc = doc;
   };
   simple(DTypeType, "torch.dtype", sizeof(PyValue<DType>), dtype_repr, dtype_methods, dtype_properties,
-         "The type of a tensor's elements.");
+         docs::types::kDtype);
   ready(DTypeType, module, "dtype");
   init_quantized_dtypes(module);
   simple(DeviceType_, "torch.device", sizeof(PyValue<Device>), device_repr, device_methods, device_properties,
-         "device(type, index=None): where a tensor's elements are.");
+         docs::types::kDevice);
   DeviceType_.tp_str = device_str;
   DeviceType_.tp_hash = device_hash;
   DeviceType_.tp_richcompare = device_compare;
   DeviceType_.tp_new = device_new;
   ready(DeviceType_, module, "device");
   simple(LayoutType, "torch.layout", sizeof(PyValue<Layout>), layout_repr, layout_methods, nullptr,
-         "How elements are arranged.");
+         docs::types::kLayout);
   ready(LayoutType, module, "layout");
   simple(MemoryFormatType, "torch.memory_format", sizeof(PyValue<MemoryFormat>), format_repr, format_methods, nullptr,
-         "The order of dimensions in memory.");
+         docs::types::kMemoryFormat);
   ready(MemoryFormatType, module, "memory_format");
 
   SizeType.tp_name = "torch.Size";
@@ -490,7 +491,7 @@ void init_types(PyObject* module) {
   SizeType.tp_repr = size_repr;
   SizeType.tp_new = size_new;
   SizeType.tp_methods = size_methods;
-  SizeType.tp_doc = "The sizes of a tensor: a tuple of integers.";
+  SizeType.tp_doc = docs::types::kSize;
   size_mapping.mp_length = PyTuple_Type.tp_as_mapping->mp_length;
   size_mapping.mp_subscript = size_subscript;
   SizeType.tp_as_mapping = &size_mapping;

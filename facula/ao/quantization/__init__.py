@@ -74,6 +74,12 @@ def default_eval_fn(model: Module, calib_data: Sequence[Sequence[Tensor | None]]
     Args:
         model: any module.
         calib_data: pairs of an input and something else, such as a target.
+
+    >>> from torch.ao.quantization import default_eval_fn
+    >>> model = nn.BatchNorm1d(2)
+    >>> default_eval_fn(model, [(torch.ones(3, 2), None), (torch.zeros(3, 2), None)])
+    >>> model.num_batches_tracked
+    tensor(2)
     """
     for data, _ in calib_data:
         model(data)

@@ -42,16 +42,26 @@ PartialWrapper.__module__ = "facula.ao.quantization.observer"
 def with_args(cls_or_self: Any, **kwargs: Any) -> PartialWrapper:
     """A function that makes the class with these arguments, and can be given more by its own `with_args`.
 
-    Example::
+    Args:
+        kwargs: of the class.
 
-        >>> from torch.ao.quantization import MinMaxObserver
-        >>> weights = MinMaxObserver.with_args(dtype=torch.qint8).with_args(qscheme=torch.per_tensor_symmetric)
-        >>> weights().qscheme
-        torch.per_tensor_symmetric
+    >>> from torch.ao.quantization import MinMaxObserver
+    >>> weights = MinMaxObserver.with_args(dtype=torch.qint8).with_args(qscheme=torch.per_tensor_symmetric)
+    >>> weights().qscheme
+    torch.per_tensor_symmetric
     """
     return PartialWrapper(functools.partial(cls_or_self, **kwargs))
 
 
 def with_callable_args(cls_or_self: type, **kwargs: Any) -> PartialWrapper:
-    """As `with_args`, for arguments that a function makes for each object: `with_callable_args(factory_kwargs=where)`."""
+    """As `with_args`, for arguments that a function makes for each object.
+
+    Args:
+        kwargs: functions without arguments, by the names of arguments.
+
+    >>> from torch.ao.quantization import MinMaxObserver
+    >>> made = MinMaxObserver.with_callable_args(factory_kwargs=lambda: {"dtype": torch.float64})
+    >>> made().min_val.dtype
+    torch.float64
+    """
     return PartialWrapper(functools.partial(cls_or_self)).with_callable_args(**kwargs)

@@ -26,6 +26,10 @@ class FixedQParamsObserver(ObserverBase):
         scale, zero_point: what to say.
         dtype, qscheme, quant_min, quant_max, is_dynamic: as for `UniformQuantizationObserverBase`.
         kwargs: for `ObserverBase`.
+
+    >>> from torch.ao.quantization import FixedQParamsObserver
+    >>> FixedQParamsObserver(scale=1 / 256, zero_point=0).calculate_qparams()
+    (tensor([0.0039]), tensor([0], dtype=torch.int32))
     """
 
     scale: facula.Tensor
@@ -58,6 +62,10 @@ class PlaceholderObserver(ObserverBase):
         dtype, qscheme, quant_min, quant_max, eps, is_dynamic: as for `UniformQuantizationObserverBase`.
         custom_op_name: of an op that takes the place of quantisation.
         compute_dtype: the same as is_dynamic, PyTorch's old name.
+
+    >>> from torch.ao.quantization import PlaceholderObserver
+    >>> PlaceholderObserver(dtype=torch.float16)
+    PlaceholderObserver(dtype=torch.float16, is_dynamic=False)
     """
 
     def __init__(self, dtype: facula.dtype = facula.float32, custom_op_name: str = "", compute_dtype: Any = None,
@@ -94,6 +102,10 @@ class NoopObserver(ObserverBase):
     Args:
         dtype: that of the tensor.
         custom_op_name: of an op that takes the place of quantisation.
+
+    >>> from torch.ao.quantization import NoopObserver
+    >>> NoopObserver()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
     """
 
     def __init__(self, dtype: facula.dtype = facula.float16, custom_op_name: str = "") -> None:
@@ -111,7 +123,12 @@ class NoopObserver(ObserverBase):
 
 
 class ReuseInputObserver(ObserverBase):
-    """Stands where the output has the input's levels, as after a change of shape."""
+    """Stands where the output has the input's levels, as after a change of shape.
+
+    >>> from torch.ao.quantization import ReuseInputObserver
+    >>> ReuseInputObserver()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self) -> None:
         super().__init__(facula.quint8, is_dynamic=False)
@@ -130,6 +147,12 @@ class RecordingObserver(ObserverBase):
 
     Args:
         dtype: that of the quantised tensor.
+
+    >>> from torch.ao.quantization import RecordingObserver
+    >>> observer = RecordingObserver()
+    >>> _ = observer(torch.tensor([1.0])), observer(torch.tensor([2.0]))
+    >>> observer.get_tensor_value()
+    [tensor([1.]), tensor([2.])]
     """
 
     def __init__(self, dtype: facula.dtype = facula.quint8) -> None:

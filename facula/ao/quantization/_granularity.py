@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 class MappingType(enum.Enum):
-    """How values are mapped to levels: zero in the middle, the same without clipping either side, or zero where it falls."""
+    """How values are mapped to levels: zero in the middle, the same without clipping either side, or zero where it falls.
+
+    >>> from torch.ao.quantization import MappingType
+    >>> MappingType.SYMMETRIC.name
+    'SYMMETRIC'
+    """
 
     SYMMETRIC = enum.auto()
     SYMMETRIC_NO_CLIPPING_ERR = enum.auto()
@@ -27,7 +32,12 @@ class MappingType(enum.Enum):
 
 
 class ZeroPointDomain(enum.Enum):
-    """What a zero point is: a level, a value, or nothing."""
+    """What a zero point is: a level, a value, or nothing.
+
+    >>> from torch.ao.quantization import ZeroPointDomain
+    >>> [domain.name for domain in ZeroPointDomain]
+    ['INT', 'FLOAT', 'NONE']
+    """
 
     INT = enum.auto()
     FLOAT = enum.auto()
@@ -35,7 +45,12 @@ class ZeroPointDomain(enum.Enum):
 
 
 class TorchAODType(enum.Enum):
-    """Integers of one to seven bits, for which there are no dtypes."""
+    """Integers of one to seven bits, for which there are no dtypes.
+
+    >>> from torch.ao.quantization import TorchAODType
+    >>> TorchAODType.INT4.name
+    'INT4'
+    """
 
     INT1 = enum.auto()
     INT2 = enum.auto()
@@ -48,41 +63,76 @@ class TorchAODType(enum.Enum):
 
 @dataclass(frozen=True)
 class Granularity:
-    """What shares a scale."""
+    """What shares a scale.
+
+    >>> from torch.ao.quantization import Granularity, PerTensor
+    >>> isinstance(PerTensor(), Granularity)
+    True
+    """
 
 
 @dataclass(frozen=True)
 class PerBlock(Granularity):
-    """Every block of `block_size` does."""
+    """Every block of `block_size` does.
+
+    >>> from torch.ao.quantization.observer import PerBlock, get_block_size
+    >>> get_block_size((4, 6), PerBlock((2, 3)))
+    (2, 3)
+    """
 
     block_size: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class PerTensor(Granularity):
-    """The whole tensor does."""
+    """The whole tensor does.
+
+    >>> from torch.ao.quantization.observer import PerTensor, get_block_size
+    >>> get_block_size((4, 6), PerTensor())
+    (4, 6)
+    """
 
 
 @dataclass(frozen=True)
 class PerAxis(Granularity):
-    """What has the same index along the dimension `axis` does."""
+    """What has the same index along the dimension `axis` does.
+
+    >>> from torch.ao.quantization.observer import PerAxis, get_block_size
+    >>> get_block_size((4, 6), PerAxis(axis=1))
+    (4, 1)
+    """
 
     axis: int
 
 
 @dataclass(frozen=True)
 class PerGroup(Granularity):
-    """Every `group_size` neighbours along the last dimension do."""
+    """Every `group_size` neighbours along the last dimension do.
+
+    >>> from torch.ao.quantization.observer import PerGroup, get_block_size
+    >>> get_block_size((4, 6), PerGroup(group_size=2))
+    (1, 2)
+    """
 
     group_size: int
 
 
 class PerRow(Granularity):
-    """Every row along the last dimension does."""
+    """Every row along the last dimension does.
+
+    >>> from torch.ao.quantization.observer import PerRow, get_block_size
+    >>> get_block_size((4, 6), PerRow())
+    (1, 6)
+    """
 
 
 class PerToken(Granularity):
-    """Every row along the last dimension does, with scales found for each input."""
+    """Every row along the last dimension does, with scales found for each input.
+
+    >>> from torch.ao.quantization.observer import PerToken, get_block_size
+    >>> get_block_size((2, 4, 6), PerToken())
+    (1, 1, 6)
+    """
 
 
 def get_block_size(input_shape: tuple[int, ...], granularity: Granularity) -> tuple[int, ...]:
@@ -136,6 +186,18 @@ class AffineQuantizedObserverBase(ABC, Module):
         kwargs: ignored, for subclasses.
 
     Errors: AssertionError for no granularity.
+
+    >>> from torch.ao.quantization.observer import AffineQuantizedObserverBase, MappingType, PerTensor
+    >>> class Largest(AffineQuantizedObserverBase):
+    ...     def forward(self, x):
+    ...         self.seen = x.abs().max()
+    ...         return x
+    ...     def calculate_qparams(self):
+    ...         return self.seen / self.quant_max, torch.tensor(0)
+    >>> observer = Largest(MappingType.SYMMETRIC, torch.int8, PerTensor(), quant_min=-127, quant_max=127)
+    >>> _ = observer(torch.tensor([-254.0, 1.0]))
+    >>> observer.calculate_qparams()
+    (tensor(2.), tensor(0))
     """
 
     with_args: Any = classmethod(with_args)
@@ -171,7 +233,24 @@ class AffineQuantizedObserverBase(ABC, Module):
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {self}")
 
     def convert(self, model: Module, observer_node: Any) -> Any:
-        """Graphs are not converted."""
+        """Graphs are not converted.
+
+        Args:
+            model, observer_node: not looked at.
+
+        Errors: NotImplementedError always.
+
+        >>> from torch.ao.quantization.observer import AffineQuantizedObserverBase, MappingType, PerTensor
+        >>> class Blind(AffineQuantizedObserverBase):
+        ...     def forward(self, x):
+        ...         return x
+        ...     def calculate_qparams(self):
+        ...         return torch.tensor(1.0), torch.tensor(0)
+        >>> Blind(MappingType.SYMMETRIC, torch.int8, PerTensor()).convert(None, "x")
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: Blind.convert: graphs (pt2e) are not supported, got NoneType, x
+        """
         raise NotImplementedError(
             f"{type(self).__name__}.convert: graphs (pt2e) are not supported, got {type(model).__name__}, {observer_node}"
         )

@@ -69,7 +69,14 @@ class HistogramObserver(UniformQuantizationObserverBase):
         return self.min_val == float("inf") or self.max_val == float("-inf")
 
     def reset_histogram(self, x: Tensor, min_val: Tensor, max_val: Tensor) -> None:
-        """Starts anew with the values of x, which lie between min_val and max_val."""
+        """Starts anew with the values of x, which lie between min_val and max_val.
+
+        >>> from torch.ao.quantization import HistogramObserver
+        >>> observer = HistogramObserver(bins=4)
+        >>> observer.reset_histogram(torch.tensor([0.0, 1.0, 4.0]), torch.tensor(0.0), torch.tensor(4.0))
+        >>> observer.histogram
+        tensor([1., 1., 0., 1.])
+        """
         self._set("min_val", min_val)
         self._set("max_val", max_val)
         self._set("histogram", self._histc(x, min_val, max_val))

@@ -29,6 +29,19 @@ class ObserverBase(ABC, Module):
     Args:
         dtype: of the quantised tensor.
         is_dynamic: whether scales are found anew for each input.
+
+    >>> from torch.ao.quantization import ObserverBase
+    >>> class Largest(ObserverBase):
+    ...     seen = torch.tensor(0.0)
+    ...     def forward(self, x):
+    ...         self.seen = torch.maximum(self.seen, x.abs().max())
+    ...         return x
+    ...     def calculate_qparams(self):
+    ...         return self.seen / 127, torch.tensor(0)
+    >>> observer = Largest.with_args(dtype=torch.qint8)()
+    >>> _ = observer(torch.tensor([-254.0, 1.0]))
+    >>> observer.calculate_qparams()
+    (tensor(2.), tensor(0))
     """
 
     def __init__(self, dtype: facula.dtype, is_dynamic: bool = False) -> None:
@@ -43,7 +56,11 @@ class ObserverBase(ABC, Module):
 
     @abstractmethod
     def calculate_qparams(self, **kwargs: Any) -> Any:
-        """(scale, zero point) for what was seen."""
+        """(scale, zero point) for what was seen.
+
+        Args:
+            kwargs: of a subclass.
+        """
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
     with_args: Any = classmethod(with_args)
@@ -64,6 +81,15 @@ class UniformQuantizationObserverBase(ObserverBase):
         kwargs: for `ObserverBase`.
 
     Errors: AssertionError for a dtype or scheme without levels.
+
+    >>> from torch.ao.quantization import MinMaxObserver, UniformQuantizationObserverBase
+    >>> observer = MinMaxObserver(dtype=torch.qint8)
+    >>> isinstance(observer, UniformQuantizationObserverBase), observer.quant_min, observer.quant_max
+    (True, -128, 127)
+    >>> _ = observer(torch.tensor([0.0, 5.0]))
+    >>> observer.reset_min_max_vals()
+    >>> observer.max_val
+    tensor(-inf)
     """
 
     _version = 3

@@ -44,7 +44,21 @@ __all__ = [
 
 
 class FakeQuantizeBase(ABC, Module):
-    """What rounds while training: two switches, one for watching and one for rounding, which are saved with the state."""
+    """What rounds while training: two switches, one for watching and one for rounding, which are saved with the state.
+
+    >>> from torch.ao.quantization import FakeQuantize, FakeQuantizeBase
+    >>> rounding = FakeQuantize.with_args(quant_min=0, quant_max=3)()
+    >>> isinstance(rounding, FakeQuantizeBase), rounding(torch.tensor([0.0, 0.9, 3.0]))
+    (True, tensor([0., 1., 3.]))
+    >>> rounding.disable_observer()
+    >>> rounding(torch.tensor([0.9, 30.0]))
+    tensor([1., 3.])
+    >>> rounding.disable_fake_quant()
+    >>> rounding(torch.tensor([0.9, 30.0]))
+    tensor([ 0.9000, 30.0000])
+    >>> rounding.enable_observer()
+    >>> rounding.enable_fake_quant()
+    """
 
     fake_quant_enabled: facula.Tensor
     observer_enabled: facula.Tensor
@@ -62,11 +76,25 @@ class FakeQuantizeBase(ABC, Module):
 
     @abstractmethod
     def calculate_qparams(self, **kwargs: Any) -> Any:
-        """(scale, zero point) for what was seen."""
+        """(scale, zero point) for what was seen.
+
+        Args:
+            kwargs: of a subclass.
+
+        >>> from torch.ao.quantization import FakeQuantize
+        >>> rounding = FakeQuantize(quant_min=0, quant_max=3)
+        >>> _ = rounding(torch.tensor([0.0, 3.0]))
+        >>> rounding.calculate_qparams()
+        (tensor([1.]), tensor([0], dtype=torch.int32))
+        """
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
     def enable_fake_quant(self, enabled: bool = True) -> None:
-        """Whether to round."""
+        """Switches rounding on.
+
+        Args:
+            enabled: False switches it off.
+        """
         self.fake_quant_enabled[0] = 1 if enabled else 0
 
     def disable_fake_quant(self) -> None:
@@ -74,7 +102,11 @@ class FakeQuantizeBase(ABC, Module):
         self.enable_fake_quant(False)
 
     def enable_observer(self, enabled: bool = True) -> None:
-        """Whether to watch."""
+        """Switches watching on.
+
+        Args:
+            enabled: False switches it off; the scale stays.
+        """
         self.observer_enabled[0] = 1 if enabled else 0
 
     def disable_observer(self) -> None:
@@ -83,7 +115,11 @@ class FakeQuantizeBase(ABC, Module):
 
     @classmethod
     def with_args(cls, **kwargs: Any) -> Any:
-        """The class with arguments given, as a qconfig takes it."""
+        """The class with arguments given, as a qconfig takes it.
+
+        Args:
+            kwargs: of the class.
+        """
         return _with_args(cls, **kwargs)
 
 
@@ -197,6 +233,11 @@ class FixedQParamsFakeQuantize(FakeQuantize):
         observer: `FixedQParamsObserver.with_args(...)`.
 
     Errors: AssertionError for another observer.
+
+    >>> from torch.ao.quantization import FixedQParamsFakeQuantize, FixedQParamsObserver
+    >>> rounding = FixedQParamsFakeQuantize(FixedQParamsObserver.with_args(scale=0.25, zero_point=0))
+    >>> rounding(torch.tensor([0.1, 0.2, 0.9]))
+    tensor([0.0000, 0.2500, 1.0000])
     """
 
     def __init__(self, observer: Any) -> None:
@@ -231,6 +272,11 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         observer_kwargs: for the observer.
 
     Errors: AssertionError for another observer.
+
+    >>> from torch.ao.quantization import FusedMovingAvgObsFakeQuantize
+    >>> rounding = FusedMovingAvgObsFakeQuantize(quant_min=0, quant_max=3)
+    >>> rounding(torch.tensor([0.0, 0.9, 2.2, 3.0]))
+    tensor([0., 1., 2., 3.])
     """
 
     def __init__(
@@ -324,24 +370,60 @@ fused_per_channel_wt_fake_quant_range_neg_127_to_127: Any = FusedMovingAvgObsFak
 
 
 def disable_fake_quant(mod: Module) -> None:
-    """Stops the rounding of a module: `model.apply(disable_fake_quant)`."""
+    """Stops the rounding of a module, for `model.apply`.
+
+    Args:
+        mod: a module; others than those that round stay as they are.
+
+    >>> from torch.ao.quantization import FakeQuantize, disable_fake_quant
+    >>> model = nn.Sequential(FakeQuantize(quant_min=0, quant_max=3)).apply(disable_fake_quant)
+    >>> model(torch.tensor([0.0, 0.9, 3.0]))
+    tensor([0.0000, 0.9000, 3.0000])
+    """
     if isinstance(mod, FakeQuantizeBase):
         mod.disable_fake_quant()
 
 
 def enable_fake_quant(mod: Module) -> None:
-    """Starts the rounding of a module: `model.apply(enable_fake_quant)`."""
+    """Starts the rounding of a module, for `model.apply`.
+
+    Args:
+        mod: a module; others than those that round stay as they are.
+
+    >>> from torch.ao.quantization import FakeQuantize, enable_fake_quant
+    >>> model = nn.Sequential(FakeQuantize(quant_min=0, quant_max=3)).apply(enable_fake_quant)
+    >>> model(torch.tensor([0.0, 0.9, 3.0]))
+    tensor([0., 1., 3.])
+    """
     if isinstance(mod, FakeQuantizeBase):
         mod.enable_fake_quant()
 
 
 def disable_observer(mod: Module) -> None:
-    """Stops the watching of a module: `model.apply(disable_observer)`."""
+    """Stops the watching of a module, for `model.apply`; scales stay.
+
+    Args:
+        mod: a module; others than those that round stay as they are.
+
+    >>> from torch.ao.quantization import FakeQuantize, disable_observer
+    >>> model = nn.Sequential(FakeQuantize(quant_min=0, quant_max=3)).apply(disable_observer)
+    >>> model(torch.tensor([0.0, 0.9, 30.0]))
+    tensor([0., 1., 3.])
+    """
     if isinstance(mod, FakeQuantizeBase):
         mod.disable_observer()
 
 
 def enable_observer(mod: Module) -> None:
-    """Starts the watching of a module: `model.apply(enable_observer)`."""
+    """Starts the watching of a module, for `model.apply`.
+
+    Args:
+        mod: a module; others than those that round stay as they are.
+
+    >>> from torch.ao.quantization import FakeQuantize, enable_observer
+    >>> model = nn.Sequential(FakeQuantize(quant_min=0, quant_max=3)).apply(enable_observer)
+    >>> model(torch.tensor([0.0, 9.0, 30.0]))
+    tensor([ 0., 10., 30.])
+    """
     if isinstance(mod, FakeQuantizeBase):
         mod.enable_observer()

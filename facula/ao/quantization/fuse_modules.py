@@ -23,12 +23,21 @@ def fuse_known_modules(mod_list: Sequence[Module], is_qat: bool,
                        additional_fuser_method_mapping: dict[Sequence[type], Any] | None = None) -> list[Any]:  # fmt: skip
     """Layers that `get_fuser_method` knows, made one: the first of the list is it, the others are nn.Identity.
 
+    Hooks before the first layer and after the last one stay.
+
     Args:
         mod_list: layers that follow each other.
         is_qat: whether they go on training.
         additional_fuser_method_mapping: as for `get_fuser_method`.
 
-    Hooks before the first layer and after the last one stay. Errors: AssertionError for other layers.
+    Errors: AssertionError for other layers.
+
+    >>> from torch.ao.quantization.fuse_modules import fuse_known_modules
+    >>> fuse_known_modules([nn.Linear(2, 1), nn.ReLU()], is_qat=False)
+    [LinearReLU(
+      (0): Linear(in_features=2, out_features=1, bias=True)
+      (1): ReLU()
+    ), Identity()]
     """
     kinds = tuple(type_before_parametrizations(module) for module in mod_list)
     fuser = get_fuser_method(kinds, additional_fuser_method_mapping)
@@ -99,5 +108,10 @@ def fuse_modules_qat(model: Module, modules_to_fuse: Sequence[Sequence[str] | st
     Args:
         model, modules_to_fuse, inplace, fuser_func, fuse_custom_config_dict: as for `fuse_modules`, the model in training
             mode.
+
+    >>> from torch.ao.quantization import fuse_modules_qat
+    >>> model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU())
+    >>> type(fuse_modules_qat(model, ["0", "1", "2"])[0]).__name__
+    'ConvBnReLU2d'
     """
     return _fuse_modules(model, modules_to_fuse, True, inplace, fuser_func, fuse_custom_config_dict)

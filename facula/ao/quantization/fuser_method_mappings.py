@@ -79,6 +79,14 @@ def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> C
         conv, bn, relu: the layers.
 
     Errors: AssertionError where some of them train and others do not; NotImplementedError for other layers.
+
+    >>> from torch.ao.quantization import fuse_conv_bn_relu
+    >>> parts = nn.Conv2d(1, 2, 3).eval(), nn.BatchNorm2d(2).eval(), nn.ReLU().eval()
+    >>> fuse_conv_bn_relu(False, *parts)
+    ConvReLU2d(
+      (0): Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1))
+      (1): ReLU()
+    )
     """
     _check("fuse_conv_bn_relu", conv, bn, is_qat, conv.out_channels)
     if is_qat:
@@ -94,6 +102,10 @@ def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> LinearBn1d:
         linear, bn: the layers.
 
     Errors: AssertionError where one of them trains and the other does not.
+
+    >>> from torch.ao.quantization import fuse_linear_bn
+    >>> fuse_linear_bn(False, nn.Linear(2, 3).eval(), nn.BatchNorm1d(3).eval())
+    Linear(in_features=2, out_features=3, bias=True)
     """
     _check("fuse_linear_bn", linear, bn, is_qat)
     return nni.LinearBn1d(linear, bn) if is_qat else fuse_linear_bn_eval(linear, bn)
@@ -107,6 +119,10 @@ def fuse_convtranspose_bn(is_qat: bool, convt: Any, bn: Any) -> Module:
         convt, bn: the layers.
 
     Errors: AssertionError where one of them trains and the other does not; Exception for is_qat.
+
+    >>> from torch.ao.quantization import fuse_convtranspose_bn
+    >>> fuse_convtranspose_bn(False, nn.ConvTranspose2d(1, 2, 3).eval(), nn.BatchNorm2d(2).eval())
+    ConvTranspose2d(1, 2, kernel_size=(3, 3), stride=(1, 1))
     """
     _check("fuse_convtranspose_bn", convt, bn, False)
     if is_qat:
@@ -144,6 +160,10 @@ def get_fuser_method(op_list: Sequence[type],
         additional_fuser_method_mapping: tuples of classes and functions of one's own, called with is_qat and the layers.
 
     Errors: AssertionError where there is none.
+
+    >>> from torch.ao.quantization import get_fuser_method
+    >>> get_fuser_method((nn.Conv2d, nn.BatchNorm2d)).__name__
+    'fuse_conv_bn'
     """
     found = get_combined_dict(_DEFAULT_OP_LIST_TO_FUSER_METHOD, additional_fuser_method_mapping or {}).get(op_list)
     if found is None:
@@ -166,6 +186,10 @@ def get_fuser_method_new(op_pattern: Sequence[type], fuser_method_mapping: dict[
         fuser_method_mapping: patterns and functions.
 
     Errors: AssertionError where there is none.
+
+    >>> from torch.ao.quantization import fuse_conv_bn, get_fuser_method_new
+    >>> get_fuser_method_new((nn.Conv2d, nn.BatchNorm2d), {(nn.Conv2d, nn.BatchNorm2d): fuse_conv_bn}).__name__
+    'fuse_conv_bn'
     """
     for pattern in _patterns(op_pattern):
         if fuser_method_mapping.get(pattern) is not None:

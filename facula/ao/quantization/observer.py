@@ -118,6 +118,13 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         dtype, qscheme, reduce_range, quant_min, quant_max, eps, is_dynamic, kwargs: as for `MinMaxObserver`.
 
     Errors: NotImplementedError for schemes per channel, and for is_dynamic unless averaging_constant is 1.
+
+    >>> from torch.ao.quantization import MovingAverageMinMaxObserver
+    >>> observer = MovingAverageMinMaxObserver(averaging_constant=0.5)
+    >>> for x in (torch.tensor([0.0, 1.0]), torch.tensor([0.0, 3.0])):
+    ...     _ = observer(x)
+    >>> observer.min_val, observer.max_val
+    (tensor(0.), tensor(2.))
     """
 
     def __init__(self, averaging_constant: float = 0.01, dtype: facula.dtype = facula.quint8,
@@ -145,6 +152,12 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
             `UniformQuantizationObserverBase`.
 
     Errors: NotImplementedError for schemes per tensor, and for is_dynamic.
+
+    >>> from torch.ao.quantization import PerChannelMinMaxObserver
+    >>> observer = PerChannelMinMaxObserver(dtype=torch.qint8, qscheme=torch.per_channel_symmetric)
+    >>> _ = observer(torch.tensor([[-1.0, 0.5], [2.0, 4.0]]))
+    >>> observer.min_val, observer.max_val
+    (tensor([-1.,  2.]), tensor([0.5000, 4.0000]))
     """
 
     min_val: facula.Tensor
@@ -209,6 +222,13 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
             `PerChannelMinMaxObserver`.
 
     Errors: NotImplementedError for schemes per tensor, and for is_dynamic.
+
+    >>> from torch.ao.quantization import MovingAveragePerChannelMinMaxObserver
+    >>> observer = MovingAveragePerChannelMinMaxObserver(averaging_constant=0.5)
+    >>> for x in (torch.tensor([[0.0, 1.0], [0.0, 2.0]]), torch.tensor([[0.0, 3.0], [0.0, 2.0]])):
+    ...     _ = observer(x)
+    >>> observer.max_val
+    tensor([2., 2.])
     """
 
     def __init__(self, averaging_constant: float = 0.01, ch_axis: int = 0, dtype: facula.dtype = facula.quint8,
@@ -270,7 +290,21 @@ def _is_activation_post_process(module) -> bool:
 
 
 def get_observer_state_dict(mod: Module) -> dict[str, Any]:
-    """The entries of a module's state_dict that belong to observers."""
+    """The entries of a module's state_dict that belong to observers.
+
+    Args:
+        mod: a module after `prepare`.
+
+    >>> from torch.ao.quantization import QuantWrapper, default_qconfig, prepare
+    >>> from torch.ao.quantization import get_observer_state_dict, load_observer_state_dict
+    >>> model = QuantWrapper(nn.Linear(2, 2)).eval()
+    >>> model.qconfig = default_qconfig
+    >>> first, second = prepare(model), prepare(model)
+    >>> _ = first(torch.tensor([[0.0, 3.0]]))
+    >>> load_observer_state_dict(second, get_observer_state_dict(first))
+    >>> second.quant.activation_post_process.max_val
+    tensor(3.)
+    """
     state = mod.state_dict()
     found = OrderedDict((key, value) for key, value in state.items() if "activation_post_process" in key)
     found._metadata = state._metadata
@@ -285,6 +319,16 @@ def load_observer_state_dict(mod: Module, obs_dict: dict[str, Any]) -> None:
         obs_dict: of a module of the same structure.
 
     Entries that are missing stay as they were.
+
+    >>> from torch.ao.quantization import QuantWrapper, default_qconfig, prepare
+    >>> from torch.ao.quantization import get_observer_state_dict, load_observer_state_dict
+    >>> model = QuantWrapper(nn.Linear(2, 2)).eval()
+    >>> model.qconfig = default_qconfig
+    >>> first, second = prepare(model), prepare(model)
+    >>> _ = first(torch.tensor([[0.0, 3.0]]))
+    >>> load_observer_state_dict(second, get_observer_state_dict(first))
+    >>> second.quant.activation_post_process.max_val
+    tensor(3.)
     """
     for name, module in mod.named_modules():
         if _is_activation_post_process(module):

@@ -103,6 +103,10 @@ class QConfigDynamic(NamedTuple("QConfigDynamic", [("activation", Any), ("weight
         activation, weight: as for `QConfig`.
 
     Errors: ValueError for an observer itself.
+
+    >>> from torch.ao.quantization import QConfigDynamic, default_weight_observer
+    >>> QConfigDynamic(weight=default_weight_observer).weight().dtype
+    torch.qint8
     """
 
     __slots__ = ()
@@ -198,6 +202,10 @@ def get_default_qat_qconfig(backend: str = "x86", version: int = 1) -> QConfig:
         version: 0, or 1 for `FusedMovingAvgObsFakeQuantize`.
 
     Errors: AssertionError for others.
+
+    >>> from torch.ao.quantization import get_default_qat_qconfig
+    >>> type(get_default_qat_qconfig("x86").activation()).__name__
+    'FusedMovingAvgObsFakeQuantize'
     """
     reduced, per_channel = _backend("get_default_qat_qconfig", backend, version, (0, 1))
     if version == 0:
@@ -215,6 +223,10 @@ def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[Any
 
     Args:
         backend, version: as for `get_default_qconfig`.
+
+    >>> from torch.ao.quantization import get_default_qconfig_dict
+    >>> list(get_default_qconfig_dict("x86"))
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
     """
     from .qconfig_mapping import get_default_qconfig_mapping
 
@@ -226,6 +238,10 @@ def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict
 
     Args:
         backend, version: as for `get_default_qat_qconfig`.
+
+    >>> from torch.ao.quantization import get_default_qat_qconfig_dict
+    >>> list(get_default_qat_qconfig_dict("x86"))
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
     """
     from .qconfig_mapping import get_default_qat_qconfig_mapping
 

@@ -50,12 +50,16 @@ class QConfigMapping:
 
     Every `set_...` method returns the mapping.
 
-    Example::
-
-        >>> from torch.ao.quantization import QConfigMapping, default_qconfig
-        >>> mapping = QConfigMapping().set_global(default_qconfig).set_module_name("head", None)
-        >>> mapping.module_name_qconfigs["head"] is None
-        True
+    >>> from torch.ao.quantization import QConfigMapping, default_qconfig
+    >>> mapping = QConfigMapping().set_global(default_qconfig).set_module_name("head", None)
+    >>> mapping.module_name_qconfigs["head"] is None
+    True
+    >>> mapping = mapping.set_object_type(nn.Linear, None).set_module_name_regex("block.*", default_qconfig)
+    >>> mapping = mapping.set_module_name_object_type_order("block", torch.add, 0, None)
+    >>> list(mapping.to_dict())
+    ['', 'object_type', 'module_name_regex', 'module_name', 'module_name_object_type_order']
+    >>> QConfigMapping.from_dict(mapping.to_dict()).module_name_qconfigs == mapping.module_name_qconfigs
+    True
     """
 
     def __init__(self) -> None:
@@ -66,28 +70,54 @@ class QConfigMapping:
         self.module_name_object_type_order_qconfigs: dict[Any, Any] = OrderedDict()
 
     def set_global(self, global_qconfig: QConfig) -> QConfigMapping:
-        """The qconfig of what nothing else says."""
+        """The qconfig of what nothing else says.
+
+        Args:
+            global_qconfig: a `QConfig`, or None for no quantisation.
+        """
         self.global_qconfig: QConfig | None = global_qconfig
         return self
 
     def set_object_type(self, object_type: Callable[..., Any] | str | type, qconfig: Any) -> QConfigMapping:
-        """The qconfig of a class of modules, a function, or a method given by name."""
+        """The qconfig of a class of modules, a function, or a method given by name.
+
+        Args:
+            object_type: the class, the function, or the name of the method.
+            qconfig: a `QConfig`, or None for no quantisation.
+        """
         self.object_type_qconfigs[object_type] = qconfig
         return self
 
     def set_module_name_regex(self, module_name_regex: str, qconfig: Any) -> QConfigMapping:
-        """The qconfig of modules whose names a pattern matches."""
+        """The qconfig of modules whose names a pattern matches.
+
+        Args:
+            module_name_regex: the pattern.
+            qconfig: a `QConfig`, or None for no quantisation.
+        """
         self.module_name_regex_qconfigs[module_name_regex] = qconfig
         return self
 
     def set_module_name(self, module_name: str, qconfig: Any) -> QConfigMapping:
-        """The qconfig of the module of a name."""
+        """The qconfig of one module.
+
+        Args:
+            module_name: its name, with dots.
+            qconfig: a `QConfig`, or None for no quantisation.
+        """
         self.module_name_qconfigs[module_name] = qconfig
         return self
 
     def set_module_name_object_type_order(self, module_name: str, object_type: type, index: int,
                                           qconfig: Any) -> QConfigMapping:  # fmt: skip
-        """The qconfig of the call of number `index` of a class or function in the module of a name."""
+        """The qconfig of one call of a class or function in a module.
+
+        Args:
+            module_name: the name of the module, with dots.
+            object_type: the class or function.
+            index: the number of the call, from 0.
+            qconfig: a `QConfig`, or None for no quantisation.
+        """
         self.module_name_object_type_order_qconfigs[module_name, object_type, index] = qconfig
         return self
 
@@ -109,7 +139,11 @@ class QConfigMapping:
 
     @classmethod
     def from_dict(cls, qconfig_dict: dict[Any, Any]) -> QConfigMapping:
-        """The mapping that `to_dict` gave."""
+        """The mapping that `to_dict` gave.
+
+        Args:
+            qconfig_dict: in PyTorch's old form, of lists of (key, qconfig); that of all has the key "".
+        """
         made = cls().set_global(qconfig_dict.get(""))
         for name, key in _PARTS.items():
             for *of, value in qconfig_dict.get(key, ()):
@@ -150,6 +184,10 @@ def get_default_qconfig_mapping(backend: str = "x86", version: int = 0) -> QConf
 
     Args:
         backend, version: as for `get_default_qconfig`.
+
+    >>> from torch.ao.quantization import get_default_qconfig_mapping
+    >>> get_default_qconfig_mapping("qnnpack").global_qconfig.weight().dtype
+    torch.qint8
     """
     return _default_mapping(False, backend, get_default_qconfig(backend, version))
 
@@ -159,6 +197,10 @@ def get_default_qat_qconfig_mapping(backend: str = "x86", version: int = 1) -> Q
 
     Args:
         backend, version: as for `get_default_qat_qconfig`.
+
+    >>> from torch.ao.quantization import get_default_qat_qconfig_mapping
+    >>> type(get_default_qat_qconfig_mapping("x86").global_qconfig.weight()).__name__
+    'FusedMovingAvgObsFakeQuantize'
     """
     return _default_mapping(True, backend, get_default_qat_qconfig(backend, version))
 

@@ -87,32 +87,62 @@ _QUANTIZED_EMBEDDINGS = (nnq.Embedding, nnq.EmbeddingBag)
 
 
 def no_observer_set() -> set[Any]:
-    """Classes that watch their own outputs, of which there are none here."""
+    """Classes that watch their own outputs, of which there are none here.
+
+    >>> from torch.ao.quantization import no_observer_set
+    >>> no_observer_set()
+    set()
+    """
     return set()
 
 
 def get_default_static_quant_module_mappings() -> dict[Any, Any]:
-    """What `convert` makes of each class."""
+    """What `convert` makes of each class.
+
+    >>> from torch.ao.quantization import get_default_static_quant_module_mappings
+    >>> get_default_static_quant_module_mappings()[nn.Linear].__name__
+    'Linear'
+    """
     return copy.copy(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
 
 
 def get_default_qat_module_mappings() -> dict[Any, Any]:
-    """What `prepare_qat` makes of each class."""
+    """What `prepare_qat` makes of each class.
+
+    >>> from torch.ao.quantization import get_default_qat_module_mappings
+    >>> get_default_qat_module_mappings()[nn.Linear].__name__
+    'Linear'
+    """
     return copy.copy(DEFAULT_QAT_MODULE_MAPPINGS)
 
 
 def get_default_dynamic_quant_module_mappings() -> dict[Any, Any]:
-    """What `quantize_dynamic` makes of each class."""
+    """What `quantize_dynamic` makes of each class.
+
+    >>> from torch.ao.quantization import get_default_dynamic_quant_module_mappings
+    >>> nn.LSTM in get_default_dynamic_quant_module_mappings()
+    True
+    """
     return DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
 
 
 def get_embedding_qat_module_mappings() -> dict[Any, Any]:
-    """`get_default_qat_module_mappings()` and embeddings."""
+    """`get_default_qat_module_mappings()` and embeddings.
+
+    >>> from torch.ao.quantization import get_embedding_qat_module_mappings
+    >>> nn.Embedding in get_embedding_qat_module_mappings()
+    True
+    """
     return {**DEFAULT_QAT_MODULE_MAPPINGS, **dict(zip(_EMBEDDINGS, _QAT_EMBEDDINGS))}
 
 
 def get_embedding_static_quant_module_mappings() -> dict[Any, Any]:
-    """`get_default_static_quant_module_mappings()` and embeddings that were trained with rounding."""
+    """`get_default_static_quant_module_mappings()` and embeddings that were trained with rounding.
+
+    >>> from torch.ao.quantization import get_embedding_qat_module_mappings, get_embedding_static_quant_module_mappings
+    >>> get_embedding_qat_module_mappings()[nn.Embedding] in get_embedding_static_quant_module_mappings()
+    True
+    """
     return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **dict(zip(_QAT_EMBEDDINGS, _QUANTIZED_EMBEDDINGS))}
 
 
@@ -126,6 +156,10 @@ def get_static_quant_module_class(float_module_class: type, additional_static_qu
         is_reference: for layers that compute in floating point, which are not here.
 
     Errors: AssertionError for a class that has none, NotImplementedError for is_reference.
+
+    >>> from torch.ao.quantization import get_static_quant_module_class
+    >>> get_static_quant_module_class(nn.Linear).__name__
+    'Linear'
     """
     if is_reference:
         raise NotImplementedError(
@@ -144,6 +178,10 @@ def get_dynamic_quant_module_class(float_module_class: type,
         additional_dynamic_quant_mapping: more classes, or others.
 
     Errors: AssertionError for a class that has none.
+
+    >>> from torch.ao.quantization import get_dynamic_quant_module_class
+    >>> get_dynamic_quant_module_class(nn.LSTM).__name__
+    'LSTM'
     """
     mapping = get_combined_dict(DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS, additional_dynamic_quant_mapping or {})
     return _class_of(float_module_class, mapping, "get_dynamic_quant_module_class")
@@ -156,7 +194,12 @@ def _class_of(kind, mapping, name):
 
 
 def get_default_qconfig_propagation_list() -> set[Any]:
-    """The classes whose outputs `prepare` has watched."""
+    """The classes whose outputs `prepare` has watched.
+
+    >>> from torch.ao.quantization import get_default_qconfig_propagation_list
+    >>> nn.Linear in get_default_qconfig_propagation_list()
+    True
+    """
     return {
         *DEFAULT_STATIC_QUANT_MODULE_MAPPINGS,
         *DEFAULT_QAT_MODULE_MAPPINGS,
@@ -166,7 +209,12 @@ def get_default_qconfig_propagation_list() -> set[Any]:
 
 
 def get_default_compare_output_module_list() -> set[Any]:
-    """The classes, of floating point and quantised, whose outputs can be compared."""
+    """The classes, of floating point and quantised, whose outputs can be compared.
+
+    >>> from torch.ao.quantization import get_default_compare_output_module_list
+    >>> nn.Linear in get_default_compare_output_module_list()
+    True
+    """
     found = set()
     for mapping in (DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS):
         found |= {*mapping, *mapping.values()}

@@ -57,6 +57,10 @@ def get_default_custom_config_dict() -> dict[Any, Any]:
     """Which classes of modules become others in `prepare`, and which then in `convert`: none, unless the caller says so.
 
     (PyTorch replaces LSTM and MultiheadAttention by layers made of small ones, `nn.quantizable`, which are not here.)
+
+    >>> from torch.ao.quantization import get_default_custom_config_dict
+    >>> get_default_custom_config_dict()
+    {'float_to_observed_custom_module_class': {}, 'observed_to_quantized_custom_module_class': {}}
     """
     return {"float_to_observed_custom_module_class": {}, "observed_to_quantized_custom_module_class": {}}
 
@@ -89,6 +93,12 @@ def propagate_qconfig_(module: Module, qconfig_dict: dict[type, QConfig] | None 
         qconfig_dict: {class or name: qconfig}.
         prepare_custom_config_dict: with `non_traceable_module_name` and `non_traceable_module_class`, lists of what to leave
             alone.
+
+    >>> from torch.ao.quantization import default_qconfig, propagate_qconfig_
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    >>> propagate_qconfig_(model, {"0": default_qconfig})
+    >>> model[0].qconfig is not None, model[1].qconfig
+    (True, None)
     """
     _propagate(module, qconfig_dict or {}, None, "", prepare_custom_config_dict or {})
 
@@ -238,6 +248,12 @@ def add_quant_dequant(module: Module) -> QuantWrapper | Module:
         module: changed in place, unless it is such a layer itself.
 
     Returns the module, or the wrapper.
+
+    >>> from torch.ao.quantization import add_quant_dequant, default_qconfig
+    >>> model = nn.Sequential(nn.ReLU(), nn.Tanh())
+    >>> model[0].qconfig = default_qconfig
+    >>> [type(child).__name__ for child in add_quant_dequant(model)]
+    ['QuantWrapper', 'Tanh']
     """
     if has_no_children_ignoring_parametrizations(module) and _has_qconfig(module):
         return QuantWrapper(module)
@@ -258,6 +274,12 @@ def swap_module(mod: Module, mapping: dict[type, type], custom_module_class_mapp
         mapping: {class: quantised class}, which has `from_float`.
         custom_module_class_mapping: {class: quantised class}, which has `from_observed`.
         use_precomputed_fake_quant: whether scales of weights are those of the module's fake quantisation.
+
+    >>> from torch.ao.quantization import default_dynamic_qconfig, get_default_dynamic_quant_module_mappings, swap_module
+    >>> layer = nn.Linear(2, 2)
+    >>> layer.qconfig = default_dynamic_qconfig
+    >>> swap_module(layer, get_default_dynamic_quant_module_mappings(), {})
+    DynamicQuantizedLinear(in_features=2, out_features=2, dtype=torch.qint8, qscheme=torch.per_tensor_affine)
     """
     kind = type_before_parametrizations(mod)
     if not _has_qconfig(mod):
@@ -302,6 +324,14 @@ def convert(module: Module, mapping: dict[type, type] | None = None, inplace: bo
         use_precomputed_fake_quant: as for `swap_module`.
 
     Errors: NotImplementedError for is_reference.
+
+    >>> from torch.ao.quantization import QuantWrapper, convert, get_default_qconfig, prepare
+    >>> model = QuantWrapper(nn.Linear(4, 2)).eval()
+    >>> model.qconfig = get_default_qconfig("x86")
+    >>> prepared = prepare(model)
+    >>> _ = prepared(torch.randn(8, 4))
+    >>> type(convert(prepared).module).__module__.split(".")[-3:]
+    ['quantized', 'modules', 'linear']
     """
     if is_reference:
         raise NotImplementedError(
@@ -327,6 +357,13 @@ def quantize(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Seque
         run_args: a list of arguments.
         mapping: as for `convert`.
         inplace: whether to change the model, rather than a copy.
+
+    >>> from torch.ao.quantization import QuantWrapper, default_eval_fn, get_default_qconfig, quantize
+    >>> model = QuantWrapper(nn.Linear(4, 2))
+    >>> model.qconfig = get_default_qconfig("x86")
+    >>> quantised = quantize(model, default_eval_fn, [[(torch.randn(8, 4), None)]])
+    >>> quantised(torch.randn(3, 4)).shape
+    torch.Size([3, 2])
     """
     if not inplace:
         model = copy.deepcopy(model)
@@ -423,6 +460,13 @@ def quantize_qat(model: Module, run_fn: Callable[..., Any], run_args: tuple[Any,
         run_fn: called with the prepared model and run_args; it trains.
         run_args: a list of arguments.
         inplace: whether to change the model, rather than a copy.
+
+    >>> from torch.ao.quantization import QuantWrapper, default_eval_fn, get_default_qat_qconfig, quantize_qat
+    >>> model = QuantWrapper(nn.Linear(4, 2))
+    >>> model.qconfig = get_default_qat_qconfig("x86")
+    >>> quantised = quantize_qat(model, default_eval_fn, [[(torch.randn(8, 4), None)]])
+    >>> quantised(torch.randn(3, 4)).shape
+    torch.Size([3, 2])
     """
     if not inplace:
         model = copy.deepcopy(model)

@@ -31,6 +31,10 @@ class QuantStub(_Stub):
 
     Args:
         qconfig: if not that of the module around it.
+
+    >>> from torch.ao.quantization import QuantStub
+    >>> QuantStub()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
     """
 
 
@@ -39,6 +43,10 @@ class DeQuantStub(_Stub):
 
     Args:
         qconfig: if not that of the module around it.
+
+    >>> from torch.ao.quantization import DeQuantStub
+    >>> DeQuantStub()(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
     """
 
 
@@ -47,6 +55,14 @@ class QuantWrapper(nn.Module):
 
     Args:
         module: with a qconfig, or within a module that has one.
+
+    >>> from torch.ao.quantization import QuantWrapper
+    >>> QuantWrapper(nn.ReLU())
+    QuantWrapper(
+      (quant): QuantStub()
+      (dequant): DeQuantStub()
+      (module): ReLU()
+    )
     """
 
     def __init__(self, module: Module) -> None:

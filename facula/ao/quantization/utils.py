@@ -1,4 +1,4 @@
-"""What observers and qconfigs are asked: levels, scales, dtypes, kinds."""
+"""What observers are asked: levels, scales, dtypes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Any
 import facula
 from facula.nn.utils.parametrize import is_parametrized
 
-from .quant_type import QuantType
+from ._qconfig_kinds import (
+    activation_dtype,
+    activation_is_dynamically_quantized,
+    activation_is_int8_quantized,
+    activation_is_int32_quantized,
+    activation_is_statically_quantized,
+    get_qconfig_dtypes,
+    get_quant_type,
+    get_swapped_custom_module_class,
+    op_is_int8_dynamically_quantized,
+    weight_dtype,
+    weight_is_quantized,
+    weight_is_statically_quantized,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,10 +45,6 @@ DEPRECATION_WARNING = "torch.ao.quantization is deprecated in PyTorch; torchao h
 
 _TENSOR_SCHEMES = (facula.per_tensor_affine, facula.per_tensor_symmetric)
 _CHANNEL_SCHEMES = (facula.per_channel_affine, facula.per_channel_affine_float_qparams, facula.per_channel_symmetric)
-_INT8 = (facula.quint8, facula.qint8, facula.uint8, facula.int8)
-_FLOAT8 = (facula.float8_e5m2, facula.float8_e4m3fn)
-_STATIC = (*_INT8, facula.qint32, facula.int16, facula.int32, *_FLOAT8)
-
 #: dtype -> levels, levels of a reduced range
 _SIGNED = ((-128, 127), (-64, 63))
 _UNSIGNED = ((0, 255), (0, 127))
@@ -57,16 +66,36 @@ _ITSELF = (
 
 
 class MatchAllNode:
-    """A node of a pattern that stands for any node."""
+    """A node of a pattern that stands for any node: see `get_fuser_method_new`.
+
+    >>> from torch.ao.quantization.utils import MatchAllNode
+    >>> find = torch.ao.quantization.get_fuser_method_new
+    >>> find((nn.ReLU, nn.Linear), {(nn.ReLU, MatchAllNode): max}) is max
+    True
+    """
 
 
 def is_per_tensor(qscheme: Any) -> bool:
-    """Whether a scheme has one scale."""
+    """Whether a scheme has one scale.
+
+    Args:
+        qscheme: such as ``torch.per_tensor_affine``.
+
+    >>> torch.ao.quantization.utils.is_per_tensor(torch.per_tensor_symmetric)
+    True
+    """
     return qscheme in _TENSOR_SCHEMES
 
 
 def is_per_channel(qscheme: Any) -> bool:
-    """Whether a scheme has a scale for each channel."""
+    """Whether a scheme has a scale for each channel.
+
+    Args:
+        qscheme: such as ``torch.per_channel_affine``.
+
+    >>> torch.ao.quantization.utils.is_per_channel(torch.per_tensor_symmetric)
+    False
+    """
     return qscheme in _CHANNEL_SCHEMES
 
 
@@ -81,7 +110,16 @@ def is_float_qparams(qscheme: Any) -> bool:
 
 
 def to_underlying_dtype(qdtype: facula.dtype) -> facula.dtype:
-    """The dtype of a quantised dtype's levels; AssertionError for others."""
+    """The dtype of a quantised dtype's levels.
+
+    Args:
+        qdtype: such as quint8; dtypes of whole numbers are their own.
+
+    Errors: AssertionError for others.
+
+    >>> torch.ao.quantization.utils.to_underlying_dtype(torch.quint8)
+    torch.uint8
+    """
     if qdtype in _UNDERLYING:
         return _UNDERLYING[qdtype]
     if qdtype not in _ITSELF:
@@ -90,7 +128,14 @@ def to_underlying_dtype(qdtype: facula.dtype) -> facula.dtype:
 
 
 def get_combined_dict(default_dict: dict[Any, Any], additional_dict: dict[Any, Any]) -> dict[Any, Any]:
-    """The first dictionary, with entries of the second added or put in their places."""
+    """A dictionary with entries of another one added or put in their places.
+
+    Args:
+        default_dict, additional_dict: stay as they are; the second one counts.
+
+    >>> torch.ao.quantization.utils.get_combined_dict({"a": 1, "b": 2}, {"b": 3})
+    {'a': 1, 'b': 3}
+    """
     return {**default_dict, **additional_dict}
 
 
@@ -98,7 +143,13 @@ def get_combined_dict(default_dict: dict[Any, Any], additional_dict: dict[Any, A
 
 
 def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
-    """AssertionError unless quant_min <= 0 <= quant_max and they differ."""
+    """Raises AssertionError unless ``quant_min <= 0 <= quant_max`` and they differ.
+
+    Args:
+        quant_min, quant_max: levels.
+
+    >>> torch.ao.quantization.utils.validate_qmin_qmax(-8, 7)
+    """
     if not quant_min <= 0 <= quant_max:
         raise AssertionError(f"observer: Used-specified quantization range must include 0, got {quant_min} to {quant_max}")
     if quant_min >= quant_max:
@@ -107,14 +158,18 @@ def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
 
 def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_customized_qrange: bool, dtype: facula.dtype,
                         reduce_range: bool) -> tuple[int, int]:  # fmt: skip
-    """The least and the greatest level.
+    """(least level, greatest level).
 
     Args:
         quant_min, quant_max: levels of one's own, used with `has_customized_qrange`.
+        has_customized_qrange: whether they count.
         dtype: whose levels are meant otherwise.
         reduce_range: whether to use half of them.
 
     Errors: AssertionError for more levels than the dtype has.
+
+    >>> torch.ao.quantization.utils.calculate_qmin_qmax(None, None, False, torch.qint8, True)
+    (-64, 63)
     """
     if not has_customized_qrange:
         return _LEVELS.get(dtype, ((0, 15),) * 2)[reduce_range]
@@ -129,7 +184,16 @@ def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_custom
 
 
 def check_min_max_valid(min_val: Tensor, max_val: Tensor) -> bool:
-    """Whether an observer has seen values; warns where it has not. Errors: AssertionError where min is above max."""
+    """Whether an observer has seen values; warns where it has not.
+
+    Args:
+        min_val, max_val: tensors, infinite or empty before anything was seen.
+
+    Errors: AssertionError where min is above max.
+
+    >>> torch.ao.quantization.utils.check_min_max_valid(torch.tensor(-1.0), torch.tensor(2.0))
+    True
+    """
     unseen = min_val.dim() == 0 and min_val.item() == float("inf") and max_val.item() == float("-inf")
     if min_val.numel() == 0 or max_val.numel() == 0 or unseen:
         warnings.warn("must run observer before calling calculate_qparams. Returning default values.", stacklevel=2)
@@ -181,8 +245,20 @@ def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_ma
     return scale.reshape(-1), zero_point.reshape(-1)
 
 
-def get_qparam_dict(observer_or_fake_quant: Module) -> dict[Any, Any]:
-    """What an observer says of a quantised tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max."""
+def get_qparam_dict(observer_or_fake_quant: Module) -> dict:
+    """What an observer says of a quantised tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max.
+
+    Args:
+        observer_or_fake_quant: one that has seen values.
+
+    Errors: RuntimeError for another scheme.
+
+    >>> observer = torch.ao.quantization.MinMaxObserver()
+    >>> _ = observer(torch.tensor([0.0, 255.0]))
+    >>> found = torch.ao.quantization.utils.get_qparam_dict(observer)
+    >>> found["scale"], found["quant_max"], found["qscheme"]
+    (tensor([1.]), 255, torch.per_tensor_affine)
+    """
     qscheme = getattr(observer_or_fake_quant, "qscheme", None)
     found = {"qscheme": qscheme, "dtype": observer_or_fake_quant.dtype}
     if qscheme is None:
@@ -202,112 +278,39 @@ def get_qparam_dict(observer_or_fake_quant: Module) -> dict[Any, Any]:
     return found
 
 
-# ---- qconfigs
-
-
-def activation_dtype(qconfig: Any) -> facula.dtype:
-    """The dtype of activations; AssertionError without a qconfig."""
-    return _activation(qconfig, "activation_dtype").dtype
-
-
-def _activation(qconfig, name):
-    if qconfig is None:
-        raise AssertionError(f"{name}: expected a qconfig, got None")
-    return qconfig.activation()
-
-
-def weight_dtype(qconfig: Any) -> facula.dtype:
-    """The dtype of weights; AssertionError without a qconfig."""
-    if qconfig is None:
-        raise AssertionError("weight_dtype: expected a qconfig, got None")
-    return qconfig.weight().dtype
-
-
-def activation_is_statically_quantized(qconfig: Any) -> bool:
-    """Whether activations have scales found before."""
-    return activation_dtype(qconfig) in (*_STATIC, facula.float16) and not activation_is_dynamically_quantized(qconfig)
-
-
-def activation_is_dynamically_quantized(qconfig: Any) -> bool:
-    """Whether activations get their scales with each input."""
-    return bool(get_qconfig_dtypes(qconfig)[2])
-
-
-def activation_is_int8_quantized(qconfig: Any) -> bool:
-    """Whether activations have levels of eight bits."""
-    return activation_dtype(qconfig) in _INT8
-
-
-def activation_is_int32_quantized(qconfig: Any) -> bool:
-    """Whether activations have levels of 32 bits."""
-    return activation_dtype(qconfig) in (facula.qint32, facula.int32)
-
-
-def weight_is_quantized(qconfig: Any) -> bool:
-    """Whether weights are quantised at all."""
-    return weight_dtype(qconfig) in (*_INT8, facula.quint4x2, facula.int16, facula.int32, facula.float16, *_FLOAT8)
-
-
-def weight_is_statically_quantized(qconfig: Any) -> bool:
-    """Whether weights have levels of eight bits."""
-    return weight_dtype(qconfig) in _INT8
-
-
-def op_is_int8_dynamically_quantized(qconfig: Any) -> bool:
-    """Whether activations are rounded to eight bits with each input and weights have eight bits."""
-    dtypes = (facula.quint8, facula.uint8)
-    found = activation_dtype(qconfig), activation_is_dynamically_quantized(qconfig), weight_dtype(qconfig)
-    return found[0] in dtypes and found[1] and found[2] in (facula.qint8, facula.int8)
-
-
-def get_qconfig_dtypes(qconfig: Any) -> tuple[facula.dtype, facula.dtype, bool]:
-    """(dtype of activations, dtype of weights, whether activations get their scales with each input)."""
-    activation = _activation(qconfig, "get_qconfig_dtypes")
-    return activation.dtype, qconfig.weight().dtype, getattr(activation, "is_dynamic", False)
-
-
-def get_quant_type(qconfig: Any) -> QuantType:
-    """The `QuantType` of a qconfig. Errors: Exception for a combination that has none."""
-    activation = _activation(qconfig, "get_quant_type")
-    weight = qconfig.weight().dtype
-    widths = (*_STATIC, facula.quint4x2)
-    if weight in widths or weight is facula.float16:
-        if getattr(activation, "is_dynamic", False):
-            return QuantType.DYNAMIC
-        if activation.dtype in ((facula.float16,) if weight is facula.float16 else _STATIC):
-            return QuantType.STATIC
-        if weight in widths:
-            return QuantType.WEIGHT_ONLY
-    raise Exception(f"get_quant_type: Unrecognized dtype combination, got {activation.dtype} and {weight}")
-
-
-def get_swapped_custom_module_class(custom_module: Any, custom_module_class_mapping: Any, qconfig: Any) -> Any:
-    """What the mapping of the qconfig's kind has for the module's class; AssertionError where it has nothing."""
-    mapping = custom_module_class_mapping.get(get_quant_type(qconfig), {})
-    if type(custom_module) not in mapping:
-        raise AssertionError(
-            f"get_swapped_custom_module_class: expected one of {[cls.__name__ for cls in mapping]}, "
-            f"got {type(custom_module).__name__}"
-        )
-    return mapping[type(custom_module)]
-
-
 # ---- modules
 
 
 def getattr_from_fqn(obj: Any, fqn: str) -> type:
-    """The attribute of attributes that a name with dots says."""
+    """The attribute of attributes that a name with dots says.
+
+    Args:
+        obj: where the name begins.
+        fqn: the name.
+
+    Errors: AttributeError for a name that does not exist.
+
+    >>> torch.ao.quantization.utils.getattr_from_fqn(torch, "nn.functional.relu").__name__
+    'relu'
+    """
     for name in fqn.split("."):
         obj = getattr(obj, name)
     return obj
 
 
 def has_no_children_ignoring_parametrizations(module: Module) -> bool:
-    """Whether a module has no submodules but those of `nn.utils.parametrize`."""
+    """Whether a module has no submodules but those of `nn.utils.parametrize`.
+
+    Args:
+        module: any module.
+
+    >>> torch.ao.quantization.utils.has_no_children_ignoring_parametrizations(nn.Sequential(nn.ReLU()))
+    False
+    """
     return not module._modules or (is_parametrized(module) and set(module._modules) == {"parametrizations"})
 
 
-def get_fqn_to_example_inputs(model: Module, example_inputs: Sequence[Tensor]) -> dict[Any, Any]:
+def get_fqn_to_example_inputs(model: Module, example_inputs: Sequence[Tensor]) -> dict:
     """The positional inputs of every submodule, by name, when the model is called with `example_inputs`.
 
     Example::

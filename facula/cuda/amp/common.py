@@ -8,5 +8,9 @@ __all__ = ["amp_definitely_not_available"]
 
 
 def amp_definitely_not_available() -> bool:
-    """True when there is no CUDA device."""
+    """True when there is no CUDA device.
+
+    >>> torch.cuda.amp.amp_definitely_not_available() == (not torch.cuda.is_available())
+    True
+    """
     return not facula.cuda.is_available()

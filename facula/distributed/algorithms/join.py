@@ -12,7 +12,16 @@ __all__ = ["Join", "JoinHook", "Joinable"]
 
 
 class JoinHook:
-    """What a process that has joined does for the others."""
+    """What a process that has joined does for the others. A class of one's own defines one of the methods or both.
+
+    >>> from torch.distributed.algorithms import JoinHook
+    >>> class Shown(JoinHook):
+    ...     def post_hook(self, is_last_joiner):
+    ...         print("all have joined, last:", is_last_joiner)
+    >>> Shown().main_hook()
+    >>> Shown().post_hook(True)
+    all have joined, last: True
+    """
 
     def main_hook(self) -> None:
         """Called again and again while others go on: answers the collectives of one iteration."""
@@ -32,7 +41,32 @@ class _JoinConfig(NamedTuple):
 
 
 class Joinable(abc.ABC):
-    """A class whose iterations have collectives. It calls `Join.notify_join_context(self)` before them."""
+    """A class whose iterations have collectives. It calls `Join.notify_join_context(self)` before them.
+
+    It defines `join_hook`, `join_device` and `join_process_group`, and calls `Joinable.__init__`. DistributedDataParallel and
+    ZeroRedundancyOptimizer are such classes.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms import Join, Joinable, JoinHook
+    >>> class Counter(Joinable):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.count = torch.zeros(1)
+    ...     def step(self):
+    ...         Join.notify_join_context(self)
+    ...         dist.all_reduce(self.count.add_(1))
+    ...     def join_hook(self, **kwargs):
+    ...         return JoinHook()  # its main_hook would answer the all_reduce of the others
+    ...     join_device = property(lambda self: torch.device("cpu"))
+    ...     join_process_group = property(lambda self: dist.group.WORLD)
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> counter = Counter()
+    >>> with Join([counter]):
+    ...     counter.step()
+    >>> counter.count
+    tensor([1.])
+    >>> dist.destroy_process_group()
+    """
 
     @abc.abstractmethod
     def __init__(self) -> None:
@@ -41,7 +75,11 @@ class Joinable(abc.ABC):
 
     @abc.abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook of this object; `kwargs` are those of the `Join`."""
+        """The hook of this object, a JoinHook.
+
+        Args:
+            kwargs: those of the `Join`.
+        """
 
     @property
     @abc.abstractmethod
@@ -55,13 +93,23 @@ class Joinable(abc.ABC):
 
 
 class Join:
-    """A context in which processes may have different numbers of inputs.
+    """A context in which processes may have different numbers of inputs: one that has no more answers the collectives of the
+    others, until all are at the end of it.
 
     Args:
-        joinables: what takes part, in the order of its collectives; all of one group and device.
+        joinables: what takes part, in the order of its collectives; all of one group and device (else ValueError).
         enable: False turns the context off.
         throw_on_early_termination: all processes raise RuntimeError as soon as one has no more inputs.
         kwargs: handed to every `join_hook`.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms import Join
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> with Join([model]):
+    ...     for batch in [torch.ones(3, 4)] * (5 + dist.get_rank()):
+    ...         model(batch).sum().backward()
+    >>> dist.destroy_process_group()
     """
 
     def __init__(
@@ -115,8 +163,20 @@ class Join:
     def notify_join_context(joinable: Joinable) -> Any:
         """Says that this process has one more iteration; the first joinable of a context calls it before its collectives.
 
+        Args:
+            joinable: who calls. RuntimeError where it has not called `Joinable.__init__`, or another process has no more inputs
+                and `throw_on_early_termination` is set.
         Returns:
-            the handle of an all_reduce that runs, or None outside of a context.
+            the handle of an all_reduce that runs; None where no context has been entered, and for all joinables but the first.
+
+        >>> import torch.distributed as dist
+        >>> import torch.distributed.optim
+        >>> from torch.distributed.algorithms import Join
+        >>> dist.init_process_group("gloo", rank=0, world_size=1)
+        >>> zero = dist.optim.ZeroRedundancyOptimizer(nn.Linear(4, 2).parameters(), torch.optim.SGD, lr=0.1)
+        >>> Join.notify_join_context(zero) is None
+        True
+        >>> dist.destroy_process_group()
         """
         config = getattr(joinable, "_join_config", None)
         if config is None:

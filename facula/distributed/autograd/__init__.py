@@ -26,7 +26,11 @@ __all__ = ["backward", "context", "get_gradients", "is_available"]
 
 
 def is_available() -> bool:
-    """True."""
+    """True.
+
+    >>> torch.distributed.autograd.is_available()
+    True
+    """
     return True
 
 
@@ -34,6 +38,16 @@ class context:
     """Remote calls inside are recorded; its number, which `with` gives, names what is recorded on all workers.
 
     At the end all workers forget it.
+
+    >>> from torch.distributed import autograd, rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with autograd.context() as context_id:
+    ...     loss = rpc.rpc_sync("me", torch.mul, (x, 3)).sum()
+    ...     autograd.backward(context_id, [loss])
+    ...     autograd.get_gradients(context_id)[x]
+    tensor([3., 3.])
+    >>> rpc.shutdown()
     """
 
     def __enter__(self) -> int:

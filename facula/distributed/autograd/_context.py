@@ -295,12 +295,22 @@ def gradients_came(_agent, _source, what, value):
 
 
 def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = False) -> None:
-    """Runs backward from `roots` through the graphs of all workers; the gradients of leaves are then in the context.
+    """Runs backward from `roots` through the graphs of all workers; the gradients of leaves are then in the context, not in
+    `.grad`.
 
     Args:
-        context_id: the number of the context.
+        context_id: the number of the context. RuntimeError where there is none of it.
         roots: tensors of one element on this worker.
         retain_graph: keeps the graphs for another pass.
+
+    >>> from torch.distributed import autograd, rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with autograd.context() as context_id:
+    ...     autograd.backward(context_id, [rpc.rpc_sync("me", torch.mul, (x, x)).sum()])
+    ...     autograd.get_gradients(context_id)[x]
+    tensor([2., 2.])
+    >>> rpc.shutdown()
     """
     agent = agent_for("backward")
     context = _find(context_id, "backward")
@@ -324,7 +334,18 @@ def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = Fals
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
-    """The gradients of the leaves on this worker, by leaf."""
+    """The gradients of the leaves on this worker, a dict by leaf.
+
+    Args:
+        context_id: the number of the context. RuntimeError where there is none of it.
+
+    >>> from torch.distributed import autograd, rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> with autograd.context() as context_id:
+    ...     autograd.get_gradients(context_id)
+    {}
+    >>> rpc.shutdown()
+    """
     context = _find(context_id, "get_gradients")
     with context.lock:
         return dict(context.gradients)

@@ -14,9 +14,17 @@ class DefaultSavePlanner:
     """What `save` does without a planner.
 
     Args:
-        flatten_state_dict, flatten_sharded_tensors: False is not supported: names are those of all entries.
+        flatten_state_dict, flatten_sharded_tensors: False is not supported (NotImplementedError): names are those of all
+            entries.
         dedup_replicated_tensors, dedup_save_to_lowest_rank, enable_plan_caching: accepted: what several processes have is
             written by one of them.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"x": torch.ones(2)}, checkpoint_id=folder, planner=dcp.DefaultSavePlanner())
+    >>> list(metadata.state_dict_metadata)
+    ['x']
     """
 
     def __init__(
@@ -30,8 +38,17 @@ class DefaultLoadPlanner:
     """What `load` does without a planner.
 
     Args:
-        flatten_state_dict, flatten_sharded_tensors: False is not supported.
+        flatten_state_dict, flatten_sharded_tensors: False is not supported (NotImplementedError).
         allow_partial_load: whether what the checkpoint has no entry for stays as it is, instead of an error.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> state = {"x": torch.zeros(2), "new": torch.zeros(1)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"x": torch.ones(2)}, checkpoint_id=folder)
+    ...     dcp.load(state, checkpoint_id=folder, planner=dcp.DefaultLoadPlanner(allow_partial_load=True))
+    >>> state
+    {'x': tensor([1., 1.]), 'new': tensor([0.])}
     """
 
     def __init__(

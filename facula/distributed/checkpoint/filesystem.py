@@ -37,13 +37,31 @@ class _StorageInfo:
 
 
 class FileSystemWriter:
-    """Writes to a folder.
+    """Writes a checkpoint to a folder; `save` calls its methods.
 
     Args:
         path: the folder.
         sync_files: whether files are on the disk when a save ends.
         overwrite: whether a checkpoint that is there is replaced.
         single_file_per_rank, thread_count, per_thread_copy_ahead, cache_staged_state_dict: accepted; a process writes one file.
+
+    >>> import os, tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"x": torch.ones(2)}, storage_writer=dcp.FileSystemWriter(folder))
+    ...     sorted(os.listdir(folder))
+    ['.metadata', '__0_0.distcp']
+
+    What `save` calls, in this order:
+
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> writer = dcp.FileSystemWriter(folder.name)
+    >>> writer.prepare()
+    >>> writer.write("__0_0.distcp", [b"bytes of ", b"entries"])
+    >>> writer.write_metadata(metadata)
+    >>> sorted(os.listdir(folder.name))
+    ['.metadata', '__0_0.distcp']
+    >>> folder.cleanup()
     """
 
     path: Path
@@ -69,7 +87,12 @@ class FileSystemWriter:
             raise RuntimeError(f"FileSystemWriter: the folder has a checkpoint and overwrite is False, got {self.path}")
 
     def write(self, name: str, entries: Sequence[bytes]) -> None:
-        """Writes bytes, one behind the other, under a name that appears when all are there."""
+        """Writes bytes, one behind the other, under a name that appears when all are there.
+
+        Args:
+            name: of the file.
+            entries: the bytes.
+        """
         partial = self.path / f"{name}.tmp"
         with open(partial, "wb") as file:
             for data in entries:
@@ -80,7 +103,11 @@ class FileSystemWriter:
         partial.replace(self.path / name)
 
     def write_metadata(self, metadata: Metadata) -> None:
-        """Writes what makes the files a checkpoint, last of all."""
+        """Writes what makes the files a checkpoint, last of all.
+
+        Args:
+            metadata: a Metadata.
+        """
         pickled = PickleWriter(allowed.Scope(whole_objects=True), _no_storages).dumps(metadata)
         self.write(".metadata", [pickled])
 
@@ -90,10 +117,19 @@ def _no_storages(storage):
 
 
 class FileSystemReader:
-    """Reads from a folder.
+    """Reads a checkpoint from a folder; `load` calls its methods.
 
     Args:
         path: the folder.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"x": torch.ones(2)}, checkpoint_id=folder)
+    ...     reader = dcp.FileSystemReader(folder)
+    ...     places = reader.read_metadata().storage_data
+    ...     [reader.read(info) for info in places.values()]
+    [tensor([1., 1.])]
     """
 
     def __init__(self, path: Any) -> None:
@@ -102,7 +138,15 @@ class FileSystemReader:
         self._cache: tuple[Any, ...] | None = None
 
     def read_metadata(self) -> Metadata:
-        """What the folder holds. CheckpointException if it is no checkpoint."""
+        """What the folder holds, a Metadata. CheckpointException if it is no checkpoint.
+
+        >>> import tempfile
+        >>> import torch.distributed.checkpoint as dcp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     metadata = dcp.save({"x": torch.ones(2)}, checkpoint_id=folder)
+        ...     list(dcp.FileSystemReader(folder).read_metadata().state_dict_metadata)
+        ['x']
+        """
         try:
             data = (self.path / ".metadata").read_bytes()
         except FileNotFoundError:
@@ -113,7 +157,19 @@ class FileSystemReader:
         return found
 
     def read(self, info: _StorageInfo) -> Any:
-        """The tensor or object at a place; nothing that a checkpoint holds is executed."""
+        """The tensor or object at a place; nothing that a checkpoint holds is executed.
+
+        Args:
+            info: the place, a value of `Metadata.storage_data`. CheckpointException where the file is cut off, or lies outside
+                of the folder.
+
+        >>> import tempfile
+        >>> import torch.distributed.checkpoint as dcp
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     metadata = dcp.save({"x": torch.ones(2)}, checkpoint_id=folder)
+        ...     dcp.FileSystemReader(folder).read(next(iter(metadata.storage_data.values())))
+        tensor([1., 1.])
+        """
         name = os.path.normpath(str(info.relative_path))
         if os.path.isabs(name) or name.startswith("..") or info.offset < 0 or info.length < 0:
             raise CheckpointException(f"load: an entry must lie in the folder, got {info}")

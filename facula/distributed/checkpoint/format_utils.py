@@ -19,12 +19,43 @@ __all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
 
 
 def dcp_to_torch_save(dcp_checkpoint_dir: Any, torch_save_path: Any) -> None:
-    """Writes what a folder holds, with whole tensors, to one file. One process calls it."""
+    """Writes what a folder holds, with whole tensors, to one file. One process calls it.
+
+    Args:
+        dcp_checkpoint_dir: the folder. CheckpointException if it is no checkpoint.
+        torch_save_path: the file, for `torch.load`.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"x": torch.ones(2)}, checkpoint_id=folder)
+    ...     dcp_to_torch_save(folder, f"{folder}/whole.pt")
+    ...     torch.load(f"{folder}/whole.pt")
+    {'x': tensor([1., 1.])}
+    """
     facula.save(_everything(FileSystemReader(os.fspath(dcp_checkpoint_dir))), torch_save_path)
 
 
 def torch_save_to_dcp(torch_save_path: Any, dcp_checkpoint_dir: Any) -> None:
-    """Writes the state dict of a file of `facula.save` to a folder. One process calls it."""
+    """Writes the state dict of a file of `torch.save` to a folder. One process calls it.
+
+    Args:
+        torch_save_path: the file; it is loaded with `weights_only=False`, so it must be one that you trust. CheckpointException
+            where it has no dict.
+        dcp_checkpoint_dir: the folder, which is made where it is not there.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> from torch.distributed.checkpoint.format_utils import torch_save_to_dcp
+    >>> state = {"x": torch.zeros(2)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save({"x": torch.ones(2)}, f"{folder}/whole.pt")
+    ...     torch_save_to_dcp(f"{folder}/whole.pt", f"{folder}/parts")
+    ...     dcp.load(state, checkpoint_id=f"{folder}/parts")
+    >>> state
+    {'x': tensor([1., 1.])}
+    """
     state = facula.load(torch_save_path, weights_only=False)
     if not isinstance(state, dict):
         raise CheckpointException(f"torch_save_to_dcp: expected a dict, got {type(state).__name__}")

@@ -27,7 +27,16 @@ __all__ = [
 
 @dataclass
 class ChunkStorageMetadata:
-    """A part of a tensor: where it begins, and its sizes."""
+    """A part of a tensor.
+
+    Args:
+        offsets: where it begins, along each dimension.
+        sizes: its sizes.
+
+    >>> from torch.distributed.checkpoint import ChunkStorageMetadata
+    >>> ChunkStorageMetadata(torch.Size([0, 0]), torch.Size([2, 3])).sizes
+    torch.Size([2, 3])
+    """
 
     offsets: facula.Size
     sizes: facula.Size
@@ -41,7 +50,19 @@ class _MEM_FORMAT_ENCODING(Enum):
 
 @dataclass
 class TensorProperties:
-    """What a tensor is beside its sizes."""
+    """What a tensor is beside its sizes.
+
+    Args:
+        dtype: its dtype. Default: that of `torch.get_default_dtype()`.
+        layout: its layout.
+        requires_grad: whether it asks for a gradient.
+        memory_format: its memory format.
+        pin_memory: whether it is in pinned memory.
+
+    >>> from torch.distributed.checkpoint.metadata import TensorProperties
+    >>> TensorProperties.create_from_tensor(torch.ones(2)).dtype
+    torch.float32
+    """
 
     dtype: facula.dtype = field(default_factory=facula.get_default_dtype)
     layout: facula.layout = field(default=facula.strided)
@@ -51,7 +72,11 @@ class TensorProperties:
 
     @staticmethod
     def create_from_tensor(tensor: Tensor) -> TensorProperties:
-        """Those of a tensor."""
+        """Those of a tensor.
+
+        Args:
+            tensor: a Tensor.
+        """
         return TensorProperties(tensor.dtype, tensor.layout, tensor.requires_grad)
 
     def __getstate__(self) -> Any:
@@ -68,7 +93,20 @@ _FORMATS = [facula.contiguous_format, facula.channels_last, facula.preserve_form
 
 @dataclass
 class TensorStorageMetadata:
-    """A tensor and its parts."""
+    """A tensor of a checkpoint and its parts.
+
+    Args:
+        properties: its TensorProperties.
+        size: the shape of the whole.
+        chunks: a ChunkStorageMetadata for each part.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     entries = dcp.save({"x": torch.ones(2)}, checkpoint_id=folder).state_dict_metadata
+    >>> entries["x"].size, len(entries["x"].chunks)
+    (torch.Size([2]), 1)
+    """
 
     properties: TensorProperties
     size: facula.Size
@@ -77,12 +115,30 @@ class TensorStorageMetadata:
 
 @dataclass
 class BytesStorageMetadata:
-    """Anything that is no tensor."""
+    """An entry of a checkpoint that is no tensor.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     dcp.save({"step": 3}, checkpoint_id=folder).state_dict_metadata
+    {'step': BytesStorageMetadata()}
+    """
 
 
 @dataclass
 class StorageMeta:
-    """Who saved."""
+    """Who saved a checkpoint.
+
+    Args:
+        checkpoint_id: where; None in those that Facula writes.
+        save_id: a name of the save, which differs each time.
+        load_id: a name of the load.
+        modules: names of modules.
+
+    >>> from torch.distributed.checkpoint.metadata import StorageMeta
+    >>> StorageMeta().modules
+    []
+    """
 
     checkpoint_id: Any = None
     save_id: str | None = None
@@ -92,7 +148,22 @@ class StorageMeta:
 
 @dataclass
 class Metadata:
-    """All entries of a checkpoint, and where they are."""
+    """All entries of a checkpoint, and where they are: what the file .metadata holds.
+
+    Args:
+        state_dict_metadata: {name: TensorStorageMetadata or BytesStorageMetadata}.
+        planner_data: {name: its path in the nested dicts that were saved}.
+        storage_data: {MetadataIndex: the file, where the entry begins there, and its length}.
+        storage_meta: who saved, a StorageMeta.
+        version: of the format.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"model": {"weight": torch.ones(2)}}, checkpoint_id=folder)
+    >>> metadata.planner_data
+    {'model.weight': ('model', 'weight')}
+    """
 
     state_dict_metadata: dict[str, TensorStorageMetadata | BytesStorageMetadata]
     planner_data: Any = None
@@ -103,7 +174,17 @@ class Metadata:
 
 @dataclass(frozen=True)
 class MetadataIndex:
-    """The name of an entry, or of a part of a tensor, which its offset names."""
+    """The name of an entry, or of a part of a tensor, which its offset names.
+
+    Args:
+        fqn: the name of the entry.
+        offset: where the part begins, along each dimension.
+        index: a hint in PyTorch's files: not compared.
+
+    >>> from torch.distributed.checkpoint.metadata import MetadataIndex
+    >>> MetadataIndex("weight", torch.Size([0]), 0) == MetadataIndex("weight", torch.Size([0]))
+    True
+    """
 
     fqn: str
     offset: facula.Size | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import facula
 from facula import distributed as dist
 
-from ..fsdp.fully_sharded_data_parallel import _part_of
+from ..fsdp._state import _part_of
 from ..tensor import DTensor, Replicate
 from ..tensor._redistribute import redistribute
 
@@ -44,8 +44,17 @@ class StateDictOptions:
         full_state_dict: whole tensors instead of DTensors.
         cpu_offload: on the CPU; with full_state_dict only in the first process.
         ignore_frozen_params: without parameters that need no gradient.
+        keep_submodule_prefixes: accepted.
         strict: as for `load_state_dict`.
         broadcast_from_rank0: the first process has what is loaded.
+        flatten_optimizer_state_dict: the optimizer's as one dict, with keys such as "state.weight.exp_avg".
+        dsd_fqn_modifiers: accepted.
+
+    >>> from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+    >>> model = nn.Linear(2, 1)
+    >>> model.bias = model.bias.requires_grad_(False)
+    >>> list(get_model_state_dict(model, options=StateDictOptions(ignore_frozen_params=True)))
+    ['weight']
     """
 
     full_state_dict: bool = False
@@ -103,7 +112,17 @@ def _shown(value, options):
 
 
 def get_model_state_dict(model: Module, *, submodules: Any = None, options: Any = None) -> dict[Any, Any]:
-    """The model's state by names of the plain model."""
+    """The model's state by names of the plain model, whatever is wrapped around it or its modules.
+
+    Args:
+        model: the model.
+        submodules: None; NotImplementedError for others.
+        options: a StateDictOptions.
+
+    >>> from torch.distributed.checkpoint.state_dict import get_model_state_dict
+    >>> list(get_model_state_dict(nn.DataParallel(nn.Linear(2, 1))))
+    ['weight', 'bias']
+    """
     options = options or StateDictOptions()
     if submodules:
         raise NotImplementedError("get_model_state_dict: submodules are not supported, got some")
@@ -116,7 +135,23 @@ def get_model_state_dict(model: Module, *, submodules: Any = None, options: Any 
 
 
 def set_model_state_dict(model: Module, model_state_dict: dict[str, Any], *, options: Any = None) -> Any:
-    """Loads what `get_model_state_dict` gave; whole tensors are cut as the model's are."""
+    """Loads what `get_model_state_dict` gave; whole tensors are cut as the model's are.
+
+    Args:
+        model: the model, changed in place.
+        model_state_dict: a state by names of the plain model.
+        options: a StateDictOptions.
+
+    Returns (missing_keys, unexpected_keys). Errors: RuntimeError for another shape, and with `strict` for missing or further
+    names.
+
+    >>> from torch.distributed.checkpoint.state_dict import set_model_state_dict
+    >>> model = nn.Linear(2, 1)
+    >>> set_model_state_dict(model, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}).missing_keys
+    []
+    >>> model.weight.detach()
+    tensor([[1., 1.]])
+    """
     options = options or StateDictOptions()
     if options.broadcast_from_rank0:
         model_state_dict = _told(model_state_dict)
@@ -178,7 +213,21 @@ def _init_optim_state(optimizer) -> None:
 
 
 def get_optimizer_state_dict(model: Module, optimizers: Any, *, submodules: Any = None, options: Any = None) -> dict[Any, Any]:
-    """The optimizers' state by names of the plain model: {"state": {name: ...}, "param_groups": [...]}."""
+    """The optimizers' state by names of the plain model: {"state": {name: ...}, "param_groups": [...]}. An optimizer that has
+    not stepped yet gets the state that it will have.
+
+    Args:
+        model: the model.
+        optimizers: its optimizer, or several.
+        submodules: None; NotImplementedError for others.
+        options: a StateDictOptions.
+
+    >>> from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+    >>> model = nn.Linear(2, 1)
+    >>> state = get_optimizer_state_dict(model, torch.optim.Adam(model.parameters()))
+    >>> state["param_groups"][0]["params"], list(state["state"]["bias"])
+    (['weight', 'bias'], ['step', 'exp_avg', 'exp_avg_sq'])
+    """
     options = options or StateDictOptions()
     if submodules:
         raise NotImplementedError("get_optimizer_state_dict: submodules are not supported, got some")
@@ -231,7 +280,22 @@ def _unflat(flat, names, groups) -> dict:
 
 
 def set_optimizer_state_dict(model: Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: Any = None) -> None:
-    """Loads what `get_optimizer_state_dict` gave."""
+    """Loads what `get_optimizer_state_dict` gave.
+
+    Args:
+        model: the model.
+        optimizers: its optimizer, or several.
+        optim_state_dict: the state, flattened or not. RuntimeError where a group of parameters is missing.
+        options: a StateDictOptions.
+
+    >>> from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+    >>> model = nn.Linear(2, 1)
+    >>> state = get_optimizer_state_dict(model, torch.optim.Adam(model.parameters(), lr=0.5))
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> set_optimizer_state_dict(model, optimizer, state)
+    >>> optimizer.param_groups[0]["lr"]
+    0.5
+    """
     options = options or StateDictOptions()
     if options.broadcast_from_rank0:
         optim_state_dict = _told(optim_state_dict)
@@ -259,7 +323,20 @@ def set_optimizer_state_dict(model: Module, optimizers: Any, optim_state_dict: d
 
 def get_state_dict(model: Module, optimizers: Any, *, submodules: Any = None,
                    options: Any = None) -> tuple[dict[Any, Any], dict[Any, Any]]:  # fmt: skip
-    """(the model's state, the optimizers')"""
+    """(the model's state, the optimizers'), by names of the plain model.
+
+    Args:
+        model: the model.
+        optimizers: its optimizer, or several.
+        submodules: None; NotImplementedError for others.
+        options: a StateDictOptions.
+
+    >>> from torch.distributed.checkpoint.state_dict import get_state_dict
+    >>> model = nn.Linear(2, 1)
+    >>> model_state, optimizer_state = get_state_dict(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    >>> list(model_state), list(optimizer_state)
+    (['weight', 'bias'], ['state', 'param_groups'])
+    """
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
         get_optimizer_state_dict(model, optimizers, submodules=submodules, options=options),
@@ -268,7 +345,23 @@ def get_state_dict(model: Module, optimizers: Any, *, submodules: Any = None,
 
 def set_state_dict(model: Module, optimizers: Any, *, model_state_dict: dict[str, Any], optim_state_dict: dict[str, Any],
                    options: Any = None) -> Any:  # fmt: skip
-    """Loads what `get_state_dict` gave."""
+    """Loads what `get_state_dict` gave.
+
+    Args:
+        model: the model, changed in place.
+        optimizers: its optimizer, or several.
+        model_state_dict, optim_state_dict: the two states.
+        options: a StateDictOptions.
+
+    Returns (missing_keys, unexpected_keys) of the model.
+
+    >>> from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    >>> model = nn.Linear(2, 1)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> saved, steps = get_state_dict(model, optimizer)
+    >>> set_state_dict(model, optimizer, model_state_dict=saved, optim_state_dict=steps).unexpected_keys
+    []
+    """
     result = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return result

@@ -24,17 +24,29 @@ __all__ = ["load", "load_state_dict"]
 
 def load(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_reader: Any = None,
          planner: DefaultLoadPlanner | None = None, process_group: ProcessGroup | None = None, no_dist: bool = False) -> None:
-    """Fills a state dict from a checkpoint: tensors in place, everything else by replacing it.
+    """Fills a state dict from a checkpoint: tensors in place, everything else by replacing it. All processes call it.
+
+    It may have been saved by another number of processes, and by PyTorch.
 
     Args:
         state_dict: what to load; names that the checkpoint has beside it are left out. Objects with `load_state_dict()` get
             theirs.
-        checkpoint_id: a folder.
+        checkpoint_id: a folder. RuntimeError where neither it nor `storage_reader` is given.
         storage_reader: a FileSystemReader, in the place of it.
+        planner: a DefaultLoadPlanner; NotImplementedError for one of your own.
         process_group: the processes; they learn of each other's failures. Default: all.
         no_dist: whether this process loads alone.
     Raises:
         CheckpointException: a name is missing, a size differs, or files are damaged; also when another process failed.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> state = {"x": torch.zeros(2), "step": 0}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"x": torch.ones(2), "step": 3}, checkpoint_id=folder)
+    ...     dcp.load(state, checkpoint_id=folder)
+    >>> state
+    {'x': tensor([1., 1.]), 'step': 3}
     """
     partial = checked("load", planner, DefaultLoadPlanner).allow_partial_load
     if storage_reader is None:
@@ -119,6 +131,24 @@ def _overlap(a, b):
 
 def load_state_dict(state_dict: dict[str, Any], storage_reader: Any, process_group: ProcessGroup | None = None,
                     coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> None:  # fmt: skip
-    """An older name of `load`."""
+    """An older form of `load`.
+
+    Args:
+        state_dict: what to load.
+        storage_reader: a FileSystemReader.
+        process_group: the processes. Default: all.
+        coordinator_rank: accepted.
+        no_dist: whether this process loads alone.
+        planner: a DefaultLoadPlanner.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> state = {"x": torch.zeros(2)}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"x": torch.ones(2)}, checkpoint_id=folder)
+    ...     dcp.load_state_dict(state, dcp.FileSystemReader(folder))
+    >>> state
+    {'x': tensor([1., 1.])}
+    """
     del coordinator_rank
     load(state_dict, storage_reader=storage_reader, process_group=process_group, no_dist=no_dist, planner=planner)

@@ -28,7 +28,12 @@ __all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "
 
 
 class AsyncCheckpointerType(Enum):
-    """Who writes while the program goes on: a thread, also where a process is asked for."""
+    """Who writes while the program goes on: a thread, also where a process is asked for.
+
+    >>> from torch.distributed.checkpoint.state_dict_saver import AsyncCheckpointerType
+    >>> AsyncCheckpointerType("thread")
+    <AsyncCheckpointerType.THREAD: 'thread'>
+    """
 
     THREAD = "thread"
     PROCESS = "process"
@@ -36,10 +41,14 @@ class AsyncCheckpointerType(Enum):
 
 @dataclass
 class AsyncSaveResponse:
-    """What `async_save` gives PyTorch's programs that stage values themselves.
+    """A pair of futures, which PyTorch's programs that stage values themselves name; `async_save` here gives one future.
 
     Args:
         staging_completion, upload_completion: futures of the copy and of the files.
+
+    >>> from torch.distributed.checkpoint.state_dict_saver import AsyncSaveResponse
+    >>> AsyncSaveResponse(torch.futures.Future(), torch.futures.Future()).upload_completion.done()
+    False
     """
 
     staging_completion: Future[Any]
@@ -118,14 +127,28 @@ def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_write
          use_collectives: bool = True) -> Metadata | None:  # fmt: skip
     """Saves nested dicts of tensors, DTensors and anything else that `facula.save` takes. All processes call it.
 
+    Each process writes a file with its parts; what all have is written by one. PyTorch can load it.
+
     Args:
         state_dict: what to save; objects with `state_dict()` are asked for theirs.
-        checkpoint_id: a folder.
+        checkpoint_id: a folder. RuntimeError where neither it nor `storage_writer` is given.
         storage_writer: a FileSystemWriter, in the place of it.
+        planner: a DefaultSavePlanner; NotImplementedError for one of your own.
         process_group: the processes. Default: all.
         no_dist: whether this process saves alone.
+        use_collectives: accepted.
     Returns:
         what was written, in the first process.
+
+    Errors: CheckpointException, in all processes, where one has failed.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> model, step = nn.Linear(2, 1), 3
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"model": model, "step": step}, checkpoint_id=folder)
+    >>> list(metadata.state_dict_metadata)
+    ['step', 'model.weight', 'model.bias']
     """
     del use_collectives
     rank, size = _world(process_group, no_dist)
@@ -158,10 +181,29 @@ def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_write
 
 def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None, planner: Any = None,
                process_group: ProcessGroup | None = None, no_dist: bool = False, **rest: Any) -> Future[Any]:  # fmt: skip
-    """As `save`, but files are written while the program goes on; values are those of the time of the call.
+    """Saves while the program goes on: values are those of the time of the call, which returns when they are copied.
 
+    Args:
+        state_dict: what to save; objects with `state_dict()` are asked for theirs.
+        checkpoint_id: a folder. RuntimeError where neither it nor `storage_writer` is given.
+        storage_writer: a FileSystemWriter, in the place of it.
+        planner: a DefaultSavePlanner; NotImplementedError for one of your own.
+        process_group: the processes. Default: all.
+        no_dist: whether this process saves alone.
+        rest: further arguments of PyTorch's function; accepted.
     Returns:
         a future of what was written (None but in the first process); it has the exception if a process failed.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> x = torch.ones(2)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> future = dcp.async_save({"x": x}, checkpoint_id=folder.name)
+    >>> x = x.zero_()
+    >>> metadata = future.wait()
+    >>> dcp.FileSystemReader(folder.name).read(*metadata.storage_data.values())
+    tensor([1., 1.])
+    >>> folder.cleanup()
     """
     del rest
     rank, size = _world(process_group, no_dist)
@@ -199,6 +241,22 @@ def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage
 
 def save_state_dict(state_dict: dict[str, Any], storage_writer: Any, process_group: ProcessGroup | None = None,
                     coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> Metadata | None:  # fmt: skip
-    """An older name of `save`."""
+    """An older form of `save`.
+
+    Args:
+        state_dict: what to save.
+        storage_writer: a FileSystemWriter.
+        process_group: the processes. Default: all.
+        coordinator_rank: accepted.
+        no_dist: whether this process saves alone.
+        planner: a DefaultSavePlanner.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save_state_dict({"x": torch.ones(2)}, dcp.FileSystemWriter(folder))
+    >>> list(metadata.state_dict_metadata)
+    ['x']
+    """
     del coordinator_rank
     return save(state_dict, storage_writer=storage_writer, process_group=process_group, no_dist=no_dist, planner=planner)

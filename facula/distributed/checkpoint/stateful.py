@@ -9,14 +9,42 @@ __all__ = ["Stateful", "StatefulT"]
 
 @runtime_checkable
 class Stateful(Protocol):
-    """An object whose `state_dict()` is saved in its place, and which `load_state_dict` gives a state back."""
+    """An object whose `state_dict()` is saved in its place, and which `load_state_dict` gives a state back. A protocol: any
+    class that has the two methods counts.
+
+    Args:
+        args, kwargs: a protocol is not made.
+
+    >>> import tempfile
+    >>> import torch.distributed.checkpoint as dcp
+    >>> from torch.distributed.checkpoint.stateful import Stateful
+    >>> class Counter:
+    ...     def __init__(self):
+    ...         self.count = 0
+    ...     def state_dict(self):
+    ...         return {"count": self.count}
+    ...     def load_state_dict(self, state_dict):
+    ...         self.count = state_dict["count"]
+    >>> counter = Counter()
+    >>> isinstance(counter, Stateful)
+    True
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     metadata = dcp.save({"counter": counter}, checkpoint_id=folder)
+    >>> list(metadata.state_dict_metadata)
+    ['counter.count']
+    >>> counter.load_state_dict({**counter.state_dict(), "count": 5})
+    """
 
     def state_dict(self) -> dict[str, Any]:
-        """The state."""
+        """The state, a dict that can be saved."""
         ...
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes a state."""
+        """Takes a state.
+
+        Args:
+            state_dict: what `state_dict` gave.
+        """
         ...
 
 

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING
 import facula
 from facula import _C
 from facula import distributed as dist
-from facula.nn import Module
 
 from ..device_mesh import init_device_mesh
 from ..tensor import DTensor
+from ._module import FSDPModule, UnshardHandle, share_comm_ctx
 from ._param_group import MixedPrecisionPolicy, ParamGroup, pack, unpack
 from ._passes import Passes
 from ._spread_mesh import Whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
-    from facula import Event, Stream
-    from facula.distributed._group import ProcessGroup
     from facula.distributed.device_mesh import DeviceMesh
+    from facula.nn import Module
 
 __all__ = [
     "CPUOffloadPolicy",
@@ -38,27 +37,27 @@ __all__ = [
 
 @dataclass
 class OffloadPolicy:
-    """Parts stay on the device of the mesh."""
+    """Parts stay on the device of the mesh: the default of `fully_shard`.
+
+    >>> from torch.distributed.fsdp import OffloadPolicy
+    >>> OffloadPolicy()
+    OffloadPolicy()
+    """
 
 
 @dataclass
 class CPUOffloadPolicy(OffloadPolicy):
-    """Parts are kept on the CPU; not supported for meshes of GPUs."""
+    """Parts are kept on the CPU; not supported for meshes of GPUs (NotImplementedError of `fully_shard`).
+
+    Args:
+        pin_memory: accepted.
+
+    >>> from torch.distributed.fsdp import CPUOffloadPolicy
+    >>> CPUOffloadPolicy()
+    CPUOffloadPolicy(pin_memory=True)
+    """
 
     pin_memory: bool = True
-
-
-class UnshardHandle:
-    """What `FSDPModule.unshard(async_op=True)` gives."""
-
-    def __init__(self, group: ProcessGroup | None = None) -> None:
-        self._group = group
-
-    def wait(self) -> None:
-        """Waits for the parameters; forward does so by itself."""
-        if self._group is not None:
-            self._group.unshard()
-            self._group.by_hand, self._group = True, None
 
 
 def fully_shard(module: Module, *, mesh: DeviceMesh | None = None, reshard_after_forward: bool | int | None = None,
@@ -83,6 +82,22 @@ def fully_shard(module: Module, *, mesh: DeviceMesh | None = None, reshard_after
             these are the dimensions over which parameters are spread.
     Returns:
         the module.
+
+    Errors: ValueError for a ModuleList or ModuleDict, a module that is spread already, a parameter without dimensions, and a
+    mesh of three dimensions or more.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.fsdp import fully_shard
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> for part in (model[0], model[2], model):
+    ...     part = fully_shard(part)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> model(torch.ones(3, 4)).sum().backward()
+    >>> optimizer.step()
+    >>> model[0].weight.shape, model[0].weight.placements
+    (torch.Size([8, 4]), (Shard(dim=0),))
+    >>> dist.destroy_process_group()
     """
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
     for m in modules:
@@ -237,184 +252,25 @@ def _cast(value, dtype):
     return value
 
 
-class FSDPModule(Module):
-    """A module that `fully_shard` has spread."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        original = cls.__mro__[2]  # modules made by the class, such as copies of a block, are plain ones
-        return original(*args, **kwargs)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        raise NotImplementedError(
-            f"fully_shard: copy a module before it is spread, or load its state_dict, got {type(self).__name__}"
-        )
-
-    def _fsdp_modules(self, recurse=True):
-        return [m for m in (self.modules() if recurse else [self]) if isinstance(m, FSDPModule)]
-
-    def _fsdp_groups(self, recurse=True):
-        return [m._fsdp_group for m in self._fsdp_modules(recurse) if m._fsdp_group is not None]
-
-    def _apply(self, fn, recurse=True):
-        for group in self._fsdp_groups(recurse):
-            group.let_go()
-        return super()._apply(fn, recurse)
-
-    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Gathers the parameters of this module, until `reshard` or the end of its forward.
-
-        Args:
-            async_op: whether it only begins to; `wait` of the handle that is returned, or forward, waits.
-        """
-        if not async_op:
-            UnshardHandle(self._fsdp_group).wait()
-            return None
-        if self._fsdp_group is not None:
-            self._fsdp_group.begin_gather(asked=True)
-        return UnshardHandle(self._fsdp_group)
-
-    def reshard(self) -> None:
-        """Lets go of gathered parameters."""
-        if self._fsdp_group is not None:
-            self._fsdp_group.let_go()
-
-    def reset_iter_state(self) -> None:
-        """Puts the outermost module and all inside back to the time before a pass that an exception ended."""
-        for m in self._fsdp_modules():
-            m._fsdp_calls.clear()
-        self._fsdp_passes.forget()
-        self._fsdp_passes.forget_orders()
-        for group in self._fsdp_groups():
-            group.let_go()
-            group.partial.clear()
-
-    # ---- gradients
-
-    def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
-        """Whether backward passes sum gradients over processes; else they are kept until one does."""
-        for group in self._fsdp_groups(recurse):
-            group.sync = group.sync_replicas = bool(requires_gradient_sync)
-
-    def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
-        """Whether gradients are summed over replicas, on a mesh of (replicas, shards); else sums over shards are kept."""
-        for group in self._fsdp_groups(recurse):
-            group.sync_replicas = bool(requires_all_reduce)
-
-    def set_is_last_backward(self, is_last_backward: bool) -> None:
-        """Accepted: gradients are there at the end of every pass."""
-
-    def set_gradient_divide_factor(self, factor: float) -> None:
-        """By what the sum of gradients is divided. Default: the number of processes."""
-        if self._fsdp_group is not None:
-            self._fsdp_group.divisor = float(factor)
-
-    set_reduce_scatter_divide_factor = set_gradient_divide_factor
-
-    def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
-        """Accepted: messages always sum, and the division is a step of its own."""
-
-    def set_reduce_scatter_unused_params(self, reduce_scatter_unused_params: bool, *, recurse: bool = True) -> None:
-        """Accepted: processes may use different parameters of a group, and what none has used gets no gradient."""
-
-    def set_reduce_scatter_max_input_buffers(self, max_input_buffers: int, *, recurse: bool = True) -> None:
-        """How many messages that sum gradients may be under way and hold their input. Default: 1."""
-        if isinstance(max_input_buffers, bool) or not isinstance(max_input_buffers, int):
-            raise TypeError(
-                f"set_reduce_scatter_max_input_buffers: expected an int, got {type(max_input_buffers).__name__}"
-            )
-        if max_input_buffers < 1:
-            raise ValueError(f"set_reduce_scatter_max_input_buffers: must be positive, got {max_input_buffers}")
-        for group in self._fsdp_groups(recurse):
-            group.max_inputs = max_input_buffers
-
-    def set_separate_reduce_scatter_group(self, enable: bool = True, *, recurse: bool = True) -> None:
-        """Whether sums of gradients go over a process group of their own, so that they need not queue behind gathers."""
-        made: dict[Any, Any] = {}
-        for group in self._fsdp_groups(recurse):
-            if enable and group.group not in made:
-                made[group.group] = dist.new_group(
-                    dist.get_process_group_ranks(group.group), use_local_synchronization=True, sort_ranks=False
-                )
-            group.scatter_group = made[group.group] if enable else group.group
-
-    def set_custom_reduce_scatter(self, comm: Any) -> None:
-        """`comm(output_tensor, input_tensor, group, op, async_op)` in the place of reduce_scatter."""
-        if self._fsdp_group is not None:
-            self._fsdp_group.reduce_scatter = lambda output, input, group, op, async_op: comm(
-                output_tensor=output, input_tensor=input, group=group, op=op, async_op=async_op
-            )
-
-    def set_all_reduce_hook(self, hook: Callable[..., Any], *, stream: Stream | None = None) -> None:
-        """`hook(flat)` gets the gradients of this process's parts, in one tensor, when they are summed."""
-        if stream is not None:
-            raise NotImplementedError(f"set_all_reduce_hook: the CPU has no streams, got {stream}")
-        if self._fsdp_group is not None:
-            self._fsdp_group.all_reduce_hook = hook
-
-    # ---- when parameters are gathered
-
-    def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
-        """Whether parameters are gathered again for the backward pass."""
-        if not isinstance(reshard_after_forward, bool):
-            raise ValueError(f"set_reshard_after_forward: expected a bool, got {type(reshard_after_forward).__name__}")
-        for m in self._fsdp_modules(recurse):
-            m._fsdp_reshard_given = True
-            if m._fsdp_group is not None:
-                m._fsdp_group.reshard = reshard_after_forward
-
-    def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
-        """Whether gathered parameters are let go at the end of a backward pass; else the next forward finds them.
-
-        For several passes between two steps of the optimizer, which changes the parts only: the last one must let go.
-        """
-        for group in self._fsdp_groups(recurse):
-            group.reshard_after_backward = bool(reshard_after_backward)
-
-    def set_modules_to_forward_prefetch(self, modules: Iterable[Module]) -> None:
-        """Modules whose parameters begin to be gathered while this one computes. Default: that which was next last time."""
-        if self._fsdp_group is not None:
-            self._fsdp_group.forward_next = _groups_of("set_modules_to_forward_prefetch", modules)
-
-    def set_modules_to_backward_prefetch(self, modules: Iterable[Module]) -> None:
-        """The same in backward passes."""
-        if self._fsdp_group is not None:
-            self._fsdp_group.backward_next = _groups_of("set_modules_to_backward_prefetch", modules)
-
-    def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
-        """Whether parameters may be gathered ahead in backward passes; those that autograd asks for always are."""
-        if self._fsdp_group is not None:
-            self._fsdp_group.gathers_in_backward = bool(unshard_in_backward)
-
-    def set_custom_all_gather(self, comm: Any) -> None:
-        """`comm(output_tensor, input_tensor, group, async_op)` in the place of all_gather."""
-        if self._fsdp_group is not None:
-            self._fsdp_group.all_gather = lambda output, input, group, async_op: comm(
-                output_tensor=output, input_tensor=input, group=group, async_op=async_op
-            )
-
-    def set_post_optim_event(self, event: Event) -> None:
-        """An event that the next pass waits for before it gathers."""
-        self._fsdp_passes.event = event
-
-    def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
-        """Not supported: MPI sends from any memory."""
-        if enable:
-            raise NotImplementedError("set_allocate_memory_from_process_group_for_comm: MPI has no memory of its own, got True")
-
-    def set_symm_mem_for_comm(self, backend: str = "NCCL") -> None:
-        """Not supported."""
-        raise NotImplementedError(f"set_symm_mem_for_comm: there is no symmetric memory on the CPU, got {backend}")
-
-
-def _groups_of(caller: str, modules) -> list:
-    for m in modules:
-        if not isinstance(m, FSDPModule):
-            raise ValueError(f"{caller}: expected modules that fully_shard has spread, got {type(m).__name__}")
-    return [m._fsdp_group for m in modules if m._fsdp_group is not None]
-
-
 def register_fsdp_forward_method(module: Module, method_name: str) -> None:
-    """Lets a method beside forward run with gathered parameters. AttributeError if there is none of that name."""
+    """Lets a method beside forward run with gathered parameters. A module that is not spread is left as it is.
+
+    Args:
+        module: an FSDPModule.
+        method_name: the method; AttributeError if there is none of that name.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+    >>> class Coder(nn.Linear):
+    ...     def decode(self, x):
+    ...         return x @ self.weight
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> coder = fully_shard(Coder(4, 2))
+    >>> register_fsdp_forward_method(coder, "decode")
+    >>> coder.decode(torch.ones(1, 2)).shape
+    torch.Size([1, 4])
+    >>> dist.destroy_process_group()
+    """
     if not isinstance(module, FSDPModule):
         return
     method = getattr(type(module), method_name)
@@ -430,8 +286,3 @@ def register_fsdp_forward_method(module: Module, method_name: str) -> None:
         return output if changed is None else changed
 
     setattr(module, method_name, wrapped.__get__(module, type(module)))
-
-
-def share_comm_ctx(modules: Iterable[Module]) -> None:
-    """Accepted: on the CPU there are no streams to share."""
-    _groups_of("share_comm_ctx", modules)

@@ -41,6 +41,14 @@ class MixedPrecisionPolicy:
         reduce_dtype: in which gradients are summed. Default: param_dtype.
         output_dtype: of what forward returns. Default: as it comes.
         cast_forward_inputs: whether inputs of forward become param_dtype.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> layer = fully_shard(nn.Linear(4, 2), mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+    >>> layer(torch.ones(1, 4)).dtype, layer.weight.dtype
+    (torch.bfloat16, torch.float32)
+    >>> dist.destroy_process_group()
     """
 
     param_dtype: facula.dtype | None = None

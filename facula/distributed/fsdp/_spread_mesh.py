@@ -16,11 +16,16 @@ def _names(given) -> tuple:
 
 @dataclass(frozen=True)
 class DataParallelMeshDims:
-    """The names of a grid's dimensions over which `fully_shard` spreads parameters.
+    """The names of a grid's dimensions over which `fully_shard` spreads parameters. ValueError without any.
 
     Args:
         shard: the dimension, or several, along which they are cut.
         replicate: the dimension, or several, whose processes have the same parts.
+
+    >>> from torch.distributed.fsdp import DataParallelMeshDims
+    >>> dims = DataParallelMeshDims(shard=("data", "sequence"), replicate="copies")
+    >>> dims.shard_names, dims.replicate_names
+    (('data', 'sequence'), ('copies',))
     """
 
     shard: str | tuple[str, ...] | None = None

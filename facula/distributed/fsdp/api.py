@@ -29,6 +29,10 @@ __all__ = [
 class ShardingStrategy(Enum):
     """What is spread: parameters between passes too (FULL_SHARD), gradients and optimizer state (SHARD_GRAD_OP), nothing
     (NO_SHARD), or as the first two within a machine, with replicas on others (HYBRID_SHARD, _HYBRID_SHARD_ZERO2).
+
+    >>> from torch.distributed.fsdp import ShardingStrategy
+    >>> ShardingStrategy.FULL_SHARD
+    <ShardingStrategy.FULL_SHARD: 1>
     """
 
     FULL_SHARD = auto()
@@ -39,14 +43,24 @@ class ShardingStrategy(Enum):
 
 
 class BackwardPrefetch(Enum):
-    """When the next parameters of a backward pass are gathered; accepted."""
+    """When the next parameters of a backward pass are gathered; accepted: they are gathered one module ahead.
+
+    >>> from torch.distributed.fsdp import BackwardPrefetch
+    >>> [kind.name for kind in BackwardPrefetch]
+    ['BACKWARD_PRE', 'BACKWARD_POST']
+    """
 
     BACKWARD_PRE = auto()
     BACKWARD_POST = auto()
 
 
 class StateDictType(Enum):
-    """What `state_dict` holds: whole tensors, parts, or DTensors."""
+    """What `state_dict` of a FullyShardedDataParallel holds: whole tensors, the parts of this process, or DTensors.
+
+    >>> from torch.distributed.fsdp import StateDictType
+    >>> [kind.name for kind in StateDictType]
+    ['FULL_STATE_DICT', 'LOCAL_STATE_DICT', 'SHARDED_STATE_DICT']
+    """
 
     FULL_STATE_DICT = auto()
     LOCAL_STATE_DICT = auto()
@@ -55,7 +69,19 @@ class StateDictType(Enum):
 
 @dataclass
 class MixedPrecision:
-    """In which dtypes a module computes: parameters, sums of gradients, buffers; and whether inputs are cast."""
+    """In which dtypes a FullyShardedDataParallel computes.
+
+    Args:
+        param_dtype: of gathered parameters. Default: theirs.
+        reduce_dtype: in which gradients are summed. Default: param_dtype.
+        buffer_dtype: of buffers of floats, which are cast once. Default: theirs.
+        keep_low_precision_grads: accepted: gradients have the dtype of the parts.
+        cast_forward_inputs, cast_root_forward_inputs: inputs of forward become param_dtype if one of the two is True.
+
+    >>> from torch.distributed.fsdp import MixedPrecision
+    >>> MixedPrecision(param_dtype=torch.bfloat16).cast_root_forward_inputs
+    True
+    """
 
     param_dtype: facula.dtype | None = None
     reduce_dtype: facula.dtype | None = None
@@ -68,68 +94,152 @@ class MixedPrecision:
 
 @dataclass
 class CPUOffload:
-    """Whether parts are kept on the CPU; not supported for GPUs."""
+    """Whether parts are kept on the CPU; NotImplementedError for modules on GPUs.
+
+    Args:
+        offload_params: False at first.
+
+    >>> from torch.distributed.fsdp import CPUOffload
+    >>> CPUOffload(offload_params=True)
+    CPUOffload(offload_params=True)
+    """
 
     offload_params: bool = False
 
 
 @dataclass
 class StateDictConfig:
-    """Whether values of a state_dict are moved to the CPU."""
+    """What the settings of all kinds of state dicts of a model have in common.
+
+    Args:
+        offload_to_cpu: whether values are moved to the CPU.
+
+    >>> from torch.distributed.fsdp import FullStateDictConfig, StateDictConfig
+    >>> issubclass(FullStateDictConfig, StateDictConfig)
+    True
+    """
 
     offload_to_cpu: bool = False
 
 
 @dataclass
 class FullStateDictConfig(StateDictConfig):
-    """Of FULL_STATE_DICT; with `rank0_only` other processes get an empty dict."""
+    """Settings of FULL_STATE_DICT, of a model.
+
+    Args:
+        offload_to_cpu: whether values are moved to the CPU.
+        rank0_only: whether other processes than the first get an empty dict.
+
+    >>> from torch.distributed.fsdp import FullStateDictConfig
+    >>> FullStateDictConfig(rank0_only=True)
+    FullStateDictConfig(offload_to_cpu=False, rank0_only=True)
+    """
 
     rank0_only: bool = False
 
 
 @dataclass
 class LocalStateDictConfig(StateDictConfig):
-    """Of LOCAL_STATE_DICT."""
+    """Settings of LOCAL_STATE_DICT, of a model.
+
+    Args:
+        offload_to_cpu: whether values are moved to the CPU.
+
+    >>> from torch.distributed.fsdp import LocalStateDictConfig
+    >>> LocalStateDictConfig()
+    LocalStateDictConfig(offload_to_cpu=False)
+    """
 
 
 @dataclass
 class ShardedStateDictConfig(StateDictConfig):
-    """Of SHARDED_STATE_DICT."""
+    """Settings of SHARDED_STATE_DICT, of a model; values are always DTensors.
+
+    Args:
+        offload_to_cpu: whether values are moved to the CPU.
+
+    >>> from torch.distributed.fsdp import ShardedStateDictConfig
+    >>> ShardedStateDictConfig(offload_to_cpu=True).offload_to_cpu
+    True
+    """
 
     _use_dtensor: bool = False
 
 
 @dataclass
 class OptimStateDictConfig:
-    """Whether values of an optimizer's state_dict are moved to the CPU."""
+    """What the settings of all kinds of state dicts of an optimizer have in common.
+
+    Args:
+        offload_to_cpu: whether values are moved to the CPU.
+
+    >>> from torch.distributed.fsdp import OptimStateDictConfig
+    >>> OptimStateDictConfig()
+    OptimStateDictConfig(offload_to_cpu=True)
+    """
 
     offload_to_cpu: bool = True
 
 
 @dataclass
 class FullOptimStateDictConfig(OptimStateDictConfig):
-    """Of FULL_STATE_DICT."""
+    """Settings of FULL_STATE_DICT, of an optimizer.
+
+    Args:
+        offload_to_cpu: whether values are moved to the CPU.
+        rank0_only: whether other processes than the first get an empty dict.
+
+    >>> from torch.distributed.fsdp import FullOptimStateDictConfig
+    >>> FullOptimStateDictConfig(rank0_only=True)
+    FullOptimStateDictConfig(offload_to_cpu=True, rank0_only=True)
+    """
 
     rank0_only: bool = False
 
 
 @dataclass
 class LocalOptimStateDictConfig(OptimStateDictConfig):
-    """Of LOCAL_STATE_DICT."""
+    """Settings of LOCAL_STATE_DICT, of an optimizer.
+
+    Args:
+        offload_to_cpu: whether values are moved to the CPU.
+
+    >>> from torch.distributed.fsdp import LocalOptimStateDictConfig
+    >>> LocalOptimStateDictConfig()
+    LocalOptimStateDictConfig(offload_to_cpu=False)
+    """
 
     offload_to_cpu: bool = False
 
 
 @dataclass
 class ShardedOptimStateDictConfig(OptimStateDictConfig):
-    """Of SHARDED_STATE_DICT."""
+    """Settings of SHARDED_STATE_DICT, of an optimizer; values are always DTensors.
+
+    Args:
+        offload_to_cpu: whether values are moved to the CPU.
+
+    >>> from torch.distributed.fsdp import ShardedOptimStateDictConfig
+    >>> ShardedOptimStateDictConfig().offload_to_cpu
+    True
+    """
 
     _use_dtensor: bool = False
 
 
 @dataclass
 class StateDictSettings:
-    """The kind of state_dicts of a model, and their settings."""
+    """What `FullyShardedDataParallel.get_state_dict_type` tells.
+
+    Args:
+        state_dict_type: a StateDictType.
+        state_dict_config: the settings of the model's state dict.
+        optim_state_dict_config: the settings of the optimizer's.
+
+    >>> from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+    >>> FSDP.get_state_dict_type(nn.Linear(2, 2)).state_dict_type.name
+    'FULL_STATE_DICT'
+    """
 
     state_dict_type: StateDictType
     state_dict_config: StateDictConfig

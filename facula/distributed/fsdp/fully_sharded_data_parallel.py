@@ -6,7 +6,6 @@ Parameters are DTensors with the names of the module inside, as `use_orig_params
 from __future__ import annotations
 
 import contextlib
-import os
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,10 @@ import facula
 from facula import distributed as dist
 from facula.nn import Module
 
-from ..device_mesh import DeviceMesh
 from ..tensor import DTensor
 from ._fully_shard import fully_shard
-from ._param_group import MixedPrecisionPolicy
+from ._setup import _device, _ignored_parameters, _materialize, _mesh, _policy, _sync
+from ._state import _PREFIX, _after_state_dict, _before_load_state_dict, _converted, _grouped, _part_of
 from .api import (
     BackwardPrefetch,
     CPUOffload,
@@ -41,11 +40,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from facula.distributed._group import ProcessGroup
+    from facula.distributed.device_mesh import DeviceMesh
     from facula.optim.optimizer import Optimizer
 
 __all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
 
-_PREFIX = "_fsdp_wrapped_module."
 _CONFIGS = {
     StateDictType.FULL_STATE_DICT: (FullStateDictConfig, FullOptimStateDictConfig),
     StateDictType.LOCAL_STATE_DICT: (LocalStateDictConfig, LocalOptimStateDictConfig),
@@ -54,7 +53,12 @@ _CONFIGS = {
 
 
 class OptimStateKeyType(Enum):
-    """How an optimizer's state_dict names parameters."""
+    """How an optimizer's state_dict names parameters: by their names in the model, or by numbers.
+
+    >>> from torch.distributed.fsdp import OptimStateKeyType
+    >>> [kind.name for kind in OptimStateKeyType]
+    ['PARAM_NAME', 'PARAM_ID']
+    """
 
     PARAM_NAME = auto()
     PARAM_ID = auto()
@@ -62,6 +66,9 @@ class OptimStateKeyType(Enum):
 
 class FullyShardedDataParallel(Module):
     """Spreads the parameters of a module over processes; modules inside that a policy names are gathered each for itself.
+
+    Parameters are DTensors with the names of the module inside, as `use_orig_params=True` has them in PyTorch. Give
+    `parameters()` to the optimizer behind the wrapper.
 
     Args:
         module: the module, changed in place.
@@ -74,8 +81,49 @@ class FullyShardedDataParallel(Module):
         device_id: a device to move the module to.
         sync_module_states: whether values are taken from rank 0.
         device_mesh: processes in one dimension, or (replicas, shards), in the place of process_group.
-        cpu_offload, backward_prefetch, forward_prefetch, limit_all_gathers, use_orig_params: accepted; parameters always keep
-            their names.
+        cpu_offload: NotImplementedError where parts of a module on GPUs are to be on the CPU.
+        backward_prefetch, forward_prefetch, limit_all_gathers, use_orig_params: accepted; parameters always keep their names.
+
+    Errors: TypeError for what is no Module, ValueError for one that is wrapped already.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, OptimStateKeyType, StateDictType
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = FSDP(nn.Linear(4, 2))
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> with model.no_sync():
+    ...     model(torch.ones(1, 4)).sum().backward()
+    >>> model(torch.ones(1, 4)).sum().backward()
+    >>> model.clip_grad_norm_(1.0)
+    tensor(6.3246)
+    >>> optimizer.step()
+    >>> {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    {'weight': (2, 4), 'bias': (2,)}
+    >>> with FSDP.summon_full_params(model):
+    ...     type(model.weight) is torch.Tensor
+    True
+    >>> model.check_is_root(), len(FSDP.fsdp_modules(model))
+    (True, 1)
+
+    State dicts of the model and the optimizer:
+
+    >>> with FSDP.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
+    ...     type(model.state_dict()["weight"]).__name__
+    'DTensor'
+    >>> FSDP.set_state_dict_type(model, StateDictType.FULL_STATE_DICT).state_dict_type == StateDictType.FULL_STATE_DICT
+    True
+    >>> FSDP.get_state_dict_type(model).state_dict_config
+    FullStateDictConfig(offload_to_cpu=False, rank0_only=False)
+    >>> saved = FSDP.optim_state_dict(model, optimizer)
+    >>> list(saved["state"])
+    ['weight', 'bias']
+    >>> optimizer.load_state_dict(FSDP.optim_state_dict_to_load(model, optimizer, saved))
+    >>> whole = FSDP.full_optim_state_dict(model, optimizer)
+    >>> list(FSDP.rekey_optim_state_dict(whole, OptimStateKeyType.PARAM_ID, model, optim=optimizer)["state"])
+    [0, 1]
+    >>> optimizer.load_state_dict(FSDP.shard_full_optim_state_dict(whole, model, optim=optimizer))
+    >>> optimizer.load_state_dict(FSDP.scatter_full_optim_state_dict(whole, model, optim=optimizer))
+    >>> dist.destroy_process_group()
     """
 
     def __init__(self, module: Module, process_group: ProcessGroup | None = None,
@@ -143,12 +191,20 @@ class FullyShardedDataParallel(Module):
     # ---- names
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """As a Module's, with the names of the module inside."""
+        """(name, parameter) pairs, with the names of the module inside.
+
+        Args:
+            args, kwargs: those of `Module.named_parameters`.
+        """
         for name, p in super().named_parameters(*args, **kwargs):
             yield name.replace(_PREFIX, ""), p
 
     def named_buffers(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        """As a Module's, with the names of the module inside."""
+        """(name, buffer) pairs, with the names of the module inside.
+
+        Args:
+            args, kwargs: those of `Module.named_buffers`.
+        """
         for name, b in super().named_buffers(*args, **kwargs):
             yield name.replace(_PREFIX, ""), b
 
@@ -174,24 +230,46 @@ class FullyShardedDataParallel(Module):
                 group.sync = True
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
-        """Scales gradients down to `max_norm`; their norm over all processes."""
+        """Scales all gradients down so that their norm is not above `max_norm`; gives the norm over all processes, as it was.
+
+        Args:
+            max_norm: the largest norm.
+            norm_type: which norm.
+        """
         norm = facula.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
     def apply(self, fn: Callable[..., Any]) -> Self:
-        """As a Module's, with whole parameters, whose changes last."""
+        """Applies a function to this module and all inside, with whole parameters, whose changes last.
+
+        Args:
+            fn: `fn(module)`.
+        """
         with self.summon_full_params(self):
             return super().apply(fn)
 
     def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
-        """Not supported."""
+        """Not supported: NotImplementedError.
+
+        Args:
+            state, hook: not looked at.
+
+        >>> torch.distributed.fsdp.FullyShardedDataParallel.register_comm_hook(None, None, None)
+        Traceback (most recent call last):
+        NotImplementedError: register_comm_hook: FullyShardedDataParallel has no hooks, got None and None
+        """
         raise NotImplementedError(f"register_comm_hook: FullyShardedDataParallel has no hooks, got {hook} and {state}")
 
     # ---- the model as a whole
 
     @staticmethod
     def fsdp_modules(module: Module, root_only: bool = False) -> list[FullyShardedDataParallel]:
-        """The wrappers in a module, or those that no other is around."""
+        """The wrappers in a module, itself included.
+
+        Args:
+            module: the module.
+            root_only: whether only those are meant that no other is around.
+        """
         found = [m for m in module.modules() if isinstance(m, FullyShardedDataParallel)]
         if not root_only:
             return found
@@ -204,12 +282,14 @@ class FullyShardedDataParallel(Module):
         module, recurse: bool = True, writeback: bool = True, rank0_only: bool = False, offload_to_cpu: bool = False,
         with_grads: bool = False,
     ):  # fmt: skip
-        """A context in which modules have whole parameters.
+        """A context in which modules have whole parameters. All processes enter it.
 
         Args:
+            module: the module.
             recurse: also those of wrappers inside.
             writeback: whether changes last.
             rank0_only, offload_to_cpu: accepted: parameters are whole in every process, on their device.
+            with_grads: False; NotImplementedError for True, and for `rank0_only` with `writeback`.
         """
         if with_grads:
             raise NotImplementedError("summon_full_params: with_grads is not supported, got True")
@@ -234,7 +314,14 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def set_state_dict_type(module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
                             optim_state_dict_config: Any = None) -> StateDictSettings:  # fmt: skip
-        """Chooses what `state_dict` holds; the settings from before."""
+        """Chooses what `state_dict` holds; gives the settings from before.
+
+        Args:
+            module: the model: all wrappers in it.
+            state_dict_type: a StateDictType.
+            state_dict_config, optim_state_dict_config: settings of the model's and the optimizer's state dicts; RuntimeError
+                for those of another type.
+        """
         kinds = _CONFIGS[state_dict_type]
         for value, kind in zip((state_dict_config, optim_state_dict_config), kinds):
             if value is not None and type(value) is not kind:
@@ -247,7 +334,11 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def get_state_dict_type(module: Module) -> StateDictSettings:
-        """What `state_dict` holds."""
+        """What `state_dict` holds, a StateDictSettings.
+
+        Args:
+            module: the model; the first wrapper in it tells.
+        """
         found = FullyShardedDataParallel.fsdp_modules(module)
         return found[0]._settings if found else StateDictSettings(
             StateDictType.FULL_STATE_DICT, FullStateDictConfig(), FullOptimStateDictConfig())  # fmt: skip
@@ -255,7 +346,13 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     @contextlib.contextmanager
     def state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
-        """A context in which `state_dict` holds something else."""
+        """A context in which `state_dict` holds something else.
+
+        Args:
+            module: the model: all wrappers in it.
+            state_dict_type: a StateDictType.
+            state_dict_config, optim_state_dict_config: settings of the model's and the optimizer's state dicts.
+        """
         wrappers = FullyShardedDataParallel.fsdp_modules(module)
         before = [wrapper._settings for wrapper in wrappers]
         FullyShardedDataParallel.set_state_dict_type(module, state_dict_type, state_dict_config, optim_state_dict_config)
@@ -268,7 +365,14 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def optim_state_dict(model: Module, optim: Optimizer, optim_state_dict: dict[str, Any] | None = None,
                          group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
-        """An optimizer's state by names of parameters: whole tensors, or parts as the model's `state_dict` has them."""
+        """An optimizer's state by names of parameters: whole tensors, or parts as the model's `state_dict` has them.
+
+        Args:
+            model: the model.
+            optim: its optimizer.
+            optim_state_dict: a state of it, in the place of `optim.state_dict()`.
+            group: accepted.
+        """
         del group
         settings = FullyShardedDataParallel.get_state_dict_type(model)
         names = {id(p): name.replace(_PREFIX, "") for name, p in model.named_parameters()}
@@ -289,7 +393,16 @@ class FullyShardedDataParallel(Module):
     def optim_state_dict_to_load(model: Module, optim: Optimizer, optim_state_dict: dict[str, Any],
                                  is_named_optimizer: bool = False, load_directly: bool = False,
                                  group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
-        """What `optim.load_state_dict` takes, of what `optim_state_dict` gave; every process needs the whole."""
+        """What `optim.load_state_dict` takes, of what `optim_state_dict` gave; every process needs the whole.
+
+        Args:
+            model: the model.
+            optim: its optimizer.
+            optim_state_dict: what was saved.
+            is_named_optimizer: whether the optimizer knows parameters by names.
+            load_directly: whether the optimizer loads it at once.
+            group: accepted.
+        """
         del group
         named = {name.replace(_PREFIX, ""): p for name, p in model.named_parameters()}
         number = {id(p): n for n, p in enumerate(p for g in optim.param_groups for p in g["params"])}
@@ -339,7 +452,15 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def full_optim_state_dict(model: Module, optim: Optimizer, optim_input: Any = None, rank0_only: bool = True,
                               group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
-        """An optimizer's state by names, whole; empty in other processes than the first with `rank0_only`."""
+        """An optimizer's state by names, whole.
+
+        Args:
+            model: the model.
+            optim: its optimizer.
+            optim_input: accepted.
+            rank0_only: whether other processes than the first get an empty dict.
+            group: accepted.
+        """
         del optim_input
         config = FullOptimStateDictConfig(rank0_only=rank0_only)
         with FullyShardedDataParallel.state_dict_type(model, StateDictType.FULL_STATE_DICT, None, config):
@@ -348,128 +469,30 @@ class FullyShardedDataParallel(Module):
     @staticmethod
     def shard_full_optim_state_dict(full_optim_state_dict: Any, model: Module, optim_input: Any = None,
                                     optim: Optimizer | None = None) -> dict[Any, Any]:  # fmt: skip
-        """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave."""
+        """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave.
+
+        Args:
+            full_optim_state_dict: what was saved, in every process.
+            model: the model.
+            optim_input: accepted.
+            optim: its optimizer.
+        """
         del optim_input
         return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, full_optim_state_dict)
 
     @staticmethod
     def scatter_full_optim_state_dict(full_optim_state_dict: Any, model: Module, optim_input: Any = None,
-                                      optim: Optimizer | None = None,
-                                      group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
-        """As `shard_full_optim_state_dict`, of what the first process has."""
+                                      optim: Optimizer | None = None, group: ProcessGroup | None = None) -> dict[Any, Any]:
+        """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave the first process.
+
+        Args:
+            full_optim_state_dict: what was saved; only the first process needs it.
+            model: the model.
+            optim_input: accepted.
+            optim: its optimizer.
+            group: the processes. Default: all.
+        """
         del optim_input
         told = [full_optim_state_dict]
         dist.broadcast_object_list(told, src=0, group=group)
         return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, told[0])
-
-
-def _grouped(group):
-    """The parameters of a group of an optimizer."""
-    return list(group["params"]) if isinstance(group, dict) else list(group)
-
-
-def _mesh(process_group, strategy, kind):
-    if isinstance(process_group, tuple):
-        shards, replicas = process_group
-        ranks, rows = dist.get_process_group_ranks(shards), dist.get_process_group_ranks(replicas)
-        table = facula.full((len(rows), len(ranks)), -1, dtype=facula.int64)
-        everybody: list[Any] = [None] * dist.get_world_size()
-        dist.all_gather_object(everybody, (rows.index(dist.get_rank()), ranks))
-        for row, columns in everybody:
-            table[row] = facula.tensor(columns)
-        return DeviceMesh.from_group([replicas, shards], kind, table, mesh_dim_names=("replicas", "shards"))
-    hybrid = strategy in (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
-    ranks = dist.get_process_group_ranks(process_group)
-    if strategy is ShardingStrategy.NO_SHARD or hybrid:
-        inside = int(os.environ.get("LOCAL_WORLD_SIZE", len(ranks))) if hybrid else 1
-        return DeviceMesh(kind, facula.tensor(ranks).view(-1, inside), mesh_dim_names=("replicas", "shards"))
-    group = process_group if process_group is not None else dist.group.WORLD
-    return DeviceMesh.from_group(group, kind, mesh_dim_names=("shards",))
-
-
-def _device(module, device_id):
-    """(the device to move to, if one is given, the kind of device)."""
-    if device_id is None:
-        return None, next((p.device.type for p in module.parameters() if not p.is_meta), "cpu")
-    device = facula.device(f"cuda:{device_id}" if isinstance(device_id, int) else device_id)
-    return device, device.type
-
-
-def _ignored_parameters(module, ignored_modules, ignored_states):
-    found = set()
-    for entry in [*(ignored_modules or ()), *(ignored_states or ())]:
-        found.update(entry.parameters() if isinstance(entry, Module) else [entry])
-    return found & set(module.parameters())
-
-
-def _materialize(module, param_init_fn, device) -> None:
-    for m in module.modules():
-        if any(t is not None and t.is_meta for t in [*m._parameters.values(), *m._buffers.values()]):
-            if param_init_fn is not None:
-                param_init_fn(m)
-            else:
-                m.to_empty(device=device or "cpu", recurse=False)
-                m.reset_parameters()
-    if device is not None:
-        module.to(device)
-
-
-def _sync(module, ignored, mesh) -> None:
-    with facula.no_grad():
-        for t in [*module.parameters(), *module.buffers()]:
-            if t not in ignored and not isinstance(t, DTensor):
-                for number in range(mesh.ndim):
-                    group = mesh.get_group(number)
-                    dist.broadcast(t.detach(), dist.get_global_rank(group, 0), group=group)
-
-
-def _policy(mixed_precision):
-    if mixed_precision is None:
-        return MixedPrecisionPolicy()
-    cast = mixed_precision.cast_forward_inputs or mixed_precision.cast_root_forward_inputs
-    return MixedPrecisionPolicy(mixed_precision.param_dtype, mixed_precision.reduce_dtype, None, cast)
-
-
-def _converted(value, p, settings, config):
-    """An entry as the settings want it; an optimizer's is a part without a layout, that of its parameter."""
-    if not isinstance(value, facula.Tensor):
-        return value
-    if not isinstance(value, DTensor):
-        if not isinstance(p, DTensor) or value.shape != p.to_local().shape or value.dim() == 0:
-            return value
-        value = DTensor._wrap(value, p._spec)
-    if settings.state_dict_type is StateDictType.FULL_STATE_DICT:
-        value = value.full_tensor()
-    elif settings.state_dict_type is StateDictType.LOCAL_STATE_DICT:
-        value = value.to_local()
-    return value.cpu() if config.offload_to_cpu else value
-
-
-def _part_of(value, p):
-    if not isinstance(p, DTensor) or not isinstance(value, facula.Tensor) or value.dim() == 0:
-        return value
-    if isinstance(value, DTensor):
-        return value.to_local()
-    if value.shape != p.shape:
-        return value
-    shape, offset = p._spec.local_shape_and_offset()
-    return value[tuple(slice(o, o + n) for o, n in zip(offset, shape))].clone()
-
-
-def _after_state_dict(module, state_dict, prefix, local_metadata):
-    """Names of the module inside, and values as the settings want them."""
-    del local_metadata
-    settings, rank0_only = module._settings, getattr(module._settings.state_dict_config, "rank0_only", False)
-    for key in [key for key in state_dict if key.startswith(prefix)]:
-        value = state_dict.pop(key)
-        if isinstance(value, DTensor):
-            value = _converted(value.detach(), None, settings, settings.state_dict_config)
-        if not rank0_only or dist.get_rank() == 0:
-            state_dict[prefix + key[len(prefix) :].removeprefix(_PREFIX)] = value
-    return state_dict
-
-
-def _before_load_state_dict(state_dict, prefix, *rest):
-    for key in [key for key in state_dict if key.startswith(prefix) and not key.startswith(prefix + _PREFIX)]:
-        state_dict[f"{prefix}{_PREFIX}{key[len(prefix):]}"] = state_dict.pop(key)
-

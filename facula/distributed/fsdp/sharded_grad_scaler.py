@@ -16,11 +16,28 @@ __all__ = ["ShardedGradScaler"]
 
 
 class ShardedGradScaler(GradScaler):
-    """As `GradScaler`, where each process has parts of the gradients: one that is infinite counts for all processes.
+    """A `GradScaler` for optimizers whose gradients are parts: one that is infinite in any process counts for all of them.
 
     Args:
-        device, init_scale, backoff_factor, growth_factor, growth_interval, enabled: as for GradScaler.
+        device: the kind of device of the gradients.
+        init_scale: the first factor of the loss.
+        backoff_factor: by what it is multiplied after a step that was left out.
+        growth_factor: by what it is multiplied after `growth_interval` steps in a row that were not.
+        growth_interval: how many.
+        enabled: False makes all methods do nothing special.
         process_group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> weight = nn.Parameter(torch.ones(2))
+    >>> optimizer, scaler = torch.optim.SGD([weight], lr=0.5), ShardedGradScaler("cpu")
+    >>> scaler.scale(weight.sum()).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> weight.detach()
+    tensor([0.5000, 0.5000])
+    >>> dist.destroy_process_group()
     """
 
     def __init__(self, device: Device = "cuda", init_scale: float = 2.0**16, backoff_factor: float = 0.5,

@@ -25,17 +25,52 @@ __all__ = [
 
 
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
-    """Wraps every module."""
+    """Wraps every module.
+
+    Args:
+        args, kwargs: what policies are called with; not looked at.
+
+    >>> from torch.distributed.fsdp.wrap import always_wrap_policy
+    >>> always_wrap_policy(nn.Linear(2, 2), recurse=False, nonwrapped_numel=6)
+    True
+    """
     return True
 
 
 def lambda_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Any) -> bool:
-    """Wraps modules for which `lambda_fn(module)` is True."""
+    """Wraps modules for which a function is True. Fix it with `functools.partial`, as `auto_wrap_policy` of
+    FullyShardedDataParallel.
+
+    Args:
+        module: the module that is asked about.
+        recurse: whether the question is to look inside (always) or to wrap.
+        nonwrapped_numel: elements of parameters that are not wrapped inside; not looked at.
+        lambda_fn: `lambda_fn(module)`.
+
+    >>> import functools
+    >>> from torch.distributed.fsdp.wrap import lambda_auto_wrap_policy
+    >>> policy = functools.partial(lambda_auto_wrap_policy, lambda_fn=lambda m: isinstance(m, nn.Linear))
+    >>> policy(nn.ReLU(), recurse=False, nonwrapped_numel=0)
+    False
+    """
     return True if recurse else lambda_fn(module)
 
 
 def transformer_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, transformer_layer_cls: Any) -> bool:
-    """Wraps modules of the given classes."""
+    """Wraps modules of the given classes. Fix them with `functools.partial`, as `auto_wrap_policy` of FullyShardedDataParallel.
+
+    Args:
+        module: the module that is asked about.
+        recurse: whether the question is to look inside (always) or to wrap.
+        nonwrapped_numel: elements of parameters that are not wrapped inside; not looked at.
+        transformer_layer_cls: the classes, a set.
+
+    >>> import functools
+    >>> from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+    >>> policy = functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={nn.TransformerEncoderLayer})
+    >>> policy(nn.TransformerEncoderLayer(8, 2), recurse=False, nonwrapped_numel=0)
+    True
+    """
     return True if recurse else isinstance(module, tuple(transformer_layer_cls))
 
 
@@ -55,8 +90,16 @@ def size_based_auto_wrap_policy(
     """Wraps modules that have `min_num_params` elements in what is not wrapped inside them.
 
     Args:
+        module: the module that is asked about.
+        recurse: whether the question is to look inside or to wrap.
+        nonwrapped_numel: elements of parameters that are not wrapped inside.
+        min_num_params: from how many on. Fix it with `functools.partial`.
         force_leaf_modules: classes whose insides are left alone. Default: MultiheadAttention.
         exclude_wrap_modules: classes that are never wrapped. Default: ModuleList and ModuleDict.
+
+    >>> from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy
+    >>> size_based_auto_wrap_policy(nn.Linear(8, 8), recurse=False, nonwrapped_numel=72, min_num_params=50)
+    True
     """
     leaves = tuple(force_leaf_modules if force_leaf_modules is not None else {nn.MultiheadAttention})
     never = tuple(exclude_wrap_modules if exclude_wrap_modules is not None else {nn.ModuleList, nn.ModuleDict})
@@ -65,7 +108,20 @@ def size_based_auto_wrap_policy(
 
 
 class ModuleWrapPolicy:
-    """Wraps modules of the given classes."""
+    """Wraps modules of the given classes.
+
+    Args:
+        module_classes: the classes.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+    >>> from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = FSDP(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), auto_wrap_policy=ModuleWrapPolicy({nn.Linear}))
+    >>> isinstance(model.module[0], FSDP), isinstance(model.module[1], FSDP)
+    (True, False)
+    >>> dist.destroy_process_group()
+    """
 
     def __init__(self, module_classes: Any) -> None:
         self._module_classes = set(module_classes)
@@ -78,7 +134,21 @@ class ModuleWrapPolicy:
 
 
 class CustomPolicy:
-    """Wraps modules for which `lambda_fn(module)` is True or gives other arguments for the wrapper."""
+    """Wraps modules as a function says.
+
+    Args:
+        lambda_fn: `lambda_fn(module)` gives False, True, or a dict of other arguments for the wrapper; ValueError, when the
+            model is wrapped, for anything else.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+    >>> from torch.distributed.fsdp.wrap import CustomPolicy
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> policy = CustomPolicy(lambda m: isinstance(m, nn.Linear))
+    >>> isinstance(FSDP(nn.Sequential(nn.Linear(4, 4)), auto_wrap_policy=policy).module[0], FSDP)
+    True
+    >>> dist.destroy_process_group()
+    """
 
     def __init__(self, lambda_fn: Any) -> None:
         self._lambda_fn = lambda_fn
@@ -132,6 +202,16 @@ def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
     Args:
         wrapper_cls: FullyShardedDataParallel.
         wrapper_kwargs: its arguments.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+    >>> from torch.distributed.fsdp.wrap import enable_wrap, wrap
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> with enable_wrap(wrapper_cls=FSDP):
+    ...     layer = wrap(nn.Linear(4, 2))
+    >>> isinstance(layer, FSDP)
+    True
+    >>> dist.destroy_process_group()
     """
     _enabled.append((wrapper_cls, wrapper_kwargs))
     try:
@@ -141,7 +221,16 @@ def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:
-    """The module in the wrapper of `enable_wrap`; the module itself outside of one."""
+    """The module in the wrapper of `enable_wrap`; the module itself outside of one.
+
+    Args:
+        module: the module.
+        wrap_overrides: arguments of the wrapper, in the place of those of `enable_wrap`.
+
+    >>> from torch.distributed.fsdp.wrap import wrap
+    >>> wrap(nn.Linear(4, 2))
+    Linear(in_features=4, out_features=2, bias=True)
+    """
     if not _enabled:
         return module
     wrapper, options = _enabled[-1]

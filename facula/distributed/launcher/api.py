@@ -30,14 +30,23 @@ class LaunchConfig:
         run_id: the job's name, the same on all machines. Default: a new one.
         role: what the processes are for.
         rdzv_endpoint, rdzv_backend, rdzv_configs: where and how the launchers meet.
+        rdzv_timeout: seconds that they may take to; -1 for what `rdzv_configs` says, or 900.
         max_restarts: how often processes are started again after a failure.
         monitor_interval: seconds between looks at the other machines.
         start_method: how processes that run a function are started.
         log_line_prefix_template: what begins lines of streams that go to console and file.
         local_addr: the address of this machine.
         signals_to_handle: signals that end the job, handed on to the processes.
+        duplicate_stdout_filters, duplicate_stderr_filters: lines with one of these texts go to a file of their own.
         virtual_local_rank: every process sees one GPU, its own.
         shutdown_timeout: seconds that processes have to end after SIGTERM. Default: TORCH_ELASTIC_SHUTDOWN_TIMEOUT or 30.
+        metrics_cfg, event_log_handler: accepted.
+        numa_options: None; NotImplementedError, when launched, for anything else.
+
+    >>> from torch.distributed.launcher import LaunchConfig
+    >>> config = LaunchConfig(min_nodes=1, max_nodes=1, nproc_per_node=2, rdzv_endpoint="localhost:0")
+    >>> config.rdzv_backend, config.rdzv_configs
+    ('c10d', {'timeout': 900})
     """
 
     min_nodes: int
@@ -86,6 +95,16 @@ class elastic_launch:
         what the function returned, by global rank.
     Raises, when called:
         ChildFailedError: processes failed and could not be started again.
+
+    >>> import tempfile
+    >>> from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    >>> from torch.distributed.launcher import LaunchConfig, elastic_launch
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     config = LaunchConfig(
+    ...         1, 1, nproc_per_node=2, rdzv_endpoint="localhost:0", start_method="fork", logs_specs=DefaultLogsSpecs(logs)
+    ...     )
+    ...     elastic_launch(config, pow)(2, 5)
+    {0: 32, 1: 32}
     """
 
     def __init__(self, config: LaunchConfig, entrypoint: Callable[..., Any] | str | None) -> None:
@@ -96,7 +115,21 @@ class elastic_launch:
 
 
 def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]) -> dict[int, Any]:
-    """Launches and waits; what functions returned, by global rank. ChildFailedError when processes failed."""
+    """Launches and waits; what functions returned, by global rank. ChildFailedError when processes failed.
+
+    Args:
+        config: a LaunchConfig.
+        entrypoint: a function that can be pickled, a command, or None for this Python.
+        args: its arguments, a list; "${local_rank}" in a text is filled in.
+
+    >>> import tempfile
+    >>> from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    >>> from torch.distributed.launcher import LaunchConfig, launch_agent
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     config = LaunchConfig(1, 1, nproc_per_node=2, rdzv_endpoint="localhost:0", logs_specs=DefaultLogsSpecs(logs))
+    ...     launch_agent(config, "true", [])  # a command returns nothing
+    {0: None, 1: None}
+    """
     entrypoint = entrypoint or sys.executable
     agent, spec = _agent(config, entrypoint, args)
     handlers = _raise_on_signals(config.signals_to_handle)

@@ -177,27 +177,97 @@ class _AllToAllSingle(Function):
 
 
 def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Any:
-    """The tensor of process `src`, in every process of the group. Its gradient is the sum of theirs."""
+    """The tensor of process `src`, in every process of the group. Its gradient is the sum of theirs.
+
+    Args:
+        tensor: of one shape and dtype in all.
+        src: the rank among all processes.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> dist.nn.broadcast(x, src=0).sum().backward()
+    >>> x.grad  # of N processes: N in process 0, else 0
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     return _Broadcast.apply(tensor, src, _group(group))
 
 
 def gather(tensor: Tensor, dst: int = 0, group: ProcessGroup | None = None) -> Any:
-    """A tuple of the tensors of all processes; only in process `dst` do they hold values."""
+    """A tuple of the tensors of all processes; only in process `dst` do they hold values. Gradients go back to where they came
+    from.
+
+    Args:
+        tensor: of one shape and dtype in all.
+        dst: the rank among all processes.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.nn.gather(torch.ones(2), dst=0)
+    (tensor([1., 1.]),)
+    >>> dist.destroy_process_group()
+    """
     return _Gather.apply(tensor, dst, _group(group))
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: ProcessGroup | None = None) -> Any:
-    """The tensor that process `src` has for this one, of a list with one for each."""
+    """The tensor that process `src` has for this one. Gradients go back to it.
+
+    Args:
+        tensors: a tensor for each process, all of one shape and dtype; in other processes only shape and dtype count.
+        src: the rank among all processes.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.nn.scatter([torch.ones(2)], src=0)
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     return _Scatter.apply(src, _group(group), *tensors)
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
-    """The sum, or what `op` says, in process `dst`."""
+    """The sum, or what `op` says, in process `dst`. Its gradient goes to all processes.
+
+    Args:
+        tensor: of one shape and dtype in all.
+        dst: the rank among all processes.
+        op: a ReduceOp; gradients are those of SUM.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.nn.reduce(torch.ones(2), dst=0)
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     return _Reduce.apply(tensor, dst, op, _group(group))
 
 
 def reduce_scatter(output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
-    """The sum over processes of the tensors that they have for this one; `output` gets the values, too."""
+    """The sum over processes of the tensors that they have for this one. Gradients are gathered.
+
+    Args:
+        output: gets the values, too.
+        input_list: a tensor for each process.
+        op: a ReduceOp; gradients are those of SUM.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.nn.reduce_scatter(torch.empty(2), [torch.ones(2)])
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     result = _ReduceScatter.apply(op, _group(group), *input_list)
     with facula.no_grad():
         output.copy_(result)
@@ -205,21 +275,76 @@ def reduce_scatter(output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: 
 
 
 def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> Any:
-    """A tuple of the tensors of all processes."""
+    """A tuple of the tensors of all processes. The gradient of each is summed where it came from.
+
+    Args:
+        tensor: of one shape and dtype in all.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.nn.all_gather(torch.ones(2))
+    (tensor([1., 1.]),)
+    >>> dist.destroy_process_group()
+    """
     return _AllGather.apply(tensor, _group(group))
 
 
 def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: ProcessGroup | None = None) -> Any:
-    """A tuple with what every process has for this one; sizes are those of `output_tensor_list`."""
+    """A tuple with what every process has for this one. Gradients go the way back.
+
+    Args:
+        output_tensor_list: tensors of the sizes that come; their values stay.
+        input_tensor_list: a tensor for each process.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.nn.all_to_all([torch.empty(2)], [torch.ones(2)])
+    (tensor([1., 1.]),)
+    >>> dist.destroy_process_group()
+    """
     return _AllToAll.apply([t.shape for t in output_tensor_list], _group(group), *input_tensor_list)
 
 
 def all_to_all_single(output: Any, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None,
                       group: ProcessGroup | None = None) -> Any:  # fmt: skip
-    """As `all_to_all`, for parts of one tensor along its first dimension; sizes are those of `output`."""
+    """What every process has for this one of a tensor that is cut along its first dimension. Gradients go the way back.
+
+    Args:
+        output: a tensor of the size that comes; its values stay.
+        input: what this process gives.
+        output_split_sizes: how many rows come from each. Default: equal parts.
+        input_split_sizes: how many rows go to each. Default: equal parts.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> dist.nn.all_to_all_single(torch.empty(2), torch.ones(2))
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     return _AllToAllSingle.apply(input, output.shape, output_split_sizes, input_split_sizes, _group(group))
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
-    """The sum, or what `op` says, in every process. Its gradient is reduced the same way."""
+    """The sum, or what `op` says, in every process. Its gradient is reduced the same way.
+
+    Args:
+        tensor: of one shape and dtype in all; it stays as it is.
+        op: a ReduceOp.
+        group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> import torch.distributed.nn
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> dist.nn.all_reduce(x * 3).sum().backward()
+    >>> x.grad  # of N processes: 3 * N
+    tensor([3., 3.])
+    >>> dist.destroy_process_group()
+    """
     return _AllReduce.apply(tensor, op, _group(group))

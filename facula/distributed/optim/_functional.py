@@ -40,7 +40,12 @@ class _Functional:
         return self._each[param]
 
     def step_param(self, param, grad) -> None:
-        """Steps one parameter; None is no gradient."""
+        """Steps one parameter.
+
+        Args:
+            param: the parameter.
+            grad: its gradient; None is no gradient.
+        """
         with self._lock:
             optimizer, before = self._of(param), param.grad
             try:
@@ -50,7 +55,11 @@ class _Functional:
                 param.grad = before
 
     def step(self, gradients) -> None:
-        """Steps all parameters, each with its gradient."""
+        """Steps all parameters, each with its gradient.
+
+        Args:
+            gradients: one for each parameter; ValueError for another number.
+        """
         params, gradients = self.param_group["params"], list(gradients)
         if len(params) != len(gradients):
             raise ValueError(f"{type(self).__name__}.step: expected {len(params)} gradients, got {len(gradients)}")

@@ -47,8 +47,19 @@ class DistributedOptimizer:
 
     Args:
         optimizer_class: the class of optimizers, one of which each owner makes.
-        params_rref: RRefs of the parameters.
+        params_rref: RRefs of the parameters; ValueError without any.
         args, kwargs: what else the class takes.
+
+    >>> from torch.distributed import autograd, optim, rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> weight = torch.ones(2, requires_grad=True)
+    >>> optimizer = optim.DistributedOptimizer(torch.optim.SGD, [rpc.RRef(weight)], lr=0.5)
+    >>> with autograd.context() as context_id:
+    ...     autograd.backward(context_id, [rpc.rpc_sync("me", torch.mul, (weight, 3)).sum()])
+    ...     optimizer.step(context_id)
+    >>> weight.detach()
+    tensor([-0.5000, -0.5000])
+    >>> rpc.shutdown()
     """
 
     def __init__(self, optimizer_class: Any, params_rref: Any, *args: Any, **kwargs: Any) -> None:
@@ -62,6 +73,10 @@ class DistributedOptimizer:
         self.is_functional_optim = False
 
     def step(self, context_id: int) -> None:
-        """Steps all parameters, on all their owners at once; those without a gradient in the context stay."""
+        """Steps all parameters, on all their owners at once; those without a gradient in the context stay.
+
+        Args:
+            context_id: the number of the context. RuntimeError where there is none of it.
+        """
         autograd._is_valid_context(context_id)
         wait_all([optimizer.rpc_async().step(context_id) for optimizer in self.remote_optimizers])

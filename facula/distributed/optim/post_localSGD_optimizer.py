@@ -16,11 +16,24 @@ __all__ = ["PostLocalSGDOptimizer"]
 
 
 class PostLocalSGDOptimizer(Optimizer):
-    """Steps as `optim` does, then lets the averager average.
+    """Steps as `optim` does, then lets the averager average the parameters. Its state_dict has the averager's step.
 
     Args:
         optim: the optimizer of this process.
-        averager: when and over whom parameters are averaged.
+        averager: when and over whom parameters are averaged, a ModelAverager.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    >>> from torch.distributed.optim import PostLocalSGDOptimizer
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> layer = nn.Linear(4, 2)
+    >>> inner = torch.optim.SGD(layer.parameters(), lr=0.1)
+    >>> optimizer = PostLocalSGDOptimizer(inner, PeriodicModelAverager(period=4, warmup_steps=100))
+    >>> layer(torch.ones(1, 4)).sum().backward()
+    >>> optimizer.step()
+    >>> optimizer.state_dict()["step"]
+    1
+    >>> dist.destroy_process_group()
     """
 
     optim: Optimizer
@@ -43,7 +56,11 @@ class PostLocalSGDOptimizer(Optimizer):
         return {**self.optim.state_dict(), "step": self.averager.step}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads what `state_dict` gave; without "step", a warning, and the averager begins at 0."""
+        """Loads what `state_dict` gave; without "step", a warning, and the averager begins at 0.
+
+        Args:
+            state_dict: what was saved.
+        """
         state = dict(state_dict)
         step = state.pop("step", None)
         self.optim.load_state_dict(state)
@@ -52,7 +69,11 @@ class PostLocalSGDOptimizer(Optimizer):
         self.averager.step = step or 0
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:
-        """One step of the optimizer, and of the averager."""
+        """One step of the optimizer, and of the averager.
+
+        Args:
+            closure: what the optimizer's step takes.
+        """
         result = self.optim.step(closure)
         self.averager.average_parameters(self.optim.param_groups)
         return result

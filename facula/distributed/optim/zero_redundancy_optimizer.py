@@ -24,16 +24,28 @@ __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class ZeroRedundancyOptimizer(Optimizer, Joinable):
-    """An optimizer whose state is spread over processes.
+    """An optimizer whose state is spread over processes: each steps its share of the parameters, and sends it to the others.
 
     Args:
-        params: all parameters, the same in every process.
+        params: all parameters, the same in every process. ValueError without any.
         optimizer_class: the optimizer of each share.
         process_group: the processes. Default: all.
         parameters_as_bucket_view: accepted; parameters travel through a buffer of each share.
         overlap_with_ddp: whether steps happen inside the backward pass of DistributedDataParallel, by
             `algorithms.ddp_comm_hooks.ddp_zero_hook`, so that `step` does nothing.
         defaults: options of the optimizer.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.optim import ZeroRedundancyOptimizer
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
+    >>> model(torch.ones(1, 4)).sum().backward()
+    >>> optimizer.step()
+    >>> optimizer.consolidate_state_dict(to=0)
+    >>> list(optimizer.state_dict()["state"])  # in process 0
+    [0, 1]
+    >>> dist.destroy_process_group()
     """
 
     world_size: int

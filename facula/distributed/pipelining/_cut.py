@@ -32,7 +32,12 @@ __all__ = ["Pipe", "PipeInfo", "SplitPoint", "annotate_split_spec", "build_stage
 
 
 class SplitPoint(enum.Enum):
-    """Where a model is cut: before or behind a module."""
+    """Where a model is cut: before (BEGINNING) or behind (END) a module.
+
+    >>> from torch.distributed.pipelining import SplitPoint
+    >>> [point.name for point in SplitPoint]
+    ['BEGINNING', 'END']
+    """
 
     BEGINNING = 1
     END = 2
@@ -46,7 +51,20 @@ _tracing = _Tracing()
 
 
 def pipe_split() -> None:
-    """In the code of a model: it is cut here. Does nothing but while `pipeline` traces the model."""
+    """In the code of a model: it is cut here. Does nothing but while `pipeline` traces the model.
+
+    >>> from torch.distributed.pipelining import pipe_split, pipeline
+    >>> class Model(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.inner, self.outer = nn.Linear(4, 8), nn.Linear(8, 2)
+    ...     def forward(self, x):
+    ...         x = self.inner(x)
+    ...         pipe_split()
+    ...         return self.outer(x)
+    >>> pipeline(Model(), (torch.ones(1, 4),)).num_stages
+    2
+    """
     if _tracing.tracer is not None:
         _tracing.tracer.create_proxy("call_function", pipe_split, (), {})
 
@@ -204,7 +222,13 @@ def _parts(gm):
 
 @dataclass
 class PipeInfo:
-    """What is known of a model that was cut."""
+    """What is known of a model that was cut.
+
+    Args:
+        graph: the graph whose nodes are the parts.
+        num_stages: how many parts there are.
+        has_loss_and_backward: False: parts compute outputs only.
+    """
 
     graph: fx.Graph
     num_stages: int
@@ -212,11 +236,24 @@ class PipeInfo:
 
 
 class Pipe(facula.nn.Module):
-    """A model that was cut into parts; `pipeline` makes it.
+    """A model that was cut into parts; `pipeline` makes it. Calling it computes all parts here.
 
     Args:
         traced: the whole, as a GraphModule.
         parts: the parts, as GraphModules.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import SplitPoint, pipeline
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> pipe = pipeline(model, (torch.ones(1, 4),), split_spec={"2": SplitPoint.BEGINNING})
+    >>> pipe.num_stages, pipe.info().num_stages, pipe(torch.ones(3, 4)).shape
+    (2, 2, torch.Size([3, 2]))
+    >>> pipe.get_stage_module(1)(torch.ones(3, 8)).shape
+    torch.Size([3, 2])
+    >>> pipe.build_stage(1, "cpu").is_last
+    True
+    >>> dist.destroy_process_group()
     """
 
     def __init__(self, traced: Module, parts: Sequence[Module]) -> None:
@@ -236,21 +273,25 @@ class Pipe(facula.nn.Module):
         self._whole = [traced]  # not a submodule
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        """What the model gives, computed here part by part."""
+        """What the model gives, computed here part by part.
+
+        Args:
+            args, kwargs: what the model is called with.
+        """
         return self.split_gm(*args, **kwargs)
 
     def get_stage_module(self, stage_idx: int) -> GraphModule:
-        """A part.
+        """A part, as a GraphModule.
 
         Args:
-            stage_idx: its number.
+            stage_idx: its number. ValueError where there is none of it.
         """
         if not 0 <= stage_idx < self.num_stages:
             raise ValueError(f"get_stage_module: there are {self.num_stages} stages, got {stage_idx}")
         return getattr(self.split_gm, f"submod_{stage_idx}")
 
     def info(self) -> PipeInfo:
-        """A PipeInfo."""
+        """A PipeInfo: the graph of the parts and their number."""
         return PipeInfo(self.split_gm.graph, self.num_stages)
 
     def build_stage(self, stage_index: Any, device: Device, group: ProcessGroup | None = None) -> PipelineStage:
@@ -274,6 +315,14 @@ def build_stage(stage_module: Any, stage_index: Any, pipe_info: Any, device: Dev
         pipe_info: what `Pipe.info` gives.
         device: where it runs.
         group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import SplitPoint, build_stage, pipeline
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> pipe = pipeline(nn.Sequential(nn.Linear(4, 8), nn.ReLU()), (torch.ones(1, 4),), split_spec={"1": SplitPoint.BEGINNING})
+    >>> build_stage(pipe.get_stage_module(0), 0, pipe.info(), "cpu").is_first
+    True
+    >>> dist.destroy_process_group()
     """
     return PipelineStage(stage_module.to(device), stage_index, pipe_info.num_stages, device, group=group)
 
@@ -281,17 +330,25 @@ def build_stage(stage_module: Any, stage_index: Any, pipe_info: Any, device: Dev
 def pipeline(module: Module, mb_args: Sequence[Tensor | bool], mb_kwargs: dict[str, bool] | None = None,
              split_spec: dict[str, SplitPoint] | None = None,
              split_policy: Callable[..., Any] | None = None) -> Pipe:  # fmt: skip
-    """A model cut into parts.
+    """A model cut into parts, a Pipe. It is traced by `facula.fx`.
 
     Args:
         module: the model. What decides by values of tensors cannot be traced.
         mb_args: arguments for one piece of a batch, as a tuple: which of them are tensors is what counts.
-        mb_kwargs: the same by keyword; no tensors.
+        mb_kwargs: the same by keyword; no tensors (NotImplementedError).
         split_spec: {path of a module: SplitPoint}; without, the model calls `pipe_split()`.
         split_policy: instead of that, a function that puts calls of `pipe_split` into a GraphModule, and gives it.
+
+    Errors: ValueError for both `split_spec` and `split_policy`, AttributeError for a path that is not there,
+    NotImplementedError where a parameter would belong to two parts.
+
+    >>> from torch.distributed.pipelining import SplitPoint, pipeline
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> pipeline(model, (torch.ones(1, 4),), split_spec={"2": SplitPoint.BEGINNING}).num_stages
+    2
     """
     if split_spec is not None and split_policy is not None:
-        raise ValueError("Cannot specify both `split_spec` and `split_policy`. Please use only one of them.")
+        raise ValueError("pipeline: where the model is cut is said by split_spec or split_policy, got both")
     if split_spec is not None:
         annotate_split_spec(module, split_spec)
     traced = _trace(module, tuple(mb_args), dict(mb_kwargs or {}), getattr(module, "_split_spec", {}))

@@ -22,6 +22,12 @@ class TensorChunkSpec:
 
     Args:
         split_dim: the dimension.
+
+    >>> from torch.distributed.pipelining import TensorChunkSpec
+    >>> TensorChunkSpec.from_tuple((0, 1))
+    (TensorChunkSpec(0), TensorChunkSpec(1))
+    >>> TensorChunkSpec.from_dict({"mask": 1})
+    {'mask': TensorChunkSpec(1)}
     """
 
     def __init__(self, split_dim: int) -> None:
@@ -32,12 +38,20 @@ class TensorChunkSpec:
 
     @staticmethod
     def from_tuple(chunk_dims: Any) -> Any:
-        """One for each number of a tuple, which may be nested."""
+        """One for each number of a tuple.
+
+        Args:
+            chunk_dims: numbers of dimensions, which may be nested.
+        """
         return pytree.tree_map(TensorChunkSpec, chunk_dims)
 
     @staticmethod
     def from_dict(chunk_dims: dict[str, int]) -> dict[str, TensorChunkSpec]:
-        """One for each number of a dictionary, which may be nested."""
+        """One for each number of a dictionary.
+
+        Args:
+            chunk_dims: numbers of dimensions by name, which may be nested.
+        """
         return pytree.tree_map(TensorChunkSpec, chunk_dims)
 
 
@@ -161,7 +175,21 @@ def _pieces(value, count: int, spec):
 
 def split_args_kwargs_into_chunks(args: Any, kwargs: Any, chunks: int, args_chunk_spec: Any = None,
                                   kwargs_chunk_spec: Any = None) -> tuple[list[tuple[Any, ...]], list[dict[Any, Any]]]:
-    """([args of each piece], [kwargs of each piece]), cut along dimension 0 or where the specs say."""
+    """([args of each piece], [kwargs of each piece]) of a batch. What is no tensor, or has no dimension, is in each piece.
+
+    Args:
+        args: a tuple of arguments, which may be nested.
+        kwargs: arguments by name, or None.
+        chunks: how many pieces.
+        args_chunk_spec: a TensorChunkSpec for each argument; None for dimension 0.
+        kwargs_chunk_spec: the same by name.
+
+    Errors: ValueError where a tensor has fewer elements than there are pieces, and for specs that do not fit.
+
+    >>> from torch.distributed.pipelining import split_args_kwargs_into_chunks
+    >>> split_args_kwargs_into_chunks((torch.arange(4),), {"scale": 3}, chunks=2)
+    ([(tensor([0, 1]),), (tensor([2, 3]),)], [{'scale': 3}, {'scale': 3}])
+    """
     specs = args_chunk_spec or (None,) * len(args)
     if len(specs) != len(args):
         raise ValueError(f"pipeline: a spec for each of {len(args)} arguments, got {len(specs)}")
@@ -183,7 +211,17 @@ def _merged(values, spec):
 
 
 def merge_chunks(chunks: Sequence[Sequence[Tensor]], chunk_spec: Any = None) -> tuple[Tensor, Tensor]:
-    """The pieces put together, along dimension 0 or as the specs say."""
+    """The pieces of a batch put together.
+
+    Args:
+        chunks: the values of the pieces, which may be nested.
+        chunk_spec: a TensorChunkSpec, or several, nested as the values are; None for dimension 0.
+
+    >>> from torch.distributed.pipelining import TensorChunkSpec, merge_chunks
+    >>> merge_chunks([torch.zeros(2, 1), torch.ones(2, 1)], TensorChunkSpec(1))
+    tensor([[0., 1.],
+            [0., 1.]])
+    """
     flat = [pytree.tree_flatten(c) for c in chunks]
     structure = flat[0][1]
     columns = list(zip(*(leaves for leaves, _ in flat)))

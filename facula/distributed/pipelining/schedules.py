@@ -82,7 +82,7 @@ class _PipelineSchedule:
 
         Args:
             args: the batch, in the process of the first stage.
-            target: what the loss compares with, in that of the last one.
+            target: what the loss compares with, in that of the last one; ValueError where it is missing there.
             losses: a list that gets the loss of every piece, in that of the last one.
             return_outputs: whether the last stage gives its outputs.
             loss_kwargs, kwargs: further arguments of the loss, and of every stage's part of the model.
@@ -92,7 +92,14 @@ class _PipelineSchedule:
         return self._run(args, kwargs, target, losses, return_outputs, loss_kwargs or {}, self._loss_fn is not None)
 
     def eval(self, *args: Any, target: Tensor | None = None, losses: list[Any] | None = None, **kwargs: Any) -> Any:
-        """Runs one batch forwards, as `step` does."""
+        """Runs one batch forwards, without gradients; gives what `step` does.
+
+        Args:
+            args: the batch, in the process of the first stage.
+            target: what the loss compares with; needed only for `losses`.
+            losses: a list that gets the loss of every piece, in the process of the last stage.
+            kwargs: further arguments of every stage's part of the model.
+        """
         with facula.no_grad():
             return self._run(args, kwargs, target, losses, True, {}, False)
 
@@ -154,7 +161,7 @@ class _PipelineSchedule:
 
 
 class PipelineScheduleSingle(_PipelineSchedule):
-    """A schedule of one stage in each process.
+    """A schedule of one stage in each process; ScheduleGPipe and Schedule1F1B derive from it.
 
     Args:
         stage: the stage of this process.
@@ -163,6 +170,10 @@ class PipelineScheduleSingle(_PipelineSchedule):
         args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
         output_merge_spec: along which dimension outputs are put together. Default: 0.
         scale_grads: whether gradients are those of the mean of the pieces' losses.
+
+    >>> from torch.distributed.pipelining.schedules import PipelineScheduleSingle, ScheduleGPipe
+    >>> issubclass(ScheduleGPipe, PipelineScheduleSingle)
+    True
     """
 
     def __init__(self, stage: Any, n_microbatches: int, loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None,
@@ -173,7 +184,27 @@ class PipelineScheduleSingle(_PipelineSchedule):
 
 
 class ScheduleGPipe(PipelineScheduleSingle):
-    """All pieces forwards, then all backwards."""
+    """All pieces forwards, then all backwards.
+
+    Args:
+        stage: the stage of this process.
+        n_microbatches: pieces of a batch.
+        loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
+        args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
+        output_merge_spec: along which dimension outputs are put together. Default: 0.
+        scale_grads: whether gradients are those of the mean of the pieces' losses.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stage = PipelineStage(nn.Linear(4, 2), stage_index=0, num_stages=1, device="cpu")
+    >>> schedule, losses = ScheduleGPipe(stage, n_microbatches=2, loss_fn=nn.functional.mse_loss), []
+    >>> schedule.step(torch.ones(6, 4), target=torch.ones(6, 2), losses=losses).shape, len(losses)
+    (torch.Size([6, 2]), 2)
+    >>> schedule.pipeline_order
+    {0: [0F0, 0F1, 0B0, 0B1]}
+    >>> dist.destroy_process_group()
+    """
 
     def _orders(self):
         return _orders.all_forward_first(self._size, self._num_stages, self._count)
@@ -182,6 +213,25 @@ class ScheduleGPipe(PipelineScheduleSingle):
 class Schedule1F1B(PipelineScheduleSingle):
     """One backwards for every one forwards, as soon as the first piece has come through: no stage keeps more pieces than there
     are stages behind it.
+
+    Args:
+        stage: the stage of this process.
+        n_microbatches: pieces of a batch.
+        loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
+        args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
+        output_merge_spec: along which dimension outputs are put together. Default: 0.
+        scale_grads: whether gradients are those of the mean of the pieces' losses.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stage = PipelineStage(nn.Linear(4, 2), stage_index=0, num_stages=1, device="cpu")
+    >>> schedule = Schedule1F1B(stage, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+    >>> schedule.step(torch.ones(6, 4), target=torch.ones(6, 2)).shape
+    torch.Size([6, 2])
+    >>> schedule.pipeline_order
+    {0: [0F0, 0B0, 0F1, 0B1]}
+    >>> dist.destroy_process_group()
     """
 
     def _orders(self):
@@ -189,7 +239,7 @@ class Schedule1F1B(PipelineScheduleSingle):
 
 
 class PipelineScheduleMulti(_PipelineSchedule):
-    """A schedule of several stages in each process.
+    """A schedule of several stages in each process; the others of this module derive from it.
 
     Args:
         stages: the stages of this process.
@@ -199,7 +249,16 @@ class PipelineScheduleMulti(_PipelineSchedule):
         output_merge_spec: along which dimension outputs are put together. Default: 0.
         use_full_backward: accepted: a schedule knows which backwards are in halves.
         scale_grads: whether gradients are those of the mean of the pieces' losses.
-        backward_requires_autograd: False is not supported.
+        backward_requires_autograd: False is not supported (NotImplementedError).
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage, ScheduleLoopedBFS
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stages = [PipelineStage(nn.Linear(4, 4), index, num_stages=2, device="cpu") for index in range(2)]
+    >>> schedule = ScheduleLoopedBFS(stages, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+    >>> schedule.step(torch.ones(6, 4), target=torch.ones(6, 4)).shape, schedule.eval(torch.ones(6, 4)).shape
+    (torch.Size([6, 4]), torch.Size([6, 4]))
+    >>> dist.destroy_process_group()
     """
 
     def __init__(self, stages: Any, n_microbatches: int, loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None,
@@ -216,8 +275,22 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
     """All pieces forwards, stage by stage, then all backwards.
 
     Args:
-        stages, n_microbatches, loss_fn, output_merge_spec, scale_grads, backward_requires_autograd, defer_pp_recv: as for
-            `ScheduleInterleaved1F1B`.
+        stages: the stages of this process.
+        n_microbatches: pieces of a batch.
+        loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
+        output_merge_spec: along which dimension outputs are put together. Default: 0.
+        scale_grads: whether gradients are those of the mean of the pieces' losses.
+        backward_requires_autograd: False is not supported (NotImplementedError).
+        defer_pp_recv: accepted: processes receive when they need something.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage, ScheduleLoopedBFS
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stages = [PipelineStage(nn.Linear(4, 4), index, num_stages=2, device="cpu") for index in range(2)]
+    >>> schedule = ScheduleLoopedBFS(stages, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+    >>> schedule.step(torch.ones(6, 4), target=torch.ones(6, 4)).shape
+    torch.Size([6, 4])
+    >>> dist.destroy_process_group()
     """
 
     def __init__(self, stages: Any, n_microbatches: int, loss_fn: Callable[..., Any] | None = None,
@@ -252,6 +325,27 @@ class _Several(PipelineScheduleMulti):
 class ScheduleInterleaved1F1B(_Several):
     """One backwards for every one forwards; stages go around the processes, so that less time passes before the first piece
     is through.
+
+    Args:
+        stages: the stages of this process.
+        n_microbatches: pieces of a batch.
+        loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
+        args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
+        output_merge_spec: along which dimension outputs are put together. Default: 0.
+        scale_grads: whether gradients are those of the mean of the pieces' losses.
+        backward_requires_autograd: False is not supported (NotImplementedError).
+        defer_pp_recv: accepted: processes receive when they need something.
+
+    Errors: ValueError where the pieces are no multiple of the rounds in which processes take them.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stages = [PipelineStage(nn.Linear(4, 4), index, num_stages=2, device="cpu") for index in range(2)]
+    >>> schedule = ScheduleInterleaved1F1B(stages, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+    >>> schedule.step(torch.ones(6, 4), target=torch.ones(6, 4)).shape
+    torch.Size([6, 4])
+    >>> dist.destroy_process_group()
     """
 
     def _orders(self):
@@ -267,7 +361,27 @@ class ScheduleInterleaved1F1B(_Several):
 
 
 class ScheduleInterleavedZeroBubble(ScheduleInterleaved1F1B):
-    """As `ScheduleInterleaved1F1B`, with gradients of weights where a process would wait."""
+    """The order of `ScheduleInterleaved1F1B`, with gradients of weights where a process would wait.
+
+    Args:
+        stages: the stages of this process.
+        n_microbatches: pieces of a batch.
+        loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
+        args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
+        output_merge_spec: along which dimension outputs are put together. Default: 0.
+        scale_grads: whether gradients are those of the mean of the pieces' losses.
+        backward_requires_autograd: False is not supported (NotImplementedError).
+        defer_pp_recv: accepted: processes receive when they need something.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage, ScheduleInterleavedZeroBubble
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stages = [PipelineStage(nn.Linear(4, 4), index, num_stages=2, device="cpu") for index in range(2)]
+    >>> schedule = ScheduleInterleavedZeroBubble(stages, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+    >>> schedule.step(torch.ones(6, 4), target=torch.ones(6, 4)).shape
+    torch.Size([6, 4])
+    >>> dist.destroy_process_group()
+    """
 
     def _ordered(self):
         base = _orders.one_by_one(self._size, self._num_stages, self._count, "I")
@@ -289,14 +403,58 @@ class _Vee(_Several):
 
 
 class ScheduleZBVZeroBubble(_Vee):
-    """Two stages in each process, the first and the last in the same one; gradients of weights where a process would wait."""
+    """Two stages in each process, the first and the last in the same one; gradients of weights where a process would wait.
+
+    Args:
+        stages: the stages of this process.
+        n_microbatches: pieces of a batch.
+        loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
+        args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
+        output_merge_spec: along which dimension outputs are put together. Default: 0.
+        scale_grads: whether gradients are those of the mean of the pieces' losses.
+        backward_requires_autograd: False is not supported (NotImplementedError).
+        defer_pp_recv: accepted: processes receive when they need something.
+
+    Errors: ValueError for another number of stages than two in each process.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage, ScheduleZBVZeroBubble
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stages = [PipelineStage(nn.Linear(4, 4), index, num_stages=2, device="cpu") for index in range(2)]
+    >>> schedule = ScheduleZBVZeroBubble(stages, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+    >>> schedule.step(torch.ones(6, 4), target=torch.ones(6, 4)).shape
+    torch.Size([6, 4])
+    >>> dist.destroy_process_group()
+    """
 
     def _ordered(self):
         return _orders.vee_without_gaps(self._size, self._count)
 
 
 class ScheduleDualPipeV(_Vee):
-    """Two stages in each process, the first and the last in the same one; a forward of one beside a backward of the other."""
+    """Two stages in each process, the first and the last in the same one; a forward of one beside a backward of the other.
+
+    Args:
+        stages: the stages of this process.
+        n_microbatches: pieces of a batch.
+        loss_fn: `loss_fn(output, target)`, in the last stage. None: nothing runs backwards.
+        args_chunk_spec, kwargs_chunk_spec: along which dimensions inputs are cut. Default: 0.
+        output_merge_spec: along which dimension outputs are put together. Default: 0.
+        scale_grads: whether gradients are those of the mean of the pieces' losses.
+        backward_requires_autograd: False is not supported (NotImplementedError).
+        defer_pp_recv: accepted: processes receive when they need something.
+
+    Errors: ValueError for another number of stages than two in each process, and for fewer pieces than stages.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage, ScheduleDualPipeV
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stages = [PipelineStage(nn.Linear(4, 4), index, num_stages=2, device="cpu") for index in range(2)]
+    >>> schedule = ScheduleDualPipeV(stages, n_microbatches=2, loss_fn=nn.functional.mse_loss)
+    >>> schedule.step(torch.ones(6, 4), target=torch.ones(6, 4)).shape
+    torch.Size([6, 4])
+    >>> dist.destroy_process_group()
+    """
 
     def _ordered(self):
         if self._count < self._num_stages:
@@ -316,7 +474,15 @@ _CLASSES = {
 
 
 def get_schedule_class(schedule_name: str) -> Any:
-    """The class of a schedule, by its name without "Schedule", in any case. ValueError if there is none."""
+    """The class of a schedule.
+
+    Args:
+        schedule_name: its name, with "Schedule" or without it, in any case. ValueError if there is none.
+
+    >>> from torch.distributed.pipelining.schedules import get_schedule_class
+    >>> get_schedule_class("1f1b").__name__
+    'Schedule1F1B'
+    """
     found = _CLASSES.get(schedule_name.lower().removeprefix("schedule"))
     if found is None:
         raise ValueError(f"get_schedule_class: expected one of {sorted(_CLASSES)}, got {schedule_name!r}")

@@ -30,18 +30,39 @@ _NOTHING = -1
 
 
 class PipelineStage:
-    """A part of a model.
+    """A part of a model. A schedule calls its methods.
 
     Args:
         submodule: the part.
         stage_index: its number.
-        num_stages: how many parts there are.
+        num_stages: how many parts there are, as many in each process (else ValueError).
         device: where it is.
         group: the processes. Default: all.
         input_args, output_args, output_grads, input_grads, get_mesh: accepted: shapes are found as tensors come.
         dw_builder: for a part that computes gradients of its weights itself, and not in backward passes: called behind each
             pass, gives a function that computes them, which schedules call when there is time. Default: schedules split
             backward passes.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.pipelining import PipelineStage
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> stage = PipelineStage(nn.Linear(4, 2), stage_index=0, num_stages=1, device="cpu")
+    >>> stage.is_first, stage.is_last
+    (True, True)
+
+    What a schedule does with a piece of a batch, here of the only stage; the second one backwards in halves:
+
+    >>> stage.begin()
+    >>> inputs, output = stage.forward((torch.ones(3, 4),), {})
+    >>> stage.backward(inputs, output, output.sum())
+    >>> stage.set_sync(True)  # the last one of a batch
+    >>> inputs, output = stage.forward((torch.ones(3, 4),), {})
+    >>> weights = stage.backward_inputs(inputs, output, output.sum())
+    >>> weights()
+    >>> stage.finish()
+    >>> stage.submod.bias.grad
+    tensor([6., 6.])
+    >>> dist.destroy_process_group()
     """
 
     submod: Module
@@ -120,7 +141,7 @@ class PipelineStage:
     # ---- gradients of several processes, which are summed with the last piece of a batch
 
     def begin(self) -> None:
-        """A batch begins."""
+        """A batch begins: looks which gradients are summed over processes."""
         from facula.nn.parallel import DistributedDataParallel
 
         from ..fsdp import FSDPModule
@@ -136,7 +157,11 @@ class PipelineStage:
         return bool(self._reducers or self._groups)
 
     def set_sync(self, sums: bool) -> None:
-        """Whether the next backward passes sum gradients."""
+        """Whether the next backward passes sum gradients over processes.
+
+        Args:
+            sums: whether they do.
+        """
         for reducer in self._reducers:
             reducer.enabled = sums
         for group in self._groups:
@@ -145,7 +170,14 @@ class PipelineStage:
     # ---- one piece of a batch
 
     def forward(self, args: Any, kwargs: Any) -> tuple[list[Any], tuple[Any, ...] | list[Any] | Any]:
-        """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind."""
+        """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind.
+
+        Args:
+            args: the piece, which only the first stage looks at.
+            kwargs: further arguments of this part.
+
+        Errors: TypeError where a stage that is not the last gives something that is no tensor.
+        """
         inputs = list(args) if self.is_first else self._receive(1)
         output = self.submod(*inputs, **kwargs)
         if not self.is_last:
@@ -165,7 +197,12 @@ class PipelineStage:
         return [t for t, _ in pairs], [g for _, g in pairs]
 
     def backward(self, inputs: Any, output: Any, loss: Tensor) -> None:
-        """Gradients of one piece; they come from the stage behind, and go to the one before."""
+        """Gradients of one piece; they come from the stage behind, and go to the one before.
+
+        Args:
+            inputs, output: what `forward` gave.
+            loss: the loss, in the last stage; else it is not looked at.
+        """
         self._whole_pass(inputs, output, loss)
         if self.dw_builder is not None:
             self.dw_builder()()
@@ -178,7 +215,12 @@ class PipelineStage:
             self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
 
     def backward_inputs(self, inputs: Any, output: Any, loss: Tensor) -> object | Callable[[], None]:
-        """As `backward`, without the gradients of weights: the function that is returned computes them."""
+        """Gradients of one piece without those of the weights: the function that is returned computes them.
+
+        Args:
+            inputs, output: what `forward` gave.
+            loss: the loss, in the last stage; else it is not looked at.
+        """
         if self.dw_builder is not None:
             self._whole_pass(inputs, output, loss)
             return self.dw_builder()

@@ -23,7 +23,15 @@ _UNITS = {
 
 
 def quantity(text: str) -> float:
-    """Seconds of "5us", bytes of "25GB" or "200Gbit"; a bare number is seconds or bytes. ValueError for anything else."""
+    """Seconds of "5us", bytes of "25GB" or "200Gbit"; a bare number is seconds or bytes.
+
+    Args:
+        text: a number and a unit; "/s" behind it is left out. ValueError for anything else.
+
+    >>> from torch.distributed.plan.cluster import quantity
+    >>> quantity("2ms"), quantity("25GB/s"), quantity("200Gbit")
+    (0.002, 25000000000.0, 25000000000.0)
+    """
     found = re.fullmatch(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z]*)(?:/s)?", text.strip())
     if found is None or found[2] not in _UNITS or found[1].count(".") > 1:
         raise ValueError(f"plan: expected a number and one of {', '.join(u for u in _UNITS if u)}, got {text!r}")
@@ -37,6 +45,13 @@ class Link:
     Attributes:
         latency: seconds that a message takes whatever its size.
         bandwidth: bytes a second.
+
+    Errors: ValueError for a latency below 0, and a bandwidth that is not above 0.
+
+    >>> from torch.distributed.plan import Link
+    >>> link = Link(latency=1e-6, bandwidth=1e9)
+    >>> link.seconds(1000), link.seconds(1000, sharers=2)
+    (2e-06, 3e-06)
     """
 
     latency: float
@@ -47,7 +62,12 @@ class Link:
             raise ValueError(f"Link: expected a latency of at least 0 and a bandwidth above 0, got {self}")
 
     def seconds(self, nbytes: float, sharers: int = 1) -> float:
-        """One message, when `sharers` ranks send at once over what they share."""
+        """One message, when `sharers` ranks send at once over what they share: ``latency + nbytes * sharers / bandwidth``.
+
+        Args:
+            nbytes: its size.
+            sharers: how many ranks send.
+        """
         return self.latency + nbytes * sharers / self.bandwidth
 
 
@@ -67,6 +87,18 @@ class Cluster:
         processors: how many ranks of a node can run at once; None when a rank has devices of its own.
         overlap: share of a collective under way that takes nothing from the computation beside it.
         measured: [kind, ranks, bytes, seconds] of the collectives that it was fitted to.
+
+    Errors: ValueError for times below 0, an overlap above 1, and nodes without ranks or processors.
+
+    >>> import tempfile
+    >>> from torch.distributed.plan import Cluster, Link
+    >>> cluster = Cluster(ranks_per_node=8, between=Link(5e-6, 25e9), processors=2)
+    >>> cluster.crowding(4)
+    2.0
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cluster.save(f"{folder}/cluster.json")
+    ...     Cluster.load(f"{folder}/cluster.json") == cluster
+    True
     """
 
     ranks_per_node: int = 8
@@ -88,16 +120,28 @@ class Cluster:
             raise ValueError(f"Cluster: processors must be above 0 or None, got {self.processors}")
 
     def crowding(self, ranks: int) -> float:
-        """How many times longer everything takes, because ranks of a node wait for processors."""
+        """How many times longer everything takes, because ranks of a node wait for processors.
+
+        Args:
+            ranks: how many ranks there are in all.
+        """
         return 1.0 if self.processors is None else max(1.0, min(ranks, self.ranks_per_node) / self.processors)
 
     def save(self, path: Any) -> None:
-        """Writes it as JSON."""
+        """Writes it as JSON.
+
+        Args:
+            path: the file.
+        """
         Path(path).write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Any) -> Cluster:
-        """Reads what `save` wrote. ValueError for anything else."""
+        """Reads what `save` wrote.
+
+        Args:
+            path: the file. ValueError where it holds anything else.
+        """
         try:
             fields = json.loads(Path(path).read_text())
             links = {name: Link(**fields[name]) for name in ("inside", "between") if name in fields}
@@ -107,7 +151,16 @@ class Cluster:
 
 
 def least_squares(rows: Any, values: Any) -> np.ndarray[Any, Any]:
-    """x >= 0 with the least |rows @ x - values|: the best of all choices of what is 0. For a handful of columns."""
+    """``x >= 0`` with the least ``|rows @ x - values|``: the best of all choices of what is 0. For a handful of columns.
+
+    Args:
+        rows: a matrix.
+        values: a number for each row.
+
+    >>> from torch.distributed.plan.cluster import least_squares
+    >>> least_squares([[1, 0], [0, 1]], [2, -1])
+    array([2., 0.])
+    """
     rows, values = np.asarray(rows, float), np.asarray(values, float)
     best, chosen = np.zeros(rows.shape[1]), float(np.sum(values**2))
     for count in range(1, rows.shape[1] + 1):
@@ -122,10 +175,23 @@ def least_squares(rows: Any, values: Any) -> np.ndarray[Any, Any]:
 
 def fit(measured: Sequence[Sequence[float | str]], processors: float | None, overlap: float = 1.0,
         copy: float = 0.0) -> Cluster:  # fmt: skip
-    """The cluster, of one node, whose collectives take what was measured, as [kind, ranks, bytes, seconds].
+    """The cluster, of one node, whose collectives take what was measured.
 
     Ratios count, so that small messages do as much as large ones, and a time that is told too short as much as one too long.
     They and the algorithms depend on what is fitted: a few rounds settle it.
+
+    Args:
+        measured: a list of [kind, ranks, bytes, seconds].
+        processors: how many ranks can run at once; None where each has a device of its own.
+        overlap, copy: as in a Cluster.
+
+    >>> from torch.distributed.plan import Cluster, cost
+    >>> from torch.distributed.plan.cluster import fit
+    >>> sizes = (1000, 100_000, 10_000_000)
+    >>> measured = [["all_gather", 2, size, 1e-5 + size * 1e-9] for size in sizes]
+    >>> fitted = fit(measured, processors=None)
+    >>> 0.8 < cost(fitted, "all_gather", 2, 10_000_000) / 0.01 < 1.2
+    True
     """
     from .collectives import agreement, best
 

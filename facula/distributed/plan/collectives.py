@@ -28,6 +28,10 @@ class Round(NamedTuple):
     """`times` messages one after another, of `bytes` each, of which `reduced` are added to what a rank has.
 
     `inside` and `between` say how many ranks of a node send at once in a node and out of it; 0 when none does.
+
+    >>> from torch.distributed.plan.collectives import Round
+    >>> Round(times=1, bytes=100.0, reduced=0.0, inside=1, between=0).bytes
+    100.0
     """
 
     times: int
@@ -38,7 +42,13 @@ class Round(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where ranks are: `per_node` on each node, and for each of them `sharers` that do the same at the same time."""
+    """Where ranks are: `per_node` of them on each node, and for each of the `ranks` `sharers` that do the same at the same
+    time.
+
+    >>> from torch.distributed.plan.collectives import Place
+    >>> Place(ranks=8, per_node=4)
+    Place(ranks=8, per_node=4, sharers=1)
+    """
 
     ranks: int
     per_node: int
@@ -188,7 +198,19 @@ def _hierarchical(cluster: Cluster, kind: str, place: Place, nbytes: float) -> l
 
 
 def algorithms(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> dict[str, list[Round]]:
-    """The rounds of every algorithm there is for it."""
+    """The rounds of every algorithm there is for a collective, by name.
+
+    Args:
+        cluster: a Cluster.
+        kind: "all_reduce", "all_gather", "reduce_scatter" or "broadcast"; ValueError for another.
+        ranks: how many.
+        nbytes: size of the whole.
+
+    >>> from torch.distributed.plan import Cluster
+    >>> from torch.distributed.plan.collectives import algorithms
+    >>> list(algorithms(Cluster(ranks_per_node=4), "all_reduce", 8, 1e6))
+    ['ring', 'doubling', 'halving', 'tree', 'hierarchical']
+    """
     if kind not in _FLAT:
         raise ValueError(f"plan: a collective is one of {', '.join(KINDS)}, got {kind!r}")
     if ranks < 1 or nbytes < 0:
@@ -203,7 +225,18 @@ def algorithms(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> dict[s
 
 
 def moving(cluster: Cluster, rounds: list[Round], crowd: float = 1.0) -> float:
-    """Seconds of rounds."""
+    """Seconds of rounds, one after another.
+
+    Args:
+        cluster: a Cluster.
+        rounds: a list of Round.
+        crowd: how many times longer everything takes, from `Cluster.crowding`.
+
+    >>> from torch.distributed.plan import Cluster, Link
+    >>> from torch.distributed.plan.collectives import Round, moving
+    >>> moving(Cluster(inside=Link(1e-6, 1e9)), [Round(2, 1000.0, 0.0, 1, 0)])
+    4e-06
+    """
     total, waits = 0.0, (crowd > 1) * cluster.switch
     for r in rounds:
         inside = cluster.inside.seconds(r.bytes) if r.inside else 0.0
@@ -217,14 +250,36 @@ RIDES = 104
 
 
 def agreement(cluster: Cluster, ranks: int) -> list[Round]:
-    """What ranks do before data moves, to see that they call the same."""
+    """The rounds in which ranks see that they call the same, before data moves; none where the cluster's do not.
+
+    Args:
+        cluster: a Cluster.
+        ranks: how many.
+
+    >>> from torch.distributed.plan import Cluster
+    >>> from torch.distributed.plan.collectives import agreement
+    >>> len(agreement(Cluster(), 8)), agreement(Cluster(agree=False), 8)
+    (3, [])
+    """
     if not cluster.agree or ranks == 1:
         return []
     return _all_reduce_doubling(Place(ranks, min(ranks, cluster.ranks_per_node)), 16)
 
 
 def best(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> tuple[str, float, list[Round]]:
-    """(name, seconds, rounds) of the quickest algorithm; the seconds are those of its rounds alone."""
+    """(name, seconds, rounds) of the quickest algorithm; the seconds are those of its rounds alone.
+
+    Args:
+        cluster: a Cluster.
+        kind: "all_reduce", "all_gather", "reduce_scatter" or "broadcast"; ValueError for another.
+        ranks: how many.
+        nbytes: size of the whole.
+
+    >>> from torch.distributed.plan import Cluster
+    >>> from torch.distributed.plan.collectives import best
+    >>> best(Cluster(), "all_reduce", 8, 16)[0], best(Cluster(), "all_reduce", 8, 1e9)[0]
+    ('doubling', 'halving')
+    """
     crowd = cluster.crowding(ranks)
     made = algorithms(cluster, kind, ranks, nbytes)
     timed = [(name, moving(cluster, rounds, crowd), rounds) for name, rounds in made.items()]
@@ -232,7 +287,22 @@ def best(cluster: Cluster, kind: str, ranks: int, nbytes: float) -> tuple[str, f
 
 
 def cost(cluster: Cluster, kind: str, ranks: int, nbytes: float, algorithm: str | None = None) -> float:
-    """Seconds of one collective, by the quickest algorithm or the one that is named."""
+    """Seconds of one collective on a cluster, with what a call costs and the comparison of what ranks call.
+
+    Args:
+        cluster: a Cluster.
+        kind: "all_reduce", "all_gather", "reduce_scatter" or "broadcast"; ValueError for another.
+        ranks: how many; alone it takes nothing.
+        nbytes: size of the whole: of what is reduced, or of what all have together.
+        algorithm: a name of `collectives.algorithms`. Default: the quickest one.
+
+    >>> from torch.distributed.plan import Cluster, cost
+    >>> cluster = Cluster()
+    >>> cost(cluster, "all_reduce", 8, 1e6) < cost(cluster, "all_reduce", 8, 1e6, "ring")
+    True
+    >>> cost(cluster, "broadcast", 1, 1e6)
+    0.0
+    """
     if ranks == 1:
         return 0.0
     if algorithm is None:

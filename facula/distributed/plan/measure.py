@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import statistics
+import tempfile
 import time
 from typing import TYPE_CHECKING
 
 import facula
 import facula.distributed as dist
 
+from ..elastic.multiprocessing import DefaultLogsSpecs
 from ..launcher.api import LaunchConfig, elastic_launch
 from . import trace as tracing
 from .cluster import Cluster, fit
@@ -30,9 +32,21 @@ _CALLS = {
 
 
 def launch(ranks: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What `function(*arguments)` returns in each of `ranks` processes, that one can make a group of."""
-    config = LaunchConfig(1, 1, ranks, rdzv_backend="c10d", rdzv_endpoint="localhost:0", max_restarts=0)
-    returned = elastic_launch(config, function)(*arguments)
+    """What a function returns in each of several processes, that can make a group of them; a list by rank.
+
+    Args:
+        ranks: how many processes.
+        function: one that can be pickled.
+        arguments: its arguments.
+
+    >>> from torch.distributed.plan.measure import launch
+    >>> launch(1, pow, 2, 5)
+    [32]
+    """
+    with tempfile.TemporaryDirectory() as logs:
+        specs = DefaultLogsSpecs(logs)
+        config = LaunchConfig(1, 1, ranks, specs, rdzv_backend="c10d", rdzv_endpoint="localhost:0", max_restarts=0)
+        returned = elastic_launch(config, function)(*arguments)
     return [returned[rank] for rank in range(ranks)]
 
 
@@ -120,7 +134,19 @@ def _processors() -> int:
 
 
 def measure(ranks: Sequence[int] = (2, 4), sizes: Any = SIZES, repeats: int = 31) -> Cluster:
-    """The cluster of this machine: runs collectives between local ranks, of several numbers and sizes."""
+    """The cluster of this machine: runs collectives between local ranks, of several numbers and sizes. It takes minutes, and
+    needs MPI.
+
+    Args:
+        ranks: numbers of ranks, of at least 2.
+        sizes: bytes, of at least 4.
+        repeats: how often each is run; medians count.
+
+    Errors: ValueError for smaller numbers.
+
+    >>> from torch.distributed.plan.measure import measure
+    >>> measure(ranks=(2, 4)).save("cluster.json")  # doctest: +SKIP
+    """
     if not ranks or min(ranks) < 2 or min(sizes) < 4 or repeats < 1:
         raise ValueError(f"plan: expected at least 2 ranks, 4 bytes and one repeat, got {ranks}, {sizes} and {repeats}")
     measured = [entry for count in ranks for entry in launch(count, _collectives, tuple(sizes), repeats)[0]]
@@ -179,12 +205,51 @@ def _trace(path: str, batch: int, steps: int, unit_classes) -> tracing.Trace:
 
 
 def traced(path: str | PathLike[str], batch: int, steps: int = 7, unit_classes: Any = ()) -> tracing.Trace:
-    """The trace of one process with one thread, as `train` gives its ranks."""
+    r"""The trace of one process with one thread, as `train` gives its ranks.
+
+    Args:
+        path: a file with model() and example(batch).
+        batch: how many samples.
+        steps: how many steps; medians of them count.
+        unit_classes: names of classes of modules that get a `fully_shard` of their own.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = f"{folder.name}/model.py"
+    >>> with open(path, "w") as file:
+    ...     text = file.write("from facula import nn, randn\n\n")
+    ...     text = file.write("def model():\n    return nn.Linear(4, 2)\n\n")
+    ...     text = file.write("def example(batch):\n    return randn(batch, 4)\n")
+    >>> from torch.distributed.plan.measure import traced
+    >>> traced(path, batch=3, steps=1).parameter_bytes
+    40
+    >>> folder.cleanup()
+    """
     return launch(1, _trace, str(path), batch, steps, tuple(unit_classes))[0]
 
 
 def train(path: str | PathLike[str], batch: int, ranks: int, strategy: str, steps: int = 7,
           unit_classes: Any = ()) -> tuple[float, int]:  # fmt: skip
-    """(seconds of a step, peak of allocated bytes in a rank) of `ranks` local ranks with one thread each."""
+    r"""(seconds of a step, peak of allocated bytes in a rank) of `ranks` local ranks with one thread each.
+
+    Args:
+        path: a file with model() and example(batch).
+        batch: how many samples in a rank.
+        ranks: how many processes.
+        strategy: "ddp", "zero" or "fsdp".
+        steps: how many steps; medians of the slowest rank count.
+        unit_classes: names of classes of modules that get a `fully_shard` of their own.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = f"{folder.name}/model.py"
+    >>> with open(path, "w") as file:
+    ...     text = file.write("from facula import nn, randn\n\n")
+    ...     text = file.write("def model():\n    return nn.Linear(4, 2)\n\n")
+    ...     text = file.write("def example(batch):\n    return randn(batch, 4)\n")
+    >>> from torch.distributed.plan.measure import train
+    >>> seconds, peak = train(path, batch=3, ranks=1, strategy="ddp", steps=1)
+    >>> folder.cleanup()
+    """
     results = launch(ranks, _train, str(path), batch, strategy, steps, tuple(unit_classes))
     return max(seconds for seconds, _ in results), max(peak for _, peak in results)

@@ -14,7 +14,21 @@ _INK, _MUTED, _COLOURS = "#22313f", "#8395a7", ("#2e86c1", "#c0392b", "#27ae60")
 
 
 def draw(predictions: Sequence[Prediction], path: str | PathLike[str]) -> None:
-    """Writes a picture of efficiency and memory, a line for each strategy. ImportError without Matplotlib."""
+    """Writes a picture of efficiency and memory, a line for each strategy. ImportError without Matplotlib.
+
+    Args:
+        predictions: a list of Prediction.
+        path: the file; its ending says the format.
+
+    >>> import importlib.util, os, tempfile
+    >>> from torch.distributed.plan import Cluster, Trace, predict
+    >>> from torch.distributed.plan.plot import draw
+    >>> from torch.distributed.plan.trace import Parameter
+    >>> trace = Trace((Parameter("weight", 4000, 0.02, 0),), ("",), (0.0,), 0.01, 0.02, 0.001, 32, 100, 2.0, 0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     if importlib.util.find_spec("matplotlib"):
+    ...         draw([predict(trace, Cluster(), ranks) for ranks in (8, 64)], f"{folder}/scaling.svg")
+    """
     import matplotlib
 
     matplotlib.use("agg")

@@ -17,7 +17,19 @@ COPIES_OF_GATHERED, COPIES_OF_SCATTERED = 1, 3  # how often fully_shard copies a
 
 @dataclass(eq=False)
 class Task:
-    """Something that takes `seconds` of a stream, once what it is `after` is done."""
+    """Something that takes `seconds` of a stream, once what it is `after` is done. `end` is when it is, once the timeline has
+    run.
+
+    Args:
+        stream: a name.
+        seconds: how long it takes.
+        after: tasks that must be done before.
+        end: 0 at first.
+
+    >>> from torch.distributed.plan.step import Task
+    >>> Task("compute", 2.0).end
+    0.0
+    """
 
     stream: str
     seconds: float
@@ -26,13 +38,28 @@ class Task:
 
 
 class Timeline:
-    """Runs tasks: each stream does its own one after another, in the order in which they were added."""
+    """Runs tasks: each stream does its own one after another, in the order in which they were added.
+
+    >>> from torch.distributed.plan.step import Timeline
+    >>> line = Timeline()
+    >>> made = line.add("compute", 2.0)
+    >>> sent = line.add("network", 3.0, made)
+    >>> other = line.add("compute", 1.0)
+    >>> line.run(), line.busy("compute"), sent.end
+    (5.0, 3.0, 5.0)
+    """
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
 
     def add(self, stream: str, seconds: float, *after: Task) -> Task:
-        """Adds a task."""
+        """Adds a task, and gives it.
+
+        Args:
+            stream: the name of the stream.
+            seconds: how long it takes.
+            after: tasks that must be done before.
+        """
         self.tasks.append(Task(stream, seconds, after))
         return self.tasks[-1]
 
@@ -45,13 +72,17 @@ class Timeline:
         return max(free.values(), default=0.0)
 
     def busy(self, stream: str) -> float:
-        """Seconds that the tasks of a stream take."""
+        """Seconds that the tasks of a stream take.
+
+        Args:
+            stream: its name.
+        """
         return sum(task.seconds for task in self.tasks if task.stream == stream)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a step takes.
+    """What a step takes; `predict` makes it.
 
     Attributes:
         strategy, ranks: of what.
@@ -61,6 +92,11 @@ class Prediction:
         hidden: share of these that does not make the step longer.
         samples: of all ranks together.
         memory: bytes in a rank, by what they are for.
+
+    >>> from torch.distributed.plan import Prediction
+    >>> told = Prediction("ddp", 8, 0.04, compute=0.03, communication=0.02, hidden=0.5, samples=256, memory={"saved": 100})
+    >>> told.efficiency, told.bytes
+    (0.75, 100)
     """
 
     strategy: str
@@ -109,7 +145,19 @@ class _Step:
 
 
 def buckets(trace: Trace, first: int = FIRST_BUCKET, size: int = BUCKET) -> list[tuple[int, float]]:
-    """(bytes, when the last gradient comes) of DistributedDataParallel's buckets, filled as gradients come."""
+    """(bytes, when the last gradient comes) of DistributedDataParallel's buckets, filled as gradients come.
+
+    Args:
+        trace: a Trace.
+        first: bytes of the first bucket.
+        size: bytes of the others.
+
+    >>> from torch.distributed.plan.step import buckets
+    >>> from torch.distributed.plan.trace import Parameter, Trace
+    >>> trace = Trace((Parameter("weight", 4000, 0.02, 0),), ("",), (0.0,), 0.01, 0.02, 0.001, 32, 1000, 2.0, 0)
+    >>> buckets(trace)
+    [(4000, 0.02)]
+    """
     made, nbytes, ready = [], 0, 0.0
     for p in sorted(trace.parameters, key=lambda p: p.ready):
         nbytes, ready = nbytes + p.nbytes, max(ready, p.ready)
@@ -140,6 +188,16 @@ def shares(trace: Trace, ranks: int) -> list[int]:
     """Bytes of the parameters that each rank of a ZeroRedundancyOptimizer updates, without ranks that have none.
 
     Whole parameters, the largest first, each to the rank with the least so far.
+
+    Args:
+        trace: a Trace.
+        ranks: how many.
+
+    >>> from torch.distributed.plan.step import shares
+    >>> from torch.distributed.plan.trace import Parameter, Trace
+    >>> trace = Trace((Parameter("weight", 4000, 0.02, 0),), ("",), (0.0,), 0.01, 0.02, 0.001, 32, 1000, 2.0, 0)
+    >>> shares(trace, ranks=4)
+    [4000]
     """
     heap = [0] * min(ranks, len(trace.parameters))
     for nbytes in sorted((p.nbytes for p in trace.parameters), reverse=True):
@@ -170,7 +228,17 @@ def _unit_times(trace: Trace) -> tuple[list[float], list[float]]:
 
 
 def unit_bytes(trace: Trace) -> list[int]:
-    """Bytes of the parameters of each unit."""
+    """Bytes of the parameters of each unit.
+
+    Args:
+        trace: a Trace.
+
+    >>> from torch.distributed.plan.step import unit_bytes
+    >>> from torch.distributed.plan.trace import Parameter, Trace
+    >>> trace = Trace((Parameter("weight", 4000, 0.02, 0),), ("",), (0.0,), 0.01, 0.02, 0.001, 32, 1000, 2.0, 0)
+    >>> unit_bytes(trace)
+    [4000]
+    """
     sizes = [0] * len(trace.units)
     for p in trace.parameters:
         sizes[p.unit] += p.nbytes
@@ -226,6 +294,18 @@ def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 1) -> dict[s
 
     Gradients of DistributedDataParallel are its buckets; one that has just been made lies beside its place there. Updated
     shares of a ZeroRedundancyOptimizer lie beside the parameters. What `fully_shard` gathers and scatters is told by `_around`.
+
+    Args:
+        trace: a Trace.
+        strategy: "ddp", "zero" or "fsdp".
+        ranks: how many.
+        prefetch: how many units fsdp gathers ahead.
+
+    >>> from torch.distributed.plan.step import memory
+    >>> from torch.distributed.plan.trace import Parameter, Trace
+    >>> trace = Trace((Parameter("weight", 4000, 0.02, 0),), ("",), (0.0,), 0.01, 0.02, 0.001, 32, 1000, 2.0, 0)
+    >>> memory(trace, "fsdp", ranks=4)["parameters"]
+    1000
     """
     whole, sizes = trace.parameter_bytes, unit_bytes(trace)
     parameters, updated = whole, {"ddp": whole, "zero": shares(trace, ranks)[0], "fsdp": -(-whole // ranks)}[strategy]
@@ -242,7 +322,16 @@ def memory(trace: Trace, strategy: str, ranks: int, prefetch: int = 1) -> dict[s
 
 
 def slowest(ranks: int, jitter: float) -> float:
-    """How much longer the slowest of `ranks` takes than the mean; `jitter` is the relative standard deviation."""
+    """How much longer the slowest of `ranks` takes than the mean.
+
+    Args:
+        ranks: how many.
+        jitter: the relative standard deviation of what they take.
+
+    >>> from torch.distributed.plan.step import slowest
+    >>> slowest(1, 0.1), round(slowest(100, 0.1), 2)
+    (1.0, 1.25)
+    """
     if ranks == 1 or jitter == 0:
         return 1.0
     return 1 + jitter * statistics.NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25))
@@ -255,10 +344,22 @@ def predict(
     """The step of `ranks` ranks, each with the batch that was traced.
 
     Args:
+        trace: a Trace.
+        cluster: a Cluster.
+        ranks: from 1 to 1,000,000.
         strategy: ddp, fsdp or zero (ZeroRedundancyOptimizer with DistributedDataParallel).
         bucket: bytes of DistributedDataParallel's buckets.
         prefetch: how many units fsdp gathers ahead: 1 in Facula, if nothing else is said.
         jitter: relative standard deviation of a rank's computation: everybody waits for the slowest.
+
+    Errors: ValueError for another strategy, and numbers out of range.
+
+    >>> from torch.distributed.plan import Cluster, predict
+    >>> from torch.distributed.plan.trace import Parameter, Trace
+    >>> trace = Trace((Parameter("weight", 4000, 0.02, 0),), ("",), (0.0,), 0.01, 0.02, 0.001, 32, 1000, 2.0, 0)
+    >>> told = predict(trace, Cluster(), ranks=64)
+    >>> told.samples, 0.9 < told.efficiency < 1
+    (2048, True)
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"plan: strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")

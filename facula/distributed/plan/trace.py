@@ -25,9 +25,14 @@ class Parameter:
     """A parameter that is trained.
 
     Attributes:
+        name: its name in the model.
         nbytes: its size, and that of its gradient.
         ready: seconds from the beginning of the backward pass to its gradient.
         unit: which of the trace's units it belongs to.
+
+    >>> from torch.distributed.plan.trace import Parameter
+    >>> Parameter("weight", nbytes=4000, ready=0.02, unit=0).nbytes
+    4000
     """
 
     name: str
@@ -38,7 +43,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Trace:
-    """One step of one process: medians, in seconds and bytes.
+    """One step of one process: medians, in seconds and bytes. `trace_step` makes it.
 
     Attributes:
         parameters: in the order of registration.
@@ -50,6 +55,15 @@ class Trace:
         saved: what autograd keeps for the backward pass, parameters left out.
         state: bytes of optimizer state for each byte of parameters.
         buffers: of the model, and parameters that are not trained.
+
+    >>> from torch.distributed.plan import Trace
+    >>> from torch.distributed.plan.trace import Parameter
+    >>> trace = Trace(
+    ...     parameters=(Parameter("weight", 4000, ready=0.02, unit=0),), units=("",), begins=(0.0,), forward=0.01,
+    ...     backward=0.02, update=0.002, samples=32, saved=1000, state=2.0, buffers=0,
+    ... )
+    >>> trace.parameter_bytes, trace.faster(2).forward
+    (4000, 0.005)
     """
 
     parameters: tuple[Parameter, ...]
@@ -69,7 +83,11 @@ class Trace:
         return sum(p.nbytes for p in self.parameters)
 
     def faster(self, factor: float) -> Trace:
-        """The same on a device that computes `factor` times as fast."""
+        """The same on a device that computes `factor` times as fast.
+
+        Args:
+            factor: a number above 0; ValueError for others.
+        """
         if not factor > 0:
             raise ValueError(f"plan: a device computes above 0 times as fast, got {factor}")
         times = {name: getattr(self, name) / factor for name in ("forward", "backward", "update")}
@@ -86,6 +104,11 @@ class Program:
         example: example(batch) makes what the module is called with: a tensor, a tuple of arguments or a dict of keywords.
         loss: loss(output) makes the number that is minimised; by default the mean of the output's squares.
         optimizer: optimizer(parameters) makes the optimizer; by default Adam.
+
+    >>> from torch.distributed.plan.trace import Program
+    >>> program = Program(lambda: nn.Linear(4, 2), lambda batch: torch.ones(batch, 4), torch.sum, torch.optim.SGD)
+    >>> program.model()(program.example(3)).shape
+    torch.Size([3, 2])
     """
 
     model: Callable[..., Any]
@@ -101,7 +124,21 @@ def _mean_square(output):
 
 
 def load_program(path: Any) -> Program:
-    """The functions of a file; `import torch` gives Facula there. ValueError when model() or example() is not in it."""
+    r"""The functions of a file, as a Program; `import torch` gives Facula there.
+
+    Args:
+        path: the file. ValueError when it is not there, or model() or example() is not in it.
+
+    >>> import tempfile
+    >>> from torch.distributed.plan import load_program
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(f"{folder}/model.py", "w") as file:
+    ...         text = file.write("from facula import nn, randn\n\n")
+    ...         text = file.write("def model():\n    return nn.Linear(4, 2)\n\n")
+    ...         text = file.write("def example(batch):\n    return randn(batch, 4)\n")
+    ...     load_program(f"{folder}/model.py").example(3).shape
+    torch.Size([3, 4])
+    """
     from facula import compat
 
     if not Path(path).is_file():
@@ -117,7 +154,16 @@ def load_program(path: Any) -> Program:
 
 
 def call(model: Module, inputs: Any) -> Any:
-    """The model's output for what `example` made."""
+    """The model's output for what `example` made.
+
+    Args:
+        model: the module.
+        inputs: a tensor, a tuple of arguments or a dict of keywords.
+
+    >>> from torch.distributed.plan.trace import call
+    >>> call(nn.Linear(4, 2), {"input": torch.ones(3, 4)}).shape
+    torch.Size([3, 2])
+    """
     if isinstance(inputs, dict):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
@@ -125,7 +171,16 @@ def call(model: Module, inputs: Any) -> Any:
 
 def units_of(model: Module, classes: Sequence[str] | tuple[Any, ...] = ()) -> dict[str, nn.Module]:
     """Modules that get a `fully_shard` of their own, by name: those of the named classes, else the elements of the outermost
-    ModuleLists and Sequentials that have parameters."""
+    ModuleLists and Sequentials that have parameters.
+
+    Args:
+        model: the module.
+        classes: names of classes.
+
+    >>> from torch.distributed.plan.trace import units_of
+    >>> list(units_of(nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))))
+    ['0', '2']
+    """
     found: dict[str, nn.Module] = {}
 
     def visit(prefix, module):
@@ -217,7 +272,21 @@ def _medians(steps: list[dict], key: str):
 
 
 def trace_step(program: Program, batch: int, steps: int = 7, unit_classes: tuple[Any, ...] = ()) -> Trace:
-    """Runs `steps` steps of `batch` samples here, after two that warm up."""
+    """Runs steps of a program here, after two that warm up, and notes what they take.
+
+    Args:
+        program: a Program, e.g. of `load_program`.
+        batch: how many samples.
+        steps: how many steps; medians of them count. ValueError for less than one, or a model without anything to train.
+        unit_classes: names of classes of modules that get a `fully_shard` of their own.
+
+    >>> from torch.distributed.plan import trace_step
+    >>> from torch.distributed.plan.trace import Program
+    >>> program = Program(lambda: nn.Linear(4, 2), lambda batch: torch.ones(batch, 4), torch.sum, torch.optim.SGD)
+    >>> trace = trace_step(program, batch=3, steps=1)
+    >>> trace.samples, trace.parameter_bytes, trace.state
+    (3, 40, 0.0)
+    """
     if batch < 1 or steps < 1:
         raise ValueError(f"plan: expected at least one sample and one step, got {batch} and {steps}")
     model, inputs = program.model(), program.example(batch)

@@ -18,16 +18,12 @@ import itertools
 import os
 import queue
 import socket
-import sys
 import threading
 import time
-import traceback
-from typing import TYPE_CHECKING
-
-from facula.futures import Future
 
 from .._errors import DistNetworkError, DistStoreError
 from . import _connection, _wire
+from ._answers import Answers
 from ._kinds import (
     ACCEPT,
     BYE,
@@ -46,117 +42,10 @@ from ._kinds import (
     RESULT,
 )  # fmt: skip
 from ._rref import References
-
-if TYPE_CHECKING:
-    from typing import Any
-
-_FOR_EVER = float("inf")
+from ._workers import FOR_EVER, Peer, Pending, RpcFuture, Threads, WorkerInfo, raised_there
 
 
-class WorkerInfo:
-    """A worker: its name and its rank, which is called id."""
-
-    name: str
-    id: int
-
-    def __init__(self, name: str, id: int) -> None:
-        self.name, self.id = name, id
-
-    def __repr__(self) -> str:
-        return f"WorkerInfo(id={self.id}, name={self.name})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WorkerInfo) and (self.name, self.id) == (other.name, other.id)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.id))
-
-    def __reduce__(self) -> Any:
-        return WorkerInfo, (self.name, self.id)
-
-
-class RpcFuture(Future):
-    """What a call will give."""
-
-
-class _Threads:
-    """Threads that wait for something to do; as many as are needed at a time."""
-
-    def __init__(self):
-        self._lock, self._queue, self._idle, self._ended = threading.Lock(), queue.SimpleQueue(), 0, False
-
-    def start(self, call, *arguments):
-        with self._lock:
-            waits = self._idle > 0
-            self._idle -= waits
-        if waits:
-            self._queue.put((call, arguments))
-        else:
-            threading.Thread(target=self._run, args=(call, arguments), name="rpc", daemon=True).start()
-
-    def _run(self, call, arguments):
-        while call is not None:
-            try:
-                call(*arguments)
-            except Exception:  # a callback of the program
-                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
-            call = arguments = None
-            with self._lock:
-                if self._ended:
-                    return
-                self._idle += 1
-            call, arguments = self._queue.get()
-
-    def end(self):
-        with self._lock:
-            self._ended = True
-            for _ in range(self._idle):
-                self._queue.put((None, ()))
-
-
-class _Pending:
-    """A call that has no answer yet."""
-
-    __slots__ = ("deadline", "future", "held", "seconds", "to", "what")
-
-    def __init__(self, future, to, what, seconds, held):
-        self.future, self.to, self.what, self.seconds, self.held = future, to, what, seconds, held
-        self.deadline = time.monotonic() + seconds if seconds else _FOR_EVER
-
-
-class Peer:
-    """What is known of another worker."""
-
-    def __init__(self, info, host, pid):
-        self.info, self.host, self.pid = info, host, pid
-        self.connection = None
-        self.lost = None  # why, once it is
-        self.said_bye = threading.Event()
-
-    def __str__(self):
-        return f"worker {self.info.name!r} (rank {self.info.id}, {self.host} pid {self.pid})"
-
-
-def failure_text(info, error):
-    """What the caller is told of an exception here."""
-    lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return f"On {info}:\n{error!r}\n{lines}"
-
-
-def _raised_there(kind, text):
-    """The exception of another worker: of its class, with its text and traceback."""
-    if kind is not None:
-        try:
-            made = kind(text)
-        except Exception as error:
-            text = f"{kind.__name__} cannot be made of a text ({error}); the other worker said:\n{text}"
-        else:
-            if isinstance(made, Exception):
-                return made
-    return RuntimeError(text)
-
-
-class Agent:
+class Agent(Answers):
     """One worker. `meet` brings them together."""
 
     def __init__(self, name, rank, size, options, autograd):
@@ -166,15 +55,15 @@ class Agent:
         self.peers: dict[int, Peer] = {}
         self.by_name: dict[str, WorkerInfo] = {}
         self._numbers = itertools.count(1)
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, Pending] = {}
         self._lock = threading.Lock()
         self._calm = threading.Condition(self._lock)
         self._sent = self._received = self._active = 0  # calls
-        self._next_deadline = _FOR_EVER
-        self._threads = _Threads()
+        self._next_deadline = FOR_EVER
+        self._threads = Threads()
         self._free = options.num_worker_threads
         self._waiting = collections.deque()
-        self._gathers: dict[tuple[Any, ...], dict[Any, Any]] = {}
+        self._gathers: dict[tuple, dict] = {}
         self._gathered = collections.Counter()
         self._keepers: dict[int, queue.SimpleQueue] = {}
         self._clock = queue.SimpleQueue()
@@ -291,7 +180,7 @@ class Agent:
         seconds = self.timeout if timeout is None or timeout < 0 else timeout
         number = next(self._numbers)
         frame = _wire.encode(kind, number, about or {}, value, to, self, to == self.rank)
-        pending = _Pending(future, to, what, seconds, value)
+        pending = Pending(future, to, what, seconds, value)
         with self._lock:
             self._pending[number] = pending
             self._sent += kind in COUNTED
@@ -339,7 +228,7 @@ class Agent:
         while True:
             left = self._next_deadline - time.monotonic()
             try:
-                if self._clock.get(timeout=None if left == _FOR_EVER else max(0.0, left)) is False:
+                if self._clock.get(timeout=None if left == FOR_EVER else max(0.0, left)) is False:
                     return
             except queue.Empty:
                 self._look_at_deadlines()
@@ -349,7 +238,7 @@ class Agent:
         with self._lock:
             late = [n for n, p in self._pending.items() if p.deadline <= now]
             late = [self._pending.pop(n) for n in late]
-            self._next_deadline = min((p.deadline for p in self._pending.values()), default=_FOR_EVER)
+            self._next_deadline = min((p.deadline for p in self._pending.values()), default=FOR_EVER)
         for pending in late:
             where = self.peers[pending.to] if pending.to != self.rank else "this worker"
             text = f"RPCErr:1: {pending.what} to {where} has no answer within its timeout of {pending.seconds:g} s"
@@ -442,7 +331,7 @@ class Agent:
         try:
             value = _wire.decode(frame, source, self)
             if frame.kind == ERROR:
-                value, error = None, _raised_there(*value)
+                value, error = None, raised_there(*value)
         except Exception as failure:
             error = RuntimeError(f"{pending.what}: the answer cannot be read: {type(failure).__name__}: {failure}")
         callbacks = pending.future._settle(value, error)
@@ -450,151 +339,6 @@ class Agent:
         if not callbacks:
             return None
         return False, lambda: [callback(pending.future) for callback in callbacks]
-
-    def answer(self, source, call, value, about=None):
-        """Sends the answer to a call; an error when it cannot be pickled."""
-        try:
-            frame = _wire.encode(RESULT, call, dict(about or {}), value, source, self, source == self.rank)
-        except Exception as error:
-            self.answer_error(source, call, error)
-            return
-        self._answered()
-        self._send(source, frame)
-
-    def answer_error(self, source, call, error):
-        text = getattr(error, "_rpc_text", None) or failure_text(self.info, error)
-        kind = type(error) if isinstance(error, Exception) else None
-        try:
-            frame = _wire.encode(ERROR, call, {}, (kind, text), source, self, source == self.rank)
-        except Exception:  # a class that only this process knows
-            frame = _wire.encode(ERROR, call, {}, (None, text), source, self, source == self.rank)
-        self._answered()
-        self._send(source, frame)
-
-    def _answered(self):
-        with self._calm:
-            self._active -= 1
-            self._calm.notify_all()
-
-    def run(self, function, arguments, options, about, done, failed):
-        """Calls the function in the autograd context of the caller; `done` or `failed` gets what becomes of it."""
-        try:
-            with self._autograd.entered(about):
-                result = function(*arguments, **options)
-            if getattr(function, "_rpc_gives_future", False):
-                if not isinstance(result, Future):
-                    raise RuntimeError(f"a function under async_execution returns a Future, got {type(result).__name__}")
-                result.add_done_callback(lambda future: self._finished(future, about, done, failed))
-                return
-        except BaseException as error:
-            failed(error)
-            return
-        with self._autograd.entered(about):
-            done(result)
-
-    def _finished(self, future, about, done, failed):
-        try:
-            result = future.value()
-        except Exception as error:
-            failed(error)
-            return
-        with self._autograd.entered(about):
-            done(result)
-
-    def _on_call(self, source, frame):
-        def work():
-            try:
-                function, arguments, options = _wire.decode(frame, source, self)
-            except Exception as error:
-                self.answer_error(source, frame.call, error)
-                return
-            done = lambda value: self.answer(source, frame.call, value)  # noqa: E731
-            failed = lambda error: self.answer_error(source, frame.call, error)  # noqa: E731
-            self.run(function, arguments, options, frame.about, done, failed)
-
-        return True, work
-
-    def _on_remote(self, source, frame):
-        owned = self.references.own(frame.about["rref"], frame.about["fork"], source)
-        self._keepers[source].put(_wire.encode(RESULT, frame.call, {}, None, source, self, source == self.rank))
-
-        def work():
-            try:
-                function, arguments, options = _wire.decode(frame, source, self)
-            except Exception as error:
-                fail(error)
-                return
-            self.run(function, arguments, options, frame.about, give, fail)
-
-        def give(value):
-            owned.future.set_result(value)
-            self._answered()
-
-        def fail(error):
-            text = failure_text(self.info, error)
-            if not isinstance(error, Exception):
-                error = RuntimeError(text)
-            error._rpc_text = text
-            owned.future.set_exception(error)
-            self._answered()
-
-        return True, work
-
-    def _on_fetch(self, source, frame):
-        owned = self.references.find(frame.about["rref"])
-
-        def work(future=owned.future):
-            try:
-                value = future.value()
-            except Exception as error:
-                self.answer_error(source, frame.call, error)
-                return
-            with self._autograd.entered(frame.about):
-                self.answer(source, frame.call, value)
-
-        return self._when(owned, False, work)
-
-    def _on_invoke(self, source, frame):
-        owned = self.references.find(frame.about["rref"])
-
-        def work():
-            try:
-                name, arguments, options = _wire.decode(frame, source, self)
-                function = getattr(owned.future.value(), name)
-            except Exception as error:
-                self.answer_error(source, frame.call, error)
-                return
-            done = lambda value: self.answer(source, frame.call, value)  # noqa: E731
-            failed = lambda error: self.answer_error(source, frame.call, error)  # noqa: E731
-            self.run(function, arguments, options, frame.about, done, failed)
-
-        return self._when(owned, True, work)
-
-    def _when(self, owned, limited, work):
-        """Work that needs the value of an RRef, which may not be there yet."""
-        if owned.future.done():
-            return limited, work
-        owned.future.add_done_callback(lambda _: self._threads.start(self._start, limited, work))
-        return None
-
-    def _on_gradients(self, source, frame):
-        def work():
-            try:
-                value = _wire.decode(frame, source, self)
-                future = self._autograd.gradients_came(self, source, *value)
-                future.add_done_callback(answer)
-            except Exception as error:
-                self.answer_error(source, frame.call, error)
-
-        def answer(future):
-            try:
-                value = future.value()
-            except Exception as error:
-                self.answer_error(source, frame.call, error)
-            else:
-                self.answer(source, frame.call, value)
-
-        return True, work
 
     def _on_release(self, source, frame):
         self._autograd.released(self, frame.about["context"])

@@ -190,11 +190,30 @@ def _received(owner, number, fork, parent):
 
 
 class RRef(Generic[T]):
-    """A reference to a value that one worker, its owner, holds.
+    """A reference to a value that one worker, its owner, holds. PyRRef is another name of it.
+
+    It can be sent to other workers, in calls; the owner keeps the value until the last RRef of it is gone.
 
     Args:
         value: a value of this worker, which becomes its owner. `remote` makes values of other workers.
         type_hint: read by TorchScript, which is not here; None.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> made = rpc.remote("me", torch.add, args=(torch.ones(2), 1))
+    >>> made.to_here()
+    tensor([2., 2.])
+    >>> made.owner(), made.owner_name(), made.is_owner(), made.confirmed_by_owner()
+    (WorkerInfo(id=0, name=me), 'me', True, True)
+    >>> rpc.RRef("text").local_value()
+    'text'
+    >>> made.rpc_sync().sum(), made.rpc_async().sum().wait(), made.remote().sum().to_here()
+    (tensor(4.), tensor(4.), tensor(4.))
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> rpc.RRef((x * 3).sum()).backward()
+    >>> x.grad
+    tensor([3., 3.])
+    >>> rpc.shutdown()
     """
 
     def __init__(self, value: Any, type_hint: Any = None) -> None:
@@ -253,14 +272,19 @@ class RRef(Generic[T]):
         return self._created.done() and self._created._error is None
 
     def local_value(self) -> Any:
-        """The value, on its owner; waits for the call that makes it, and raises its exception."""
+        """The value, on its owner; waits for the call that makes it, and raises its exception. RuntimeError on other workers.
+        """
         if self._owned is None:
             here = self._agent.info
             raise RuntimeError(f"RRef.local_value: only the owner, {self.owner()}, has the value (use to_here), got {here}")
         return self._owned.future.wait()
 
     def to_here(self, timeout: float = -1.0) -> Tensor:
-        """The value, copied from its owner; waits for the call that makes it, and raises its exception."""
+        """The value, copied from its owner; waits for the call that makes it, and raises its exception.
+
+        Args:
+            timeout: seconds; by default the one that init_rpc was given, 0 is for ever.
+        """
         if self._owned is not None:
             return self._owned.future.wait()
         self._check_created()
@@ -297,15 +321,27 @@ class RRef(Generic[T]):
         return agent.call(self._owner, kinds.INVOKE, (name, arguments, options), what, timeout, about)
 
     def rpc_sync(self, timeout: float = -1.0) -> Any:
-        """A stand-in for the value: its methods run on the owner and give their results."""
+        """A stand-in for the value: its methods run on the owner and give their results.
+
+        Args:
+            timeout: seconds of each call; by default the one that init_rpc was given, 0 is for ever.
+        """
         return _Methods(self, lambda name, *given: self._invoke(name, *given, timeout).wait())
 
     def rpc_async(self, timeout: float = -1.0) -> Any:
-        """A stand-in for the value: its methods run on the owner and give futures of their results."""
+        """A stand-in for the value: its methods run on the owner and give futures of their results.
+
+        Args:
+            timeout: seconds of each call; by default the one that init_rpc was given, 0 is for ever.
+        """
         return _Methods(self, lambda name, *given: self._invoke(name, *given, timeout))
 
     def remote(self, timeout: float = -1.0) -> Any:
-        """A stand-in for the value: its methods run on the owner, and give RRefs of what stays there."""
+        """A stand-in for the value: its methods run on the owner, and give RRefs of what stays there.
+
+        Args:
+            timeout: seconds of each call; by default the one that init_rpc was given, 0 is for ever.
+        """
         from .api import remote
 
         def call(name, arguments, options):

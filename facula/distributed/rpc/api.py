@@ -14,8 +14,9 @@ from .. import _rendezvous
 from .._store import PrefixStore, default_store_timeout
 from . import _kinds as kinds
 from . import _profiling, _rref, constants
-from ._agent import Agent, WorkerInfo
+from ._agent import Agent
 from ._rref import RRef, agent_for
+from ._workers import WorkerInfo
 from .options import TensorPipeRpcBackendOptions
 
 if TYPE_CHECKING:
@@ -34,13 +35,22 @@ _meetings = 0
 
 
 class BackendType(enum.Enum):
-    """What moves the calls: sockets, under the name of PyTorch's backend."""
+    """What moves the calls: sockets, under the name of PyTorch's backend.
+
+    >>> torch.distributed.rpc.BackendType["TENSORPIPE"]
+    <BackendType.TENSORPIPE: 'TENSORPIPE'>
+    """
 
     TENSORPIPE = "TENSORPIPE"
 
 
 class AllGatherStates:
-    """What the leader of a gathering of objects has: the objects so far, and whether they are all."""
+    """What the leader of a gathering of objects has: the objects so far (`gathered_objects`), and whether they are all
+    (`proceed_signal`). A name of PyTorch's helper; gathering here is done by the agent.
+
+    >>> torch.distributed.rpc.AllGatherStates().gathered_objects
+    {}
+    """
 
     def __init__(self):
         self.gathered_objects: dict[Any, Any] = {}
@@ -69,20 +79,29 @@ def _host_of(init_method):
 
 def init_rpc(name: str, backend: str | None = None, rank: int = -1, world_size: int | None = None,
              rpc_backend_options: Any = None) -> None:  # fmt: skip
-    """Makes this process a worker and waits until all of them are there.
+    """Makes this process a worker and waits until all of them are there. `shutdown` ends it.
 
     Args:
-        name: how others call it.
+        name: how others call it, up to 128 characters without spaces.
         backend: BackendType.TENSORPIPE or None.
         rank, world_size: which of how many workers this is; from the environment with the init_method "env://".
         rpc_backend_options: a TensorPipeRpcBackendOptions.
+
+    Errors: RuntimeError where this process is a worker already; ValueError for such a name, and where it is not known how many
+    workers there are; TypeError for another backend or options.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.rpc_sync("me", max, args=(3, 5))
+    5
+    >>> rpc.shutdown()
     """
     global _meetings
     options = _checked(name, backend, rpc_backend_options)
     with _lock:
         if _rref._agent is not None:
             raise RuntimeError(f"init_rpc: this process is a worker already, {_rref._agent.info}, got {name!r}")
-        size, rank = _rendezvous.place(options.init_method, -1 if world_size is None else world_size, rank, None)
+        size, rank = _rendezvous.place(options.init_method, -1 if world_size is None else world_size, rank, None, "init_rpc")
         timeout = max(default_store_timeout, timedelta(seconds=options.rpc_timeout))
         agent = Agent(name, rank, size, options, _autograd())
         try:
@@ -109,11 +128,15 @@ def _autograd():
 
 
 def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
-    """Ends this worker.
+    """Ends this worker. RuntimeError where it is none.
 
     Args:
         graceful: first waits until no worker has a call to answer; all of them must call it so. RRefs end with it.
         timeout: seconds that this may take; 0 is for ever.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.shutdown()
     """
     agent = agent_for("shutdown")
     try:
@@ -137,13 +160,30 @@ if hasattr(os, "register_at_fork"):
 
 
 def get_worker_info(worker_name: Any = None) -> Any:
-    """The WorkerInfo of a worker; of this one without a name."""
+    """The WorkerInfo of a worker; of this one without a name.
+
+    Args:
+        worker_name: its name. RuntimeError for one that is not there.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.get_worker_info()
+    WorkerInfo(id=0, name=me)
+    >>> rpc.shutdown()
+    """
     agent = agent_for("get_worker_info")
     return agent.info if worker_name is None else agent.worker(worker_name)
 
 
 def get_rpc_timeout() -> Any:
-    """Seconds that a call may take, where it says nothing itself."""
+    """Seconds that a call may take, where it says nothing itself; 0 is for ever.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.get_rpc_timeout()
+    60.0
+    >>> rpc.shutdown()
+    """
     return agent_for("get_rpc_timeout").timeout
 
 
@@ -188,11 +228,21 @@ def rpc_sync(to: str, func: Callable[..., Any], args: Any = None, kwargs: Any = 
              timeout: float = constants.UNSET_RPC_TIMEOUT) -> Tensor:  # fmt: skip
     """func(*args, **kwargs) on another worker; what it raises is raised here, with its traceback in the text.
 
+    Arguments and results are copied, as pickles; tensors with gradients are recorded in a `distributed.autograd.context`.
+
     Args:
         to: name, rank or WorkerInfo.
         func: what can be pickled; tensors of the CPU and NumPy arrays are sent without copies.
         args, kwargs: its arguments.
         timeout: seconds; by default the one that init_rpc was given, 0 is for ever.
+
+    Errors: RuntimeError before init_rpc, after the timeout, and when the other worker is lost.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> rpc.rpc_sync("me", torch.add, args=(torch.ones(2), 1))
+    tensor([2., 2.])
+    >>> rpc.shutdown()
     """
     with _range("rpc_sync", to, func):
         return _started("rpc_sync", to, func, args, kwargs, timeout, kinds.CALL).wait()
@@ -203,7 +253,19 @@ def rpc_async(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any =
     """A Future of func(*args, **kwargs) on another worker.
 
     Args:
-        to, func, args, kwargs, timeout: as for rpc_sync.
+        to: name, rank or WorkerInfo.
+        func: what can be pickled; tensors of the CPU and NumPy arrays are sent without copies.
+        args, kwargs: its arguments.
+        timeout: seconds; by default the one that init_rpc was given, 0 is for ever.
+
+    Errors: RuntimeError before init_rpc; what fails later is raised by `wait`.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> futures = [rpc.rpc_async("me", torch.add, args=(torch.ones(2), i)) for i in range(2)]
+    >>> torch.futures.wait_all(futures)
+    [tensor([1., 1.]), tensor([2., 2.])]
+    >>> rpc.shutdown()
     """
     with _range("rpc_async", to, func):
         return _started("rpc_async", to, func, args, kwargs, timeout, kinds.CALL)
@@ -214,7 +276,17 @@ def remote(to: int, func: Callable[..., Any], args: Any = None, kwargs: Any = No
     """An RRef of func(*args, **kwargs), which stays on the worker that makes it.
 
     Args:
-        to, func, args, kwargs, timeout: as for rpc_sync; what fails is raised by to_here.
+        to: name, rank or WorkerInfo.
+        func: what can be pickled, such as a class.
+        args, kwargs: its arguments.
+        timeout: seconds; by default the one that init_rpc was given, 0 is for ever. What fails is raised by to_here.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> layer = rpc.remote("me", nn.Linear, args=(4, 2))
+    >>> layer.rpc_sync().forward(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
+    >>> rpc.shutdown()
     """
     agent = agent_for("remote")
     with _range("rpc_remote", to, func):
@@ -254,7 +326,19 @@ def _rref_context_get_debug_info():
 
 
 def new_method(cls: type, func_name: Any) -> Any:
-    """PyTorch's helper for methods of RRef that call the class's own."""
+    """PyTorch's helper for methods of RRef that call the class's own.
+
+    Args:
+        cls: the class.
+        func_name: the method of its base that is called.
+
+    >>> from torch.distributed.rpc import new_method
+    >>> class Loud(str):
+    ...     pass
+    >>> Loud.upper = new_method(Loud, "upper")
+    >>> Loud("text").upper()
+    'TEXT'
+    """
 
     def method(self, *args, **kwargs):
         return getattr(super(cls, self), func_name)(*args, **kwargs)
@@ -263,7 +347,16 @@ def new_method(cls: type, func_name: Any) -> Any:
 
 
 def method_factory(method_name: str, docstring: Any) -> Any:
-    """PyTorch's helper for methods of RRef that call the class's own, with a docstring."""
+    """PyTorch's helper for methods of RRef that call the class's own, with a docstring.
+
+    Args:
+        method_name: the method of RRef's base that is called.
+        docstring: the docstring.
+
+    >>> from torch.distributed.rpc import method_factory
+    >>> method_factory("__str__", "A text.").__doc__
+    'A text.'
+    """
 
     def method(self, *args, **kwargs):
         return getattr(super(RRef, self), method_name)(*args, **kwargs)

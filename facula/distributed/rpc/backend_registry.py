@@ -15,14 +15,32 @@ __all__ = ["BackendType", "backend_registered", "construct_rpc_backend_options"]
 
 
 def backend_registered(backend_name: str) -> bool:
-    """Whether there is a way of that name: "TENSORPIPE"."""
+    """Whether there is a way of that name.
+
+    Args:
+        backend_name: "TENSORPIPE" is the only one.
+
+    >>> torch.distributed.rpc.backend_registered("TENSORPIPE")
+    True
+    """
     return backend_name in BackendType.__members__
 
 
 def construct_rpc_backend_options(backend: BackendType, rpc_timeout: int = constants.DEFAULT_RPC_TIMEOUT_SEC,
                                   init_method: str = constants.DEFAULT_INIT_METHOD,
                                   **kwargs: Any) -> TensorPipeRpcBackendOptions:  # fmt: skip
-    """The options of a way, as a TensorPipeRpcBackendOptions."""
+    """The options of a way, as a TensorPipeRpcBackendOptions.
+
+    Args:
+        backend: BackendType.TENSORPIPE; TypeError for anything else.
+        rpc_timeout: seconds that a call may take.
+        init_method: how workers find each other.
+        kwargs: further options.
+
+    >>> from torch.distributed import rpc
+    >>> rpc.construct_rpc_backend_options(rpc.BackendType.TENSORPIPE, rpc_timeout=5.0).rpc_timeout
+    5.0
+    """
     if backend is not BackendType.TENSORPIPE:
         raise TypeError(f"construct_rpc_backend_options: backend is BackendType.TENSORPIPE, got {backend!r}")
     return TensorPipeRpcBackendOptions(rpc_timeout=rpc_timeout, init_method=init_method, **kwargs)

@@ -23,7 +23,7 @@ def _device(value):
 
 
 class TensorPipeRpcBackendOptions:
-    """How calls between workers are made.
+    """How calls between workers are made; what `init_rpc` takes.
 
     Args:
         num_worker_threads: how many calls of others run at the same time.
@@ -32,6 +32,19 @@ class TensorPipeRpcBackendOptions:
         device_maps: for each worker's name, to which of its GPUs tensors on GPUs of this one go. Tensors on GPUs travel by
             the memory of the host; without an entry, sending one is an error.
         devices: the GPUs that are used; all where none is named.
+
+    Errors: ValueError for less than one thread, a negative timeout, the CPU in a map, and two devices that go to one.
+
+    >>> from torch.distributed import rpc
+    >>> options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=4, rpc_timeout=30)
+    >>> options.set_device_map("trainer", {0: 1})
+    >>> options.set_devices([0, 1])
+    >>> options.device_maps
+    {'trainer': {device(type='cuda', index=0): device(type='cuda', index=1)}}
+    >>> rpc.init_rpc("me", rank=0, world_size=1, rpc_backend_options=rpc.TensorPipeRpcBackendOptions(rpc_timeout=30))
+    >>> rpc.get_rpc_timeout()
+    30.0
+    >>> rpc.shutdown()
     """
 
     def __init__(self, *, num_worker_threads: int = constants.DEFAULT_NUM_WORKER_THREADS,
@@ -51,7 +64,12 @@ class TensorPipeRpcBackendOptions:
         self.set_devices(devices or [])
 
     def set_device_map(self, to: Any, device_map: Any) -> None:
-        """Adds to which GPUs of the worker `to` tensors on GPUs of this one go."""
+        """Adds to which GPUs of another worker tensors on GPUs of this one go.
+
+        Args:
+            to: the name of the worker.
+            device_map: {device here: device there}. ValueError for one that goes elsewhere already, and for two that go to one.
+        """
         places = self.device_maps.setdefault(to, {})
         for here, there in device_map.items():
             here, there = _device(here), _device(there)
@@ -64,5 +82,9 @@ class TensorPipeRpcBackendOptions:
     _set_device_map = set_device_map
 
     def set_devices(self, devices: Sequence[Any]) -> None:
-        """The GPUs that are used."""
+        """Says which GPUs are used.
+
+        Args:
+            devices: a list of them; ValueError for the CPU.
+        """
         self.devices: list[facula.device] = [_device(d) for d in devices]

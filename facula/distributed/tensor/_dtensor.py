@@ -42,7 +42,27 @@ class _Regrade(facula.autograd.Function):
 
 
 class DTensor(facula.Tensor):
-    """A tensor over a mesh of processes. `distribute_tensor` and `DTensor.from_local` make them."""
+    """A tensor over a mesh of processes. `distribute_tensor` and `DTensor.from_local` make them.
+
+    It is the part of this process, a Tensor like any other, whose `shape`, `size`, `stride` and `numel` are those of the whole.
+    Ops take DTensors of one mesh, move what they must, and give DTensors; those without a rule get the whole of every tensor.
+    One is not pickled: TypeError; use `full_tensor` or `facula.distributed.checkpoint`.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor, init_device_mesh
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    >>> x = distribute_tensor(torch.arange(4.0), mesh, [Shard(0)])
+    >>> x
+    DTensor(local_tensor=tensor([0., 1., 2., 3.]), device_mesh=DeviceMesh('cpu', [0]), placements=(Shard(dim=0),))
+    >>> x.sum().full_tensor()
+    tensor(6.)
+    >>> x.redistribute(placements=[Replicate()]).to_local()
+    tensor([0., 1., 2., 3.])
+    >>> DTensor.from_local(torch.ones(2), mesh, [Shard(0)]).shape
+    torch.Size([2])
+    >>> dist.destroy_process_group()
+    """
 
     _spec: Spec
 
@@ -195,7 +215,14 @@ class DTensor(facula.Tensor):
 
     def redistribute(self, device_mesh: DeviceMesh | None = None, placements: Sequence[Any] | None = None, *,
                      async_op: bool = False, forward_dtype: Any = None, backward_dtype: Any = None) -> DTensor:  # fmt: skip
-        """The same tensor in another layout of the same mesh."""
+        """The same tensor in another layout of the same mesh; gradients go the way back.
+
+        Args:
+            device_mesh: the mesh it is on; NotImplementedError for another one.
+            placements: a placement for each dimension of the mesh. RuntimeError for None.
+            async_op: accepted: it waits.
+            forward_dtype, backward_dtype: None; NotImplementedError for anything else.
+        """
         if forward_dtype is not None or backward_dtype is not None:
             raise NotImplementedError("DTensor.redistribute: forward_dtype and backward_dtype are not supported, got one")
         if device_mesh is not None and device_mesh != self.device_mesh:
@@ -207,7 +234,12 @@ class DTensor(facula.Tensor):
         return DTensor._wrap(redistribute(self._local_tensor, self._spec, placements), self._spec.with_placements(placements))
 
     def full_tensor(self, *, grad_placements: Any = None) -> Any:
-        """The whole, in every process."""
+        """The whole, in every process; all of them call it.
+
+        Args:
+            grad_placements: the layout of the gradient that comes back, where it is not the same in every process: `Partial()`
+                where each uses the whole with other data.
+        """
         return self.redistribute(placements=[Replicate()] * self.device_mesh.ndim).to_local(grad_placements=grad_placements)
 
 
@@ -246,6 +278,18 @@ def distribute_tensor(tensor: Tensor, device_mesh: DeviceMesh | None = None, pla
         device_mesh: the processes. Default: that of the innermost `with mesh`.
         placements: how it is to lie. Default: whole in every process.
         src_data_rank: the place in each dimension of the mesh whose values hold; None: every process takes its own.
+
+    Errors: RuntimeError for `Partial`, ValueError for a DTensor that lies otherwise, or for a dimension that is not there.
+
+    The group of the example is rank 0 of two that send nothing.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+    >>> dist.init_process_group("fake", rank=0, world_size=2)
+    >>> mesh = init_device_mesh("cpu", (2,))
+    >>> distribute_tensor(torch.arange(5), mesh, [Shard(0)]).to_local()  # rank 1 has the other two
+    tensor([0, 1, 2])
+    >>> dist.destroy_process_group()
     """
     if not isinstance(tensor, facula.Tensor):
         raise TypeError(f"distribute_tensor: expected a Tensor, got {type(tensor).__name__}")
@@ -273,10 +317,20 @@ def distribute_module(module: Module, device_mesh: DeviceMesh | None = None, par
     """Makes the parameters and buffers of a module DTensors.
 
     Args:
-        module: the module, changed in place.
-        device_mesh: the processes.
+        module: the module, changed in place, and returned.
+        device_mesh: the processes. Default: those of the innermost `with mesh`.
         partition_fn: `partition_fn(name, submodule, mesh)` distributes what it wants to cut; all else becomes whole.
         input_fn, output_fn: `input_fn(module, inputs, mesh)` and `output_fn(module, outputs, mesh)`, called around forward.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import Shard, distribute_module, distribute_tensor, init_device_mesh
+    >>> dist.init_process_group("fake", rank=0, world_size=2)
+    >>> def cut(name, module, mesh):
+    ...     module.weight = nn.Parameter(distribute_tensor(module.weight.detach(), mesh, [Shard(0)]))
+    >>> layer = distribute_module(nn.Linear(3, 4), init_device_mesh("cpu", (2,)), cut)
+    >>> layer.weight.to_local().shape, layer.bias.placements
+    (torch.Size([2, 3]), (Replicate(),))
+    >>> dist.destroy_process_group()
     """
     device_mesh, _ = normalized("distribute_module", device_mesh, None, 0)
     for name, submodule in module.named_modules():
@@ -296,6 +350,32 @@ def distribute_module(module: Module, device_mesh: DeviceMesh | None = None, par
     return module
 
 
+_VALUES = {
+    "empty": "whose values are not set", "full": "of one value", "ones": "of ones", "zeros": "of zeros",
+    "rand": "of random numbers between 0 and 1, the same as in one process with the same seed",
+    "randn": "of normal random numbers, the same as in one process with the same seed",
+}  # fmt: skip
+_CREATED = """A DTensor {values}.
+
+Args:
+    size: the shape of the whole, as numbers or one sequence.
+    device_mesh: the processes. Default: that of the innermost `with mesh`.
+    placements: how it lies on each dimension of the mesh. Default: whole in every process.
+    requires_grad: whether it gathers a gradient.
+    options: dtype and whatever else `facula.{name}` takes by keyword.
+
+The group of the example is rank 0 of four that send nothing.
+
+>>> import torch.distributed as dist
+>>> dist.init_process_group("fake", rank=0, world_size=4)
+>>> mesh = dist.tensor.init_device_mesh("cpu", (4,))
+>>> x = dist.tensor.{name}(8, 2, device_mesh=mesh, placements=[dist.tensor.Shard(0)])
+>>> x.shape, x.to_local().shape
+(torch.Size([8, 2]), torch.Size([2, 2]))
+>>> dist.destroy_process_group()
+"""
+
+
 def _created(name, make):
     def create(*size, device_mesh=None, placements=None, requires_grad=False, **options):
         shape = facula.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
@@ -306,7 +386,7 @@ def _created(name, make):
         return _leaf(local.requires_grad_(requires_grad), spec)
 
     create.__name__ = create.__qualname__ = name
-    create.__doc__ = f"As `facula.{name}`, over a mesh. With one seed for all processes values are those of one process."
+    create.__doc__ = _CREATED.format(name=name, values=_VALUES[name])
     return create
 
 
@@ -321,6 +401,22 @@ rand, randn = (_created(n, getattr(facula, n)) for n in ("rand", "randn"))
 
 def full(size: Sequence[int], fill_value: float, *, device_mesh: DeviceMesh | None = None,
          placements: Sequence[Any] | None = None, requires_grad: bool = False, **options: Any) -> DTensor:  # fmt: skip
-    """As `facula.full`, over a mesh."""
+    """A DTensor of one value.
+
+    Args:
+        size: the shape of the whole, a sequence.
+        fill_value: the value.
+        device_mesh: the processes. Default: that of the innermost `with mesh`.
+        placements: how it lies on each dimension of the mesh. Default: whole in every process.
+        requires_grad: whether it gathers a gradient.
+        options: dtype and whatever else `facula.full` takes by keyword.
+
+    >>> import torch.distributed as dist
+    >>> dist.init_process_group("fake", rank=0, world_size=4)
+    >>> mesh = dist.tensor.init_device_mesh("cpu", (4,))
+    >>> dist.tensor.full((8,), 7.0, device_mesh=mesh, placements=[dist.tensor.Shard(0)]).to_local()
+    tensor([7., 7.])
+    >>> dist.destroy_process_group()
+    """
     create = _created("full", lambda shape, **more: facula.full(shape, fill_value, **more))
     return create(size, device_mesh=device_mesh, placements=placements, requires_grad=requires_grad, **options)

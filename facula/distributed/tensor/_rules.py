@@ -17,8 +17,10 @@ from facula._pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_n
 
 from . import _registered
 from ._dtensor import DTensor
-from ._plan import alike, choose, falling, growing, linear, moved, numerator, scaled
-from ._redistribute import redistribute, summed_gradient
+from ._labels import _broadcast_labels, _Input, _mesh_of, _mixes_sums, _prepared, _run
+from ._plan import alike, falling, growing, linear, moved, numerator, scaled
+from ._redistribute import redistribute
+from ._rules_shapes import _transpose, _unsqueeze, _view
 from ._spec import Spec
 from .placement_types import Partial, Replicate, Shard
 
@@ -114,72 +116,6 @@ def _attribute(func, args):
     if attribute in ("data", "real", "imag") and isinstance(value, facula.Tensor):
         return DTensor._wrap(value, args[0]._spec)
     return value
-
-
-# ---- labels
-
-
-class _Input:
-    """A DTensor, the label of each of its dimensions, and whether it may not be moved."""
-
-    def __init__(self, value, labels, stays: bool = False) -> None:
-        self.value, self.labels, self.stays = value, labels, stays
-
-
-def _mesh_of(caller, values):
-    meshes = [v.device_mesh for v in values]
-    if any(m != meshes[0] for m in meshes):
-        raise NotImplementedError(f"{caller}: DTensors must be on one mesh, got {meshes[0]} and {meshes[-1]}")
-    return meshes[0]
-
-
-def _prepared(x, targets, varies):
-    """The part of this process as the op needs it. Where processes compute with other parts of the other inputs (`varies`, for
-    each dimension of the mesh), the gradient of what is whole is the sum of theirs.
-    """
-    mesh = x.value.device_mesh
-    local = redistribute(x.value._local_tensor, x.value._spec, targets)
-    for number, target in enumerate(targets):
-        if varies[number] and isinstance(target, Replicate) and facula.is_grad_enabled() and local.requires_grad:
-            local = summed_gradient(local, mesh.get_group(number))
-    return local
-
-
-def _run(name, inputs, out_labels, compute, reduce=None, passes=()):
-    """Runs `compute(parts)` on the parts of the inputs, and wraps its result.
-
-    Args:
-        reduce: what joins the results where the op is cut along a label that its result lacks. None: it is not cut there.
-        passes: the sums that go through it (`_plan`).
-    """
-    mesh = _mesh_of(name, [x.value for x in inputs])
-    joined = Partial(reduce) if isinstance(reduce, str) else reduce
-    chosen = [choose(inputs, number, out_labels, joined, passes) for number in range(mesh.ndim)]
-    varies = [label is not None or _mixes_sums(targets) for targets, _, label in chosen]
-    sizes = {label: n for x in inputs for label, n in zip(x.labels, x.value.shape) if label is not None}
-    parts = [_prepared(x, [targets[i] for targets, _, _ in chosen], varies) for i, x in enumerate(inputs)]
-    result = compute(parts)
-    cuts = [label for _, _, label in chosen]
-    shape = [n if label is None or label not in cuts else sizes[label] for label, n in zip(out_labels, result.shape)]
-    return DTensor._wrap(result, Spec(mesh, tuple(p for _, p, _ in chosen), facula.Size(shape)))
-
-
-def _mixes_sums(targets) -> bool:
-    return any(isinstance(p, Partial) for p in targets) and any(isinstance(p, Replicate) for p in targets)
-
-
-def _broadcast_labels(values):
-    """Labels of dimensions that are aligned from the right; a dimension that is stretched has none in that input."""
-    dims = max(len(v.shape) for v in values)
-    lengths = [1] * dims
-    for v in values:
-        for i, n in enumerate(v.shape):
-            at = dims - len(v.shape) + i
-            lengths[at] = n if lengths[at] == 1 else lengths[at]
-    labels = [
-        [at if n == lengths[at] else None for at, n in zip(range(dims - len(v.shape), dims), v.shape)] for v in values
-    ]
-    return labels, list(range(dims))
 
 
 # ---- rules
@@ -445,80 +381,6 @@ def _embedding(func, args, kwargs):
 
     inputs = [_Input(weight, ["row", "feature"], stays=True), _Input(ids, labels)]
     return _run("embedding", inputs, [*labels, "feature"], lambda parts: masked(*parts), "sum")
-
-
-def _transpose(func, args, kwargs):
-    x = args[0]
-    dims = list(range(x.dim()))
-    if func.__name__ in ("t", "adjoint"):
-        order = dims[::-1]
-    elif func.__name__ == "permute":
-        given = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
-        order = [d % x.dim() for d in (given or kwargs["dims"])]
-    else:
-        a, b = (args[1:] if len(args) == 3 else (kwargs["dim0"], kwargs["dim1"]))
-        order = dims
-        order[a], order[b] = order[b], order[a]
-    compute = lambda parts: parts[0].permute(order)  # noqa: E731
-    return _run(func.__name__, [_Input(x, list(range(x.dim())))], order, compute, None, (moved,))
-
-
-def _unsqueeze(func, args, kwargs):
-    x, dim = args[0], args[1] if len(args) > 1 else kwargs["dim"]
-    labels = list(range(x.dim()))
-    out = labels.copy()
-    out.insert(dim % (x.dim() + 1), None)
-    return _run("unsqueeze", [_Input(x, labels)], out, lambda parts: parts[0].unsqueeze(dim), None, (moved,))
-
-
-def _view(func, args, kwargs):
-    """Cut dimensions stay cut where they are the first of those that are joined or split, and lengths allow it."""
-    x = args[0]
-    if func.__name__ == "view" and len(args) == 2 and isinstance(args[1], facula.dtype):
-        return NotImplemented
-    shape = args[1] if len(args) == 2 and not isinstance(args[1], int) else args[1:]
-    wanted = tuple(shape or kwargs.get("shape", kwargs.get("size")))
-    shape = list(facula.empty(tuple(x.shape), device="meta").reshape(wanted).shape)
-    labels, out = _joined(list(x.shape), shape, x)
-    cut = dict(enumerate(shape))
-
-    def compute(parts):
-        local = list(shape)
-        for i, label in enumerate(out):
-            if label is not None:
-                local[i] = parts[0].shape[labels.index(label)] * cut[i] // x.shape[labels.index(label)]
-        return parts[0].reshape(local)
-
-    result = _run("reshape", [_Input(x, labels)], out, compute, None, (moved,))
-    result._spec = Spec(result._spec.mesh, result._spec.placements, facula.Size(shape))
-    return result
-
-
-def _joined(before, after, x):
-    """Labels for a change of shape: the first dimensions of each group of dimensions with one product."""
-    labels, out = [None] * len(before), [None] * len(after)
-    i = j = 0
-    while i < len(before) and j < len(after):
-        first, second, a, b = i, j, before[i], after[j]
-        while a != b:
-            if a < b:
-                i += 1
-                if i == len(before):
-                    return labels, out
-                a *= before[i]
-            else:
-                j += 1
-                if j == len(after):
-                    return labels, out
-                b *= after[j]
-        parts = 1
-        for number, p in enumerate(x.placements):
-            if isinstance(p, Shard) and p.dim == first:
-                parts *= x.device_mesh.size(number)
-        if before[first] % parts == 0 and after[second] % parts == 0:
-            labels[first], out[second] = f"group{first}", f"group{first}"
-        i, j = i + 1, j + 1
-    return labels, out
 
 
 def _backward(func, args, kwargs):

@@ -9,8 +9,9 @@ import facula
 from facula import _C
 
 from ._dtensor import DTensor
+from ._labels import _Input, _run
 from ._plan import linear, moved
-from ._rules import _RULES, _along, _Input, _pointwise, _reduction, _run, _summed
+from ._rules import _RULES, _along, _pointwise, _reduction, _summed
 from ._spec import Spec
 from .placement_types import Partial, Replicate, Shard, _NormPartial
 

@@ -10,10 +10,19 @@ if TYPE_CHECKING:
 
 
 class Placement:
-    """What all placements are."""
+    """How a tensor lies on a dimension of a mesh: what Shard, Replicate and Partial have in common.
+
+    >>> from torch.distributed.tensor import Partial, Replicate, Shard
+    >>> Shard(1).is_shard(), Shard(1).is_shard(dim=0), Replicate().is_replicate(), Partial("sum").is_partial("avg")
+    (True, False, True, False)
+    """
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether processes hold parts (along `dim`, if that is given)."""
+        """Whether processes hold parts.
+
+        Args:
+            dim: along which dimension. Default: any.
+        """
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
@@ -21,13 +30,27 @@ class Placement:
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: Any = None) -> bool:
-        """Whether the value is the reduction (by `reduce_op`, if that is given) of what processes hold."""
+        """Whether the value is the reduction of what processes hold.
+
+        Args:
+            reduce_op: by which operation. Default: any.
+        """
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Each process holds a part along dimension `dim`, as `torch.chunk` cuts them: the last ones may be shorter, or empty."""
+    """Each process holds a part along dimension `dim`, as `torch.chunk` cuts them: the last ones may be shorter, or empty.
+
+    Args:
+        dim: the dimension; negative ones count from the end.
+
+    >>> from torch.distributed.tensor import Shard
+    >>> Shard(0)
+    Shard(dim=0)
+    >>> [Shard.local_shard_size_and_offset(5, 4, rank) for rank in range(4)]
+    [(2, 0), (2, 2), (1, 4), (0, 5)]
+    """
 
     dim: int
 
@@ -36,7 +59,13 @@ class Shard(Placement):
 
     @staticmethod
     def local_shard_size_and_offset(curr_local_size: Any, num_chunks: Any, rank: int) -> tuple[Any, Any]:
-        """(size, offset) of a process's part of `curr_local_size` elements."""
+        """(size, offset) of a process's part.
+
+        Args:
+            curr_local_size: how many elements are cut.
+            num_chunks: among how many processes.
+            rank: the place of the process.
+        """
         chunk = -(-curr_local_size // num_chunks)
         offset = min(chunk * rank, curr_local_size)
         return min(chunk, curr_local_size - offset), offset
@@ -62,7 +91,12 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Each process holds the whole."""
+    """Each process holds the whole.
+
+    >>> from torch.distributed.tensor import Replicate
+    >>> Replicate() == Replicate()
+    True
+    """
 
     def __str__(self) -> str:
         return "R"
@@ -70,7 +104,19 @@ class Replicate(Placement):
 
 @dataclass(frozen=True, repr=False)
 class Partial(Placement):
-    """The value is the reduction of what the processes hold."""
+    """The value is the reduction of what the processes hold: what a product gives whose inner dimension is cut.
+
+    Args:
+        reduce_op: "sum", "avg", "min", "max" or "product".
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import DTensor, Partial, init_device_mesh
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> mesh = init_device_mesh("cpu", (1,))
+    >>> DTensor.from_local(torch.ones(2), mesh, [Partial()]).full_tensor()  # of N processes: N
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
 
     ALL_REDUCE_OPS: ClassVar[tuple[Any, ...]] = ("sum", "avg", "min", "max", "product")
     LINEAR_REDUCE_OPS: ClassVar[tuple[Any, ...]] = ("sum", "avg")

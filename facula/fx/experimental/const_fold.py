@@ -28,6 +28,20 @@ class FoldedGraphModule(GraphModule):
         const_subgraph: the graph of that part.
         fx_const_folded_attrs_name: the attribute that holds what it gives.
         device_for_folded_attrs: where that lies.
+
+    >>> from facula.fx.experimental.const_fold import split_const_subgraphs
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.w = nn.Parameter(facula.ones(2))
+    ...     def forward(self, x):
+    ...         return x * (self.w + self.w)
+    >>> folded = split_const_subgraphs(Net())
+    >>> folded.run_folding()
+    >>> folded(facula.tensor([1.0, 2.0]))
+    tensor([2., 4.], grad_fn=<MulBackward0>)
+    >>> [node.op for node in folded.graph.nodes]
+    ['placeholder', 'get_attr', 'call_function', 'output']
     """
 
     def __init__(self, root: Module, graph: Graph, const_subgraph: Graph | None = None,
@@ -64,6 +78,10 @@ def get_unique_attr_name_in_module(mod_traced: Module, name: str) -> str:
     Args:
         mod_traced: the module.
         name: what it would be.
+
+    >>> from facula.fx.experimental.const_fold import get_unique_attr_name_in_module
+    >>> get_unique_attr_name_in_module(nn.Linear(1, 1), "weight")
+    'weight_1'
     """
     name = re.sub(r"[^0-9a-zA-Z_]+", "_", name)
     if name[0].isdigit():
@@ -97,6 +115,11 @@ def split_const_subgraphs(module: Module, skip_folding_node_fn: Any = None,
         module: the module.
         skip_folding_node_fn: node -> whether it stays where it is.
         device_for_folded_attrs: where the results of that part lie.
+
+    >>> from facula.fx.experimental.const_fold import split_const_subgraphs
+    >>> folded = split_const_subgraphs(nn.Sequential(nn.ReLU()))
+    >>> folded.const_subgraph_module is None
+    True
     """
     traced = module if isinstance(module, GraphModule) else fx.symbolic_trace(module)
     constant = _constant_nodes(traced, skip_folding_node_fn)

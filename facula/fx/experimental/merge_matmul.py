@@ -28,6 +28,11 @@ def split_result_tensors(result: Tensor, inputs: Any) -> tuple[Tensor, ...]:
     Args:
         result: the product.
         inputs: the matrices.
+
+    >>> from facula.fx.experimental.merge_matmul import split_result_tensors
+    >>> parts = split_result_tensors(facula.ones(5, 2), [facula.ones(2, 3), facula.ones(3, 3)])
+    >>> [part.shape for part in parts]
+    [torch.Size([2, 2]), torch.Size([3, 2])]
     """
     if isinstance(result, facula.fx.Proxy):
         sizes = [0] * len(inputs)
@@ -42,6 +47,11 @@ def may_depend_on(a: Any, b: Node, search_depth: int = 6) -> bool:
     Args:
         a, b: the nodes: `a` from `b`.
         search_depth: how far is looked; beyond, the answer is yes.
+
+    >>> from facula.fx.experimental.merge_matmul import may_depend_on
+    >>> x, one, two, end = facula.fx.symbolic_trace(lambda x: (x + 1) * 2).graph.nodes
+    >>> may_depend_on(two, x), may_depend_on(x, two)
+    (True, False)
     """
     if a is b:
         return True
@@ -57,6 +67,11 @@ def are_nodes_independent(nodes: Iterable[Node]) -> bool:
 
     Args:
         nodes: the nodes.
+
+    >>> from facula.fx.experimental.merge_matmul import are_nodes_independent
+    >>> x, one, two, product, end = facula.fx.symbolic_trace(lambda x: (x + 1) * (x + 2)).graph.nodes
+    >>> are_nodes_independent([one, two]), are_nodes_independent([one, product])
+    (True, False)
     """
     return not any(may_depend_on(a, b) or may_depend_on(b, a) for a, b in itertools.combinations(nodes, 2))
 
@@ -66,6 +81,16 @@ def merge_matmul(in_mod: Callable[..., Any] | Module) -> GraphModule:
 
     Args:
         in_mod: the module.
+
+    >>> from facula.fx.experimental.merge_matmul import merge_matmul
+    >>> class Net(nn.Module):
+    ...     def forward(self, a, b, w):
+    ...         return a @ w + b @ w
+    >>> merged = merge_matmul(Net())
+    >>> sum(node.target is facula.matmul for node in merged.graph.nodes)
+    1
+    >>> merged(facula.ones(1, 2), facula.ones(1, 2), facula.ones(2, 1))
+    tensor([[4.]])
     """
     gm = symbolic_trace(in_mod)
     groups = {}

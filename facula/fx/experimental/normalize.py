@@ -26,6 +26,12 @@ class NormalizeArgs(Transformer):
     Args:
         module: the GraphModule.
         normalize_to_only_use_kwargs: whether also those that are given by position.
+
+    >>> from facula.fx.experimental.normalize import NormalizeArgs
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.add(x, 1))
+    >>> node = list(NormalizeArgs(gm).transform().graph.nodes)[1]
+    >>> node.args, node.kwargs
+    ((), {'input': x, 'other': 1, 'alpha': 1})
     """
 
     def __init__(self, module: Module, normalize_to_only_use_kwargs: bool = True) -> None:
@@ -72,6 +78,11 @@ class AnnotateTypesWithSchema(Transformer):
         annotate_functionals: whether calls of `nn.functional` get types.
         annotate_modules: whether calls of Facula's modules do.
         annotate_get_attrs: whether reads of attributes do.
+
+    >>> from facula.fx.experimental.normalize import AnnotateTypesWithSchema
+    >>> gm = facula.fx.symbolic_trace(lambda x: F.relu(x))
+    >>> list(AnnotateTypesWithSchema(gm).transform().graph.nodes)[1].type.__name__
+    'Tensor'
     """
 
     annotate_functionals: bool
@@ -124,6 +135,11 @@ class NormalizeOperators(AnnotateTypesWithSchema):
 
     Args:
         module, annotate_functionals, annotate_modules, annotate_get_attrs: as of AnnotateTypesWithSchema.
+
+    >>> from facula.fx.experimental.normalize import NormalizeOperators
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.add(x, 1))
+    >>> list(NormalizeOperators(gm).transform().graph.nodes)[1].target
+    <built-in function add>
     """
 
     binary_magic_method_remap: Any = _SAME

@@ -33,6 +33,12 @@ def matches_module_pattern(pattern: Sequence[type], node: Node, modules: dict[st
         pattern: two classes of modules.
         node: the node.
         modules: {path: module}
+
+    >>> from facula.fx.experimental.optimization import matches_module_pattern
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)))
+    >>> x, lin, norm, end = gm.graph.nodes
+    >>> matches_module_pattern((nn.Linear, nn.BatchNorm1d), norm, dict(gm.named_modules()))
+    True
     """
     if not node.args:
         return False
@@ -51,6 +57,12 @@ def replace_node_module(node: Node, modules: dict[str, Module], new_module: Modu
         node: the node.
         modules: {path: module}, which is changed too.
         new_module: the module.
+
+    >>> from facula.fx.experimental.optimization import replace_node_module
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+    >>> replace_node_module(list(gm.graph.nodes)[1], dict(gm.named_modules()), nn.Tanh())
+    >>> gm.get_submodule("0")
+    Tanh()
     """
     parent, name = _parent_name(node.target)
     modules[node.target] = new_module
@@ -69,6 +81,12 @@ def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphM
         model: the module.
         inplace: whether the module itself may be changed.
         no_trace: whether it is a GraphModule already.
+
+    >>> from facula.fx.experimental.optimization import fuse
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval()
+    >>> fused, x = fuse(model), facula.rand(3, 2)
+    >>> sum(node.op == "call_module" for node in fused.graph.nodes), facula.allclose(fused(x), model(x), atol=1e-6)
+    (1, True)
     """
     if not inplace:
         model = copy.deepcopy(model)
@@ -94,6 +112,10 @@ def remove_dropout(model: Module) -> GraphModule:
 
     Args:
         model: the module.
+
+    >>> from facula.fx.experimental.optimization import remove_dropout
+    >>> remove_dropout(nn.Sequential(nn.ReLU(), nn.Dropout(0.5)))(facula.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
     traced = fx.symbolic_trace(model)
 
@@ -113,6 +135,12 @@ def extract_subgraph(orig_module: Any, nodes: Iterable[Node], inputs: Any, outpu
         orig_module: the module that they call submodules of.
         nodes: the nodes, in order.
         inputs, outputs: the nodes that they take and give.
+
+    >>> from facula.fx.experimental.optimization import extract_subgraph
+    >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2)
+    >>> x, plus, times, end = gm.graph.nodes
+    >>> extract_subgraph(gm, [times], [plus], [times])(5)
+    [10]
     """
     graph, values = fx.Graph(), {}
     for node in inputs:
@@ -132,6 +160,11 @@ def optimize_for_inference(model: Module, pass_config: Any = None, tracer: type 
         pass_config: {"conv_bn_fuse": bool, "remove_dropout": bool, "mkldnn_layout_optimize": bool}; Facula's products and
             convolutions keep weights in the order of their kernels by themselves, so that the last changes nothing.
         tracer: the class of the tracer.
+
+    >>> from facula.fx.experimental.optimization import optimize_for_inference
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)).eval()
+    >>> sum(node.op == "call_module" for node in optimize_for_inference(model).graph.nodes)
+    1
     """
     wanted = {"conv_bn_fuse": True, "remove_dropout": True, **(pass_config or {})}
     if wanted["conv_bn_fuse"]:
@@ -148,6 +181,15 @@ class UnionFind:
 
     Args:
         n: how many numbers.
+
+    >>> from facula.fx.experimental.optimization import UnionFind
+    >>> sets = UnionFind(3)
+    >>> for v in range(3):
+    ...     sets.make_set(v)
+    >>> sets.join(0, 2)
+    0
+    >>> [sets.find(v) for v in range(3)]
+    [0, 1, 0]
     """
 
     parent: Any
@@ -161,6 +203,10 @@ class UnionFind:
 
         Args:
             v: the number.
+
+        >>> from facula.fx.experimental.optimization import UnionFind
+        >>> sets = UnionFind(1)
+        >>> sets.make_set(0)
         """
         self.parent[v], self.size[v] = v, 1
 

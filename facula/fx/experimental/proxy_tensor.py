@@ -49,7 +49,16 @@ _active = _Active()
 
 
 class PythonKeyTracer(Tracer):
-    """The tracer of `make_fx`: tensors that are no inputs become attributes."""
+    """The tracer of `make_fx`: tensors that are no inputs become attributes.
+
+    >>> from facula.fx.experimental import proxy_tensor
+    >>> tracer = proxy_tensor.PythonKeyTracer()
+    >>> tracer.root, tracer.graph = nn.Module(), facula.fx.Graph()
+    >>> x = facula.ones(2)
+    >>> tracer.track(x, tracer.create_proxy("placeholder", "x", (), {}))
+    >>> tracer.proxy_of(x), tracer.proxy_of(5)
+    (Proxy(x), 5)
+    """
 
     def __init__(self):
         super().__init__(autowrap_modules=())
@@ -119,6 +128,19 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     Args:
         tracer: a PythonKeyTracer.
         tracing_mode: "real" or "fake".
+
+    >>> from facula.fx.experimental import proxy_tensor
+    >>> tracer = proxy_tensor.PythonKeyTracer()
+    >>> tracer.root, tracer.graph, tracer.tensor_attrs = nn.Module(), facula.fx.Graph(), {}
+    >>> mode = proxy_tensor.ProxyTorchDispatchMode(tracer)
+    >>> x = facula.ones(2)
+    >>> with mode:
+    ...     y = x.sin()
+    >>> [node.name for node in tracer.graph.nodes]
+    ['_tensor_constant0', 'sin']
+    >>> mode.note(tracer.proxy_of(y).node, y)
+    >>> tracer.proxy_of(y).node.meta["tensor_meta"].shape
+    torch.Size([2])
     """
 
     tracer: Tracer
@@ -187,7 +209,12 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
 
 
 def get_proxy_mode() -> Any:
-    """The innermost mode of `make_fx` that is on, or None."""
+    """The innermost mode of `make_fx` that is on, or None.
+
+    >>> from facula.fx.experimental.proxy_tensor import get_proxy_mode
+    >>> get_proxy_mode() is None
+    True
+    """
     return _active.modes[-1] if _active.modes else None
 
 
@@ -196,7 +223,20 @@ get_innermost_proxy_mode = get_proxy_mode
 
 @contextlib.contextmanager
 def disable_proxy_modes_tracing():
-    """Within it ops are not recorded."""
+    """Within it ops are not recorded.
+
+    >>> from facula.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
+    >>> def step(x):
+    ...     with disable_proxy_modes_tracing():
+    ...         scale = facula.ones(2).sum()
+    ...     return x * scale
+    >>> print(make_fx(step)(facula.ones(2)).graph)
+    graph():
+        %x_1 : [num_users=1] = placeholder[target=x_1]
+        %_tensor_constant0 : [num_users=1] = get_attr[target=_tensor_constant0]
+        %mul : [num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%x_1, %_tensor_constant0), kwargs = {})
+        return mul
+    """
     before, _active.modes = _active.modes, []
     try:
         with _disable_current_modes():
@@ -214,6 +254,14 @@ def decompose(decomposition_table):
 
     Args:
         decomposition_table: {op: function}
+
+    >>> from facula.fx.experimental.proxy_tensor import decompose, make_fx
+    >>> with decompose({}) as table:
+    ...     table
+    {}
+    >>> gm = make_fx(lambda x: x.sinc(), {facula.ops.aten.sinc: lambda x: x.sin() / x})(facula.ones(2))
+    >>> [node.name for node in gm.graph.nodes]
+    ['x_1', 'sin', 'div', 'output']
     """
     _active.tables.append(dict(decomposition_table or {}))
     try:
@@ -230,6 +278,11 @@ def dispatch_trace(root: Callable[..., Any], tracer: Tracer,
         root: the function.
         tracer: the tracer.
         concrete_args: as of Tracer.trace.
+
+    >>> from facula.fx.experimental.proxy_tensor import PythonKeyTracer, dispatch_trace
+    >>> gm = dispatch_trace(lambda x: x + 1, PythonKeyTracer())
+    >>> gm(1)
+    2
     """
     graph = tracer.trace(root, concrete_args)
     graph.eliminate_dead_code(lambda node: node.op != "get_attr")
@@ -315,6 +368,11 @@ def get_isolated_graphmodule(func: Callable[..., Any], args: tuple[Any, ...], kw
         func: the function.
         args, kwargs: its arguments.
         tracing_mode, decomposition_table: as of make_fx.
+
+    >>> from facula.fx.experimental.proxy_tensor import get_isolated_graphmodule
+    >>> gm = get_isolated_graphmodule(lambda x, scale: x * scale, (facula.ones(2),), {"scale": 3})
+    >>> [node.name for node in gm.graph.nodes]
+    ['arguments_1', 'arguments_2', 'mul', 'output']
     """
     leaves, spec = pytree.tree_flatten((args, kwargs))
 

@@ -38,6 +38,10 @@ def free_symbols(val: Any) -> set[Any]:
 
     Args:
         val: a tensor, a size, or lists and tuples of them.
+
+    >>> from facula.fx.experimental.symbolic_shapes import free_symbols
+    >>> free_symbols(facula.ones(2, 3))
+    set()
     """
     del val
     return set()
@@ -51,6 +55,10 @@ def has_free_symbols(val: Any) -> bool:
 
     Args:
         val: the value.
+
+    >>> from facula.fx.experimental.symbolic_shapes import has_free_symbols
+    >>> has_free_symbols(facula.ones(2, 3).shape)
+    False
     """
     return bool(free_symbols(val))
 
@@ -66,6 +74,10 @@ def has_static_value(a: Any) -> bool:
 
     Args:
         a: the value.
+
+    >>> from facula.fx.experimental.symbolic_shapes import has_static_value
+    >>> has_static_value(3)
+    True
     """
     return isinstance(a, (bool, int, float))
 
@@ -75,6 +87,10 @@ def _truth(a):
 
     Args:
         a: a condition.
+
+    >>> from facula.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true
+    >>> guard_or_false(facula.ones(2).shape[0] == 2), statically_known_true(2 < 1)
+    (True, False)
     """
     return bool(a)
 
@@ -92,6 +108,10 @@ def statically_known_false(x: Any) -> bool:
 
     Args:
         x: a condition.
+
+    >>> from facula.fx.experimental.symbolic_shapes import statically_known_false
+    >>> statically_known_false(2 < 1)
+    True
     """
     return not x
 
@@ -101,6 +121,10 @@ def guard_int(a: Any) -> int:
 
     Args:
         a: a size.
+
+    >>> from facula.fx.experimental.symbolic_shapes import guard_int
+    >>> guard_int(facula.ones(2).shape[0])
+    2
     """
     return int(a)
 
@@ -111,6 +135,10 @@ def hint_int(a: Any, fallback: Any = None) -> int:
     Args:
         a: a size.
         fallback: what is given where `a` is None.
+
+    >>> from facula.fx.experimental.symbolic_shapes import hint_int
+    >>> hint_int(3), hint_int(None, fallback=8)
+    (3, 8)
     """
     return fallback if a is None else int(a)
 
@@ -120,6 +148,10 @@ def guard_float(a: Any) -> float:
 
     Args:
         a: a number.
+
+    >>> from facula.fx.experimental.symbolic_shapes import guard_float
+    >>> guard_float(0.5)
+    0.5
     """
     return float(a)
 
@@ -129,6 +161,10 @@ def guard_scalar(a: Any) -> bool | float:
 
     Args:
         a: a number or condition.
+
+    >>> from facula.fx.experimental.symbolic_shapes import guard_scalar
+    >>> guard_scalar(True), guard_scalar(3), guard_scalar(0.5)
+    (True, 3, 0.5)
     """
     return bool(a) if isinstance(a, bool) else int(a) if isinstance(a, int) else float(a)
 
@@ -138,6 +174,10 @@ def is_concrete_int(a: Any) -> bool:
 
     Args:
         a: an integer.
+
+    >>> from facula.fx.experimental.symbolic_shapes import is_concrete_int
+    >>> is_concrete_int(3)
+    True
     """
     return isinstance(a, int)
 
@@ -147,6 +187,10 @@ def is_concrete_bool(a: Any) -> bool:
 
     Args:
         a: a condition.
+
+    >>> from facula.fx.experimental.symbolic_shapes import is_concrete_bool
+    >>> is_concrete_bool(3)
+    False
     """
     return isinstance(a, bool)
 
@@ -156,6 +200,10 @@ def is_concrete_float(a: Any) -> bool:
 
     Args:
         a: a number.
+
+    >>> from facula.fx.experimental.symbolic_shapes import is_concrete_float
+    >>> is_concrete_float(0.5)
+    True
     """
     return isinstance(a, float)
 
@@ -165,6 +213,12 @@ def sym_eq(x: Any, y: Sequence[int]) -> bool:
 
     Args:
         x, y: the sizes.
+
+    Errors: AssertionError for a size and a list.
+
+    >>> from facula.fx.experimental.symbolic_shapes import sym_eq
+    >>> sym_eq(facula.ones(2, 3).shape, (2, 3)), sym_eq(2, 3)
+    (True, False)
     """
     if isinstance(x, (list, tuple)) and isinstance(y, (list, tuple)):
         return len(x) == len(y) and all(map(operator.eq, x, y))
@@ -178,6 +232,10 @@ def sym_and(x: Any, *others: Any) -> Any:
 
     Args:
         x, others: conditions.
+
+    >>> from facula.fx.experimental.symbolic_shapes import sym_and
+    >>> sym_and(True, 2 < 3, 3 < 2)
+    False
     """
     return functools.reduce(operator.and_, others, x)
 
@@ -187,6 +245,10 @@ def sym_or(x: Any, *others: Any) -> Any:
 
     Args:
         x, others: conditions.
+
+    >>> from facula.fx.experimental.symbolic_shapes import sym_or
+    >>> sym_or(False, 2 < 3)
+    True
     """
     return functools.reduce(operator.or_, others, x)
 

@@ -36,6 +36,13 @@ class FakeTensorProp(Interpreter):
     Args:
         module: the GraphModule.
         mode: the mode of the fake tensors.
+
+    >>> from facula.fx.passes.fake_tensor_prop import FakeTensorProp
+    >>> gm = facula.fx.symbolic_trace(nn.Linear(3, 2))
+    >>> FakeTensorProp(gm).propagate(facula.ones(4, 3)).shape
+    torch.Size([4, 2])
+    >>> [(node.name, tuple(node.meta["val"].shape)) for node in gm.graph.nodes if node.op == "call_function"]
+    [('linear', (4, 2))]
     """
 
     def __init__(self, module: Module, mode: str | None = None) -> None:
@@ -86,6 +93,12 @@ class FakeTensorProp(Interpreter):
 
         Args:
             args: the arguments.
+
+        >>> from facula._subclasses.fake_tensor import FakeTensorMode
+        >>> from facula.fx.passes.fake_tensor_prop import FakeTensorProp
+        >>> mode, gm = FakeTensorMode(), facula.fx.symbolic_trace(lambda x: x + 1)
+        >>> FakeTensorProp(gm, mode).propagate_dont_convert_inputs(mode.from_tensor(facula.ones(2))).shape
+        torch.Size([2])
         """
         with self._mode:
             return super().run(*args)

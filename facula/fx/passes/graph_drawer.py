@@ -78,6 +78,13 @@ class FxGraphDrawer:
         parse_stack_trace: whether nodes show where they come from.
         dot_graph_shape: the shape of nodes, "record" by default.
         normalize_args: whether arguments are shown by the names of the function's own.
+
+    >>> from facula.fx.passes.graph_drawer import FxGraphDrawer
+    >>> drawer = FxGraphDrawer(facula.fx.symbolic_trace(lambda x: x + 1), "plus")
+    >>> drawer.get_dot_graph().to_string().splitlines()[0], list(drawer.get_all_dot_graphs())
+    ('digraph "plus" {', ['plus'])
+    >>> drawer.get_main_dot_graph() is drawer.get_dot_graph()
+    True
     """
 
     normalize_args: bool
@@ -117,6 +124,16 @@ class FxGraphDrawer:
 
         Args:
             submod_name: its name.
+
+        >>> from facula.fx.passes.graph_drawer import FxGraphDrawer
+        >>> inner = facula.fx.symbolic_trace(nn.ReLU())
+        >>> graph = facula.fx.Graph()
+        >>> end = graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
+        >>> drawer = FxGraphDrawer(facula.fx.GraphModule({"inner": inner}, graph), "net")
+        >>> list(drawer.get_all_dot_graphs())
+        ['net', 'net_inner']
+        >>> drawer.get_submod_dot_graph("inner").to_string().splitlines()[0]
+        'digraph "net_inner" {'
         """
         return self._dot_graphs[f"{self._name}_{submod_name}"]
 

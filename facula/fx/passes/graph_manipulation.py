@@ -31,6 +31,12 @@ def replace_target_nodes_with(fx_module: Module, old_op: str, old_target: Callab
         fx_module: the GraphModule.
         old_op, old_target: which nodes.
         new_op, new_target: what they become.
+
+    >>> from facula.fx.passes.graph_manipulation import replace_target_nodes_with
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x))
+    >>> replace_target_nodes_with(gm, "call_function", facula.relu, "call_function", facula.tanh)
+    >>> gm(facula.tensor(0.0))
+    tensor(0.)
     """
     graph, values = Graph(), {}
     for node in fx_module.graph.nodes:
@@ -46,7 +52,16 @@ def replace_target_nodes_with(fx_module: Module, old_op: str, old_target: Callab
 
 @compatibility(is_backward_compatible=False)
 class size_bytes(NamedTuple):  # noqa: N801
-    """Bytes of the result of a node, and of that with its parameters."""
+    """Bytes of a node: what `get_size_of_node` gives.
+
+    Args:
+        output_size: those of its result.
+        total_size: those of its result and, of a call of a module, its parameters and buffers.
+
+    >>> from facula.fx.passes.graph_manipulation import size_bytes
+    >>> size_bytes(output_size=8, total_size=24)
+    size_bytes(output_size=8, total_size=24)
+    """
 
     output_size: int
     total_size: int
@@ -59,6 +74,12 @@ def get_size_of_all_nodes(fx_module: Module, args: Sequence[Tensor] | None = Non
     Args:
         fx_module: the GraphModule.
         args: arguments to run it on; without, shapes must be known.
+
+    >>> from facula.fx.passes.graph_manipulation import get_size_of_all_nodes
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 2)))
+    >>> get_size_of_all_nodes(gm, (facula.ones(4, 3),))
+    >>> list(gm.graph.nodes)[1].size_bytes
+    size_bytes(output_size=32, total_size=64)
     """
     if args is not None:
         ShapeProp(fx_module).propagate(*args)
@@ -74,6 +95,13 @@ def get_tensor_meta(node: Node) -> TensorMetadata | tuple[TensorMetadata, Tensor
 
     Args:
         node: the node.
+
+    >>> from facula.fx.passes.graph_manipulation import get_tensor_meta
+    >>> from facula.fx.passes.shape_prop import ShapeProp
+    >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+    >>> y = ShapeProp(gm).propagate(facula.ones(2))
+    >>> get_tensor_meta(list(gm.graph.nodes)[1]).shape
+    torch.Size([2])
     """
     found = node.meta.get("tensor_meta")
     if not found:
@@ -88,6 +116,15 @@ def get_size_of_node(fx_module: Module, node: Node) -> size_bytes:
     Args:
         fx_module: the GraphModule.
         node: the node.
+
+    The sizes must be known: run ShapeProp before.
+
+    >>> from facula.fx.passes.graph_manipulation import get_size_of_node
+    >>> from facula.fx.passes.shape_prop import ShapeProp
+    >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+    >>> y = ShapeProp(gm).propagate(facula.ones(2))
+    >>> get_size_of_node(gm, list(gm.graph.nodes)[1])
+    size_bytes(output_size=8, total_size=8)
     """
     elements = 0
     if node.op == "call_module":

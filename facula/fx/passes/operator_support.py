@@ -25,7 +25,16 @@ SupportDict = dict
 
 @compatibility(is_backward_compatible=False)
 class OperatorSupportBase(abc.ABC):
-    """Says of a node whether it is supported."""
+    """Says of a node whether it is supported.
+
+    >>> from facula.fx.passes.operator_support import OperatorSupportBase
+    >>> class Elementwise(OperatorSupportBase):
+    ...     def is_node_supported(self, submodules, node):
+    ...         return node.target in (facula.relu, facula.tanh)
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x).sum())
+    >>> [Elementwise().is_node_supported({}, node) for node in gm.graph.nodes if node.op.startswith("call")]
+    [True, False]
+    """
 
     @abc.abstractmethod
     def is_node_supported(self, submodules: Any, node: Node) -> None:
@@ -43,6 +52,12 @@ class OperatorSupport(OperatorSupportBase):
 
     Args:
         support_dict: {name: ([dtypes of each positional argument], {name of argument: [dtypes]}) or None}
+
+    >>> from facula.fx.passes.operator_support import OperatorSupport
+    >>> support = OperatorSupport({"torch.relu": None})
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.tanh(facula.relu(x)))
+    >>> [support.is_node_supported({}, node) for node in gm.graph.nodes]
+    [True, True, False, True]
     """
 
     _support_dict: SupportDict = {}
@@ -86,34 +101,81 @@ class _Function(OperatorSupportBase):
 
 @compatibility(is_backward_compatible=False)
 def create_op_support(is_node_supported: Callable[..., Any]) -> Any:
-    """An OperatorSupportBase of a function (submodules, node) -> bool."""
+    """An OperatorSupportBase of a function.
+
+    Args:
+        is_node_supported: (submodules, node) -> bool
+
+    >>> from facula.fx.passes.operator_support import create_op_support
+    >>> support = create_op_support(lambda submodules, node: node.op == "call_function")
+    >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+    >>> [support.is_node_supported({}, node) for node in gm.graph.nodes]
+    [False, True, False]
+    """
     return _Function(is_node_supported)
 
 
 @compatibility(is_backward_compatible=False)
 def chain(*op_support: Any) -> Any:
-    """Supported is what all support."""
+    """Supported is what all support.
+
+    Args:
+        op_support: OperatorSupportBases, which are asked in turn.
+
+    >>> from facula.fx.passes.operator_support import OpSupports, OperatorSupport, chain
+    >>> support = chain(OperatorSupport({"torch.relu": None}), OpSupports.decline_if_node_in_names({"relu_1"}))
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(facula.relu(x)))
+    >>> [support.is_node_supported({}, node) for node in gm.graph.nodes if node.op == "call_function"]
+    [True, False]
+    """
     return _Function(lambda submodules, node: all(s.is_node_supported(submodules, node) for s in op_support))
 
 
 @compatibility(is_backward_compatible=False)
 def any_chain(*op_support: Any) -> Any:
-    """Supported is what one supports."""
+    """Supported is what one supports.
+
+    Args:
+        op_support: OperatorSupportBases, which are asked in turn.
+
+    >>> from facula.fx.passes.operator_support import OperatorSupport, any_chain
+    >>> support = any_chain(OperatorSupport({"torch.relu": None}), OperatorSupport({"torch.tanh": None}))
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.exp(facula.tanh(facula.relu(x))))
+    >>> [support.is_node_supported({}, node) for node in gm.graph.nodes if node.op == "call_function"]
+    [True, True, False]
+    """
     return _Function(lambda submodules, node: any(s.is_node_supported(submodules, node) for s in op_support))
 
 
 @compatibility(is_backward_compatible=False)
 class OpSupports:
-    """Some OperatorSupportBases."""
+    """Some OperatorSupportBases.
+
+    >>> from facula.fx.passes.operator_support import OpSupports
+    >>> support = OpSupports.decline_if_node_in_names({"add"})
+    >>> gm = facula.fx.symbolic_trace(lambda x: x + 1)
+    >>> [support.is_node_supported({}, node) for node in gm.graph.nodes]
+    [True, False, True]
+    >>> OpSupports.decline_if_input_dtype(facula.int64).is_node_supported({}, list(gm.graph.nodes)[1])
+    True
+    """
 
     @classmethod
     def decline_if_input_dtype(cls, dtype: facula.dtype) -> Any:
-        """Supports what takes no tensor of a dtype."""
+        """Supports what takes no tensor of a dtype, as far as dtypes of nodes are known (`meta`).
+
+        Args:
+            dtype: the dtype.
+        """
         return _Function(lambda _, node: all(_dtype_of(arg) is not dtype for arg in node.all_input_nodes))
 
     @classmethod
     def decline_if_node_in_names(cls, disallow_set: set[str]) -> Any:
-        """Supports all but the nodes of some names."""
+        """Supports all but the nodes of some names.
+
+        Args:
+            disallow_set: the names.
+        """
         return _Function(lambda _, node: node.name not in disallow_set)
 
 

@@ -35,6 +35,10 @@ def default_matching(name: str, target_version: Any) -> str:
     Args:
         name: the name.
         target_version: the version that is wanted.
+
+    >>> from facula.fx.passes.param_fetch import default_matching
+    >>> default_matching("weight", 1)
+    'weight'
     """
     del target_version
     return name
@@ -46,6 +50,10 @@ def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
 
     Args:
         mod: the module.
+
+    >>> from facula.fx.passes.param_fetch import extract_attrs_for_lowering
+    >>> extract_attrs_for_lowering(nn.ReLU())
+    {'name': 'facula.nn.modules.activation.ReLU', 'inplace': False}
     """
     if type(mod) not in module_fetch_book:
         raise RuntimeError(f"{facula.typename(mod)} is not supported: Unrecognized module")
@@ -59,6 +67,12 @@ def lift_lowering_attrs_to_nodes(fx_module: Module) -> None:
 
     Args:
         fx_module: the GraphModule.
+
+    >>> from facula.fx.passes.param_fetch import lift_lowering_attrs_to_nodes
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+    >>> lift_lowering_attrs_to_nodes(gm)
+    >>> list(gm.graph.nodes)[1].attrs_for_lowering["inplace"]
+    False
     """
     for node in fx_module.graph.nodes:
         if node.op != "call_module":

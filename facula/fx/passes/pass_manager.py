@@ -27,6 +27,10 @@ def inplace_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         fn: the function.
+
+    >>> from facula.fx.passes.pass_manager import inplace_wrapper
+    >>> inplace_wrapper(list.sort)([2, 1])
+    [1, 2]
     """
 
     @wraps(fn)
@@ -44,6 +48,10 @@ def log_hook(fn: Callable[..., Any], level: int = logging.INFO) -> Any:
     Args:
         fn: the pass.
         level: the level of the message.
+
+    >>> from facula.fx.passes.pass_manager import log_hook
+    >>> log_hook(lambda x: x + 1)(1)
+    2
     """
 
     @wraps(fn)
@@ -63,6 +71,12 @@ def loop_pass(base_pass: Callable[..., Any], n_iter: int | None = None, predicat
         base_pass: the other.
         n_iter: how often; or
         predicate: result -> whether it runs again.
+
+    Errors: AssertionError unless one of both is given.
+
+    >>> from facula.fx.passes.pass_manager import loop_pass
+    >>> loop_pass(lambda x: 2 * x, n_iter=3)(1), loop_pass(lambda x: 2 * x, predicate=lambda x: x < 100)(1)
+    (8, 128)
     """
     if (n_iter is None) == (predicate is None):
         raise AssertionError("Exactly one of `n_iter`or `predicate` must be specified.")
@@ -87,6 +101,11 @@ def this_before_that_pass_constraint(this: Callable[..., Any], that: Callable[..
 
     Args:
         this, that: the passes.
+
+    >>> from facula.fx.passes.pass_manager import this_before_that_pass_constraint
+    >>> allows = this_before_that_pass_constraint(abs, max)
+    >>> allows(abs, max), allows(max, abs)
+    (True, False)
     """
 
     def depends_on(a, b):
@@ -101,6 +120,13 @@ def these_before_those_pass_constraint(these: Any, those: Any) -> Any:
 
     Args:
         these, those: the functions within the passes.
+
+    >>> from facula.fx.passes.pass_manager import inplace_wrapper, these_before_those_pass_constraint
+    >>> def first(x): pass
+    >>> def second(x): pass
+    >>> allows = these_before_those_pass_constraint(first, second)
+    >>> allows(inplace_wrapper(first), second), allows(second, inplace_wrapper(first))
+    (True, False)
     """
 
     def depends_on(a, b):
@@ -116,6 +142,20 @@ class PassManager:
     Args:
         passes: functions from a module to a module.
         constraints: functions (pass, later pass) -> whether that order is right.
+
+    >>> from facula.fx.passes.pass_manager import PassManager, this_before_that_pass_constraint
+    >>> def double(x): return 2 * x
+    >>> def plus(x): return x + 1
+    >>> manager = PassManager.build_from_passlist([double])
+    >>> manager.add_pass(plus)
+    >>> manager.add_constraint(this_before_that_pass_constraint(double, plus))
+    >>> manager.validate()
+    >>> manager(5)
+    11
+    >>> manager.replace_pass(plus, double)
+    >>> manager.remove_pass(["nothing"])
+    >>> manager(5)
+    20
     """
 
     constraints: list[Any]

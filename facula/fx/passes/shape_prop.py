@@ -19,7 +19,21 @@ __all__ = ["TensorMetadata", "ShapeProp"]
 
 @compatibility(is_backward_compatible=True)
 class TensorMetadata(NamedTuple):
-    """What is known of a tensor without its values."""
+    """What is known of a tensor without its values: what ShapeProp puts in `meta["tensor_meta"]`.
+
+    Args:
+        shape, dtype, requires_grad: the tensor's.
+        stride: its strides, a tuple.
+        memory_format: contiguous_format, channels_last or channels_last_3d, or None where it is none of these.
+        is_quantized: False here.
+        qparams: {} here.
+
+    >>> from facula.fx.passes.shape_prop import ShapeProp
+    >>> gm = facula.fx.symbolic_trace(lambda x: x.t())
+    >>> y = ShapeProp(gm).propagate(facula.ones(2, 3))
+    >>> list(gm.graph.nodes)[1].meta["tensor_meta"].stride
+    (1, 3)
+    """
 
     shape: facula.Size
     dtype: facula.dtype
@@ -54,6 +68,14 @@ class ShapeProp(Interpreter):
     Args:
         gm: the GraphModule.
         fake_mode: a mode of fake tensors in which it runs, so that nothing is computed.
+
+    Errors: RuntimeError, with the node, where one cannot be run.
+
+    >>> from facula.fx.passes.shape_prop import ShapeProp
+    >>> gm = facula.fx.symbolic_trace(lambda x: x.reshape(-1))
+    >>> y = ShapeProp(gm).propagate(facula.ones(2, 3))
+    >>> [tuple(node.meta["tensor_meta"].shape) for node in gm.graph.nodes]
+    [(2, 3), (6,), (6,)]
     """
 
     def __init__(self, gm: Module, fake_mode: Any = None) -> None:

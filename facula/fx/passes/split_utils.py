@@ -28,6 +28,10 @@ def getattr_recursive(obj: Any, name: str) -> Any:
     Args:
         obj: the object.
         name: the path.
+
+    >>> from facula.fx.passes.split_utils import getattr_recursive
+    >>> getattr_recursive(nn.Sequential(nn.Linear(2, 3)), "0.bias").shape
+    torch.Size([3])
     """
     for part in name.split("."):
         if isinstance(obj, facula.nn.ModuleList):
@@ -47,6 +51,14 @@ def setattr_recursive(obj: Any, attr: str, value: Any) -> None:
         obj: the object.
         attr: the path.
         value: the value.
+
+    >>> from facula.fx.passes.split_utils import setattr_recursive
+    >>> model = nn.Sequential(nn.Dropout(0.5))
+    >>> setattr_recursive(model, "0.p", 0.1)
+    >>> model
+    Sequential(
+      (0): Dropout(p=0.1, inplace=False)
+    )
     """
     first, _, rest = attr.partition(".")
     if rest:
@@ -57,7 +69,23 @@ def setattr_recursive(obj: Any, attr: str, value: Any) -> None:
 
 @dataclass
 class Component:
-    """A part of a split: its graph, and what it takes and gives, in nodes of the original."""
+    """A part of a split: what `split_by_tags` makes for a tag.
+
+    Args:
+        graph: its graph.
+        order: the place of its tag.
+        name: its tag.
+        input_placeholders: its inputs.
+        orig_inputs: the nodes of the original that they stand for.
+        orig_outputs: the nodes of the original that it gives.
+        getattr_maps: {path here: path in the original} of what it reads.
+        constructor_args: nothing here.
+        gm: its GraphModule, once it is made.
+
+    >>> from facula.fx.passes.split_utils import Component
+    >>> Component(facula.fx.Graph(), order=0, name="first").orig_inputs
+    []
+    """
 
     graph: Graph
     order: int
@@ -81,6 +109,16 @@ def split_by_tags(gm: Module, tags: Any, return_fqn_mapping: bool = False, retur
         return_fqn_mapping: whether {path in the result: path in `gm`} comes too.
         return_tuple: whether every part gives a tuple.
         GraphModuleCls: the class of the results.
+
+    >>> from facula.fx.passes.split_utils import split_by_tags
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.tanh(facula.relu(x)))
+    >>> for node in gm.graph.nodes:
+    ...     node.tag = "first" if node.name == "relu" else "second"
+    >>> print(split_by_tags(gm, ["first", "second"]).code.strip())
+    def forward(self, x):
+        first = self.first(x);  x = None
+        second = self.second(first);  first = None
+        return second
     """
     parts = {tag: Component(Graph(), at, tag) for at, tag in enumerate(tags)}
     place, inside = {}, {}

@@ -34,6 +34,10 @@ def get_acc_ops_name(k: Callable[..., Any]) -> str:
 
     Args:
         k: the function, or its name.
+
+    >>> from facula.fx.passes.tools_common import get_acc_ops_name
+    >>> get_acc_ops_name(facula.relu), get_acc_ops_name("mine")
+    ('torch.relu', 'mine')
     """
     if isinstance(k, str):
         return k
@@ -47,6 +51,13 @@ def get_node_target(submodules: dict[str, Module], node: Node) -> str:
     Args:
         submodules: {path: module}
         node: the node.
+
+    Errors: AssertionError for a node that is no call.
+
+    >>> from facula.fx.passes.tools_common import get_node_target
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.ReLU()))
+    >>> get_node_target(dict(gm.named_modules()), list(gm.graph.nodes)[1])
+    'torch.nn.modules.activation.ReLU'
     """
     if node.op not in CALLABLE_NODE_OPS:
         raise AssertionError(f"Expect op types of {', '.join(CALLABLE_NODE_OPS)}, but found {node.op}")
@@ -63,6 +74,13 @@ def is_node_output_tensor(node: Node) -> bool:
 
     Args:
         node: the node.
+
+    >>> from facula.fx.passes.shape_prop import ShapeProp
+    >>> from facula.fx.passes.tools_common import is_node_output_tensor
+    >>> gm = facula.fx.symbolic_trace(lambda x: x.size(0))
+    >>> y = ShapeProp(gm).propagate(facula.ones(2))
+    >>> [is_node_output_tensor(node) for node in gm.graph.nodes]
+    [True, False, False]
     """
     kind = node.meta.get("type", None)
     return kind is not None and issubclass(kind, facula.Tensor)
@@ -75,6 +93,14 @@ class FxNetAccFusionsFinder:
     Args:
         module: the GraphModule.
         acc_nodes: the nodes that are looked at.
+
+    Calling it gives {node: the set of nodes that it stays together with}.
+
+    >>> from facula.fx.passes.tools_common import FxNetAccFusionsFinder
+    >>> gm = facula.fx.symbolic_trace(lambda x: x.reshape(x.size(0), -1))
+    >>> groups = FxNetAccFusionsFinder(gm, {node for node in gm.graph.nodes if node.op == "call_method"})()
+    >>> sorted((node.name, sorted(member.name for member in group)) for node, group in groups.items())
+    [('reshape', ['reshape', 'size']), ('size', ['reshape', 'size'])]
     """
 
     def __init__(self, module: Module, acc_nodes: Any) -> None:
@@ -111,6 +137,15 @@ def legalize_graph(gm: Module) -> Module:
 
     Args:
         gm: the GraphModule.
+
+    Errors: RuntimeError where nodes take from each other in a circle.
+
+    >>> from facula.fx.passes.tools_common import legalize_graph
+    >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2)
+    >>> x, plus, times, end = gm.graph.nodes
+    >>> x.append(times)
+    >>> [node.name for node in gm.graph.nodes], [node.name for node in legalize_graph(gm).graph.nodes]
+    (['x', 'mul', 'add', 'output'], ['x', 'add', 'mul', 'output'])
     """
     waits = _waits(gm.graph)
     queue = deque(node for node in gm.graph.nodes if waits[node] == 0 and node.op == "placeholder")
@@ -132,6 +167,15 @@ def stable_topological_sort(gm: Module) -> Module:
 
     Args:
         gm: the GraphModule.
+
+    Errors: RuntimeError where nodes take from each other in a circle.
+
+    >>> from facula.fx.passes.tools_common import stable_topological_sort
+    >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2)
+    >>> x, plus, times, end = gm.graph.nodes
+    >>> x.append(times)
+    >>> [node.name for node in stable_topological_sort(gm).graph.nodes]
+    ['x', 'add', 'mul', 'output']
     """
     waits, position = _waits(gm.graph), {node: at for at, node in enumerate(gm.graph.nodes)}
     heap = [(position[node], node) for node in gm.graph.nodes if waits[node] == 0]

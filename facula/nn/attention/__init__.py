@@ -29,15 +29,23 @@ def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False):
-    """Allow only some implementations of attention inside the ``with`` block, on all devices.
+    """Allows only some implementations of attention inside the ``with`` block, on all devices.
 
     ``FLASH_ATTENTION`` and ``EFFICIENT_ATTENTION`` are one implementation: attention in one pass. ``MATH`` is written with
-    matrix products and soft-max, and ``CUDNN_ATTENTION`` is cuDNN's, on CUDA. A call that none of those that are allowed can
-    compute raises RuntimeError with the reasons.
+    matrix products and soft-max, and ``CUDNN_ATTENTION`` is cuDNN's, on CUDA.
 
     Args:
         backends: one `SDPBackend` or several.
-        set_priority: the order of ``backends`` is their priority.
+        set_priority: whether the order of ``backends`` is their priority.
+
+    Errors: AssertionError for something else; RuntimeError, with the reasons, of a call that none of those that are allowed can
+    compute.
+
+    >>> from torch.nn.attention import SDPBackend, sdpa_kernel
+    >>> query = key = value = torch.ones(1, 1, 3, 2)
+    >>> with sdpa_kernel(SDPBackend.MATH):
+    ...     F.scaled_dot_product_attention(query, key, value).shape
+    torch.Size([1, 1, 3, 2])
     """
     if isinstance(backends, SDPBackend):
         backends = (backends,)
@@ -59,26 +67,59 @@ _registered = {}
 
 
 def register_flash_attention_impl(impl: str, *, register_fn: Any) -> None:
-    """Names a function that brings an implementation."""
+    """Names a function that brings an implementation of another package. Facula uses none: it is only listed.
+
+    Args:
+        impl: the name.
+        register_fn: the function.
+
+    >>> from torch.nn import attention
+    >>> attention.register_flash_attention_impl("FA4", register_fn=lambda: None)
+    >>> attention.list_flash_attention_impls()
+    ['FA4']
+    """
     _registered[impl] = register_fn
 
 
 def list_flash_attention_impls() -> list[str]:
-    """The registered names."""
+    """The names that were registered, in alphabetical order.
+
+    >>> "unheard" in nn.attention.list_flash_attention_impls()
+    False
+    """
     return sorted(_registered)
 
 
 def activate_flash_attention_impl(impl: str) -> None:
-    """Raises: ValueError for a name that is not registered, else NotImplementedError."""
+    """Always raises: only Facula's own implementation is used.
+
+    Args:
+        impl: a name that was registered.
+
+    Errors: ValueError for a name that is not registered, else NotImplementedError.
+
+    >>> nn.attention.register_flash_attention_impl("FA4", register_fn=lambda: None)
+    >>> nn.attention.activate_flash_attention_impl("FA4")
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: activate_flash_attention_impl: only Facula's own implementation is supported, got 'FA4'
+    """
     if impl not in _registered:
         raise ValueError(f"activate_flash_attention_impl: expected one of {list_flash_attention_impls()}, got {impl!r}")
     raise NotImplementedError(f"activate_flash_attention_impl: only Facula's own implementation is supported, got {impl!r}")
 
 
 def current_flash_attention_impl() -> str | None:
-    """None: Facula's own."""
+    """None: Facula's own.
+
+    >>> nn.attention.current_flash_attention_impl() is None
+    True
+    """
     return None
 
 
 def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
-    """Goes back to Facula's own implementation, which is always in use."""
+    """Goes back to Facula's own implementation, which is always in use.
+
+    >>> nn.attention.restore_flash_attention_impl()
+    """

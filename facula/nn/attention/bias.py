@@ -18,14 +18,37 @@ __all__ = ["causal_upper_left", "causal_lower_right", "CausalVariant", "CausalBi
 
 
 class CausalVariant(enum.IntEnum):
-    """Where the diagonal of a mask that is not square begins, or ends."""
+    """Where the diagonal of a causal mask that is not square begins, or ends.
+
+    >>> from torch.nn.attention.bias import CausalVariant
+    >>> CausalVariant.LOWER_RIGHT
+    <CausalVariant.LOWER_RIGHT: 2>
+    """
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
 
 
 class CausalBias(Tensor):
-    """A causal mask of a variant for (seq_len_q, seq_len_kv); prints as the bool tensor that it stands for."""
+    """A causal mask that `scaled_dot_product_attention` takes as attn_mask; prints as the bool tensor that it stands for.
+
+    Args:
+        variant: a `CausalVariant`.
+        seq_len_q, seq_len_kv: how many queries and keys there are.
+
+    Errors: AssertionError for another variant; NotImplementedError for all functions but scaled_dot_product_attention. With
+    more
+    queries than keys, LOWER_RIGHT warns: the first queries see nothing.
+
+    >>> from torch.nn.attention.bias import CausalBias, CausalVariant
+    >>> mask = CausalBias(CausalVariant.LOWER_RIGHT, 2, 3)
+    >>> mask
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
+    >>> q, k, v = torch.ones(1, 1, 2, 4), torch.ones(1, 1, 3, 4), torch.arange(3.0).reshape(1, 1, 3, 1)
+    >>> F.scaled_dot_product_attention(q, k, v, attn_mask=mask).flatten()
+    tensor([0.5000, 1.0000])
+    """
 
     variant: CausalVariant
     seq_len_q: int
@@ -78,10 +101,32 @@ def _sizes(name, size):
 
 
 def causal_upper_left(*size: int) -> Tensor:
-    """A mask whose diagonal starts at the first query and key."""
+    """A mask whose diagonal starts at the first query and key.
+
+    Args:
+        size: how many queries and how many keys.
+
+    Errors: AssertionError for another number of sizes.
+
+    >>> from torch.nn.attention.bias import causal_upper_left
+    >>> causal_upper_left(2, 3)
+    tensor([[ True, False, False],
+            [ True,  True, False]])
+    """
     return CausalBias(CausalVariant.UPPER_LEFT, *_sizes("causal_upper_left", size))
 
 
 def causal_lower_right(*size: int) -> Tensor:
-    """A mask whose diagonal ends at the last query and key."""
+    """A mask whose diagonal ends at the last query and key: queries are the last of the sequence.
+
+    Args:
+        size: how many queries and how many keys.
+
+    Errors: AssertionError for another number of sizes.
+
+    >>> from torch.nn.attention.bias import causal_lower_right
+    >>> causal_lower_right(2, 3)
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
+    """
     return CausalBias(CausalVariant.LOWER_RIGHT, *_sizes("causal_lower_right", size))

@@ -19,7 +19,15 @@ __all__ = ["varlen_attn", "varlen_attn_out", "AuxRequest"]
 
 
 class AuxRequest(NamedTuple):
-    """What `varlen_attn` gives besides the result."""
+    """What `varlen_attn` gives besides the result.
+
+    Args:
+        lse: whether the logarithms of the sums of exponentials.
+
+    >>> from torch.nn.attention.varlen import AuxRequest
+    >>> AuxRequest(lse=True)
+    AuxRequest(lse=True)
+    """
 
     lse: bool = False
 
@@ -28,16 +36,29 @@ def varlen_attn(query: Tensor, key: Any, value: Any, cu_seq_q: Tensor, cu_seq_k:
                 return_aux: AuxRequest | None = None, scale: float | None = None, window_size: Sequence[int] = (-1, -1),
                 enable_gqa: bool = False, seqused_k: Any = None, block_table: Any = None,
                 num_splits: Any = None) -> Tensor | Any:  # fmt: skip
-    """`scaled_dot_product_attention` of each sequence by itself.
+    """`scaled_dot_product_attention` of sequences of different lengths, each by itself.
 
     Args:
-        query: (sum of lengths, H, E); key and value: (sum of lengths, H_k, E).
-        cu_seq_q, cu_seq_k: (N + 1): where each sequence starts, and the end.
+        query: (sum of lengths, H, E).
+        key, value: (sum of lengths, H_k, E).
+        cu_seq_q, cu_seq_k: (N + 1): where each sequence starts, and the end; cu_seq_k None for the same as cu_seq_q.
+        max_q, max_k: the longest lengths; accepted, and without effect.
+        return_aux: an `AuxRequest`; with lse=True, also (H, sum of lengths): the logarithms of the sums of exponentials.
+        scale: a factor of scores; default: 1 / sqrt(E).
         window_size: how many keys before and after its own position, counted from the end, a query sees; -1: all. (-1, 0)
             is causal.
-        return_aux: with lse=True, also (H, sum of lengths): the logarithms of the sums of exponentials.
+        enable_gqa: whether there may be fewer key than query heads.
+        seqused_k, block_table: of a paged cache.
+        num_splits: accepted, and without effect.
 
-    NotImplementedError for a paged cache (seqused_k, block_table).
+    Errors: NotImplementedError for a paged cache (seqused_k, block_table); ValueError for other numbers of sequences.
+
+    >>> from torch.nn.attention.varlen import varlen_attn
+    >>> query = key = torch.zeros(5, 1, 2)
+    >>> value = torch.arange(5.0).reshape(5, 1, 1)
+    >>> ends = torch.tensor([0, 2, 5])
+    >>> varlen_attn(query, key, value, ends, ends, 3, 3, window_size=(-1, 0)).flatten()
+    tensor([0.0000, 0.5000, 2.0000, 2.5000, 3.0000])
     """
     for name, given in (("seqused_k", seqused_k), ("block_table", block_table)):
         if given is not None:
@@ -73,9 +94,21 @@ def _window(q_len, kv_len, window_size, device):
     return create_block_mask(seen, 1, 1, q_len, kv_len, device)
 
 
-def varlen_attn_out(out: Tensor, *args: Any, **kwargs: Any) -> Tensor | Any:
-    """As `varlen_attn`, into `out`."""
-    result = varlen_attn(*args, **kwargs)
+def varlen_attn_out(out: Tensor, query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, **options) -> Tensor | Any:
+    """`varlen_attn` into a tensor, which is returned (with the logarithms, where they are asked for).
+
+    Args:
+        out: where the result is written.
+        query, key, value, cu_seq_q, cu_seq_k, max_q, max_k: of `varlen_attn`.
+        options: its other arguments, by name.
+
+    >>> from torch.nn.attention.varlen import varlen_attn_out
+    >>> query = key = torch.zeros(2, 1, 2)
+    >>> value, ends = torch.tensor([[[1.0]], [[3.0]]]), torch.tensor([0, 2])
+    >>> varlen_attn_out(torch.empty(2, 1, 1), query, key, value, ends, ends, 2, 2).flatten()
+    tensor([2., 2.])
+    """
+    result = varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, **options)
     if isinstance(result, tuple):
         return out.copy_(result[0]), result[1]
     return out.copy_(result)

@@ -84,10 +84,16 @@ else:
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Leaky ReLU whose slopes are drawn from U(lower, upper) in training, and are their mean otherwise.
+    """Leaky ReLU with random slopes: ``x`` where it is at least 0, else ``slope * x``.
 
     Args:
+        input: any shape.
+        lower, upper: in training every slope is drawn from U(lower, upper), otherwise all are their mean.
+        training: whether slopes are drawn.
         inplace: whether the input itself is changed, and returned.
+
+    >>> F.rrelu(torch.tensor([-1.0, 2.0]), 0.1, 0.3)
+    tensor([-0.2000,  2.0000])
     """
     return (rrelu_ if inplace else facula.rrelu)(input, lower, upper, training)
 
@@ -96,7 +102,14 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """``x`` limited to [min_val, max_val].
 
     Args:
+        input: any shape.
+        min_val, max_val: the limits.
         inplace: whether the input itself is changed, and returned.
+
+    Errors: ValueError for a min_val greater than max_val.
+
+    >>> F.hardtanh(torch.tensor([-3.0, 0.5, 3.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
     """
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val must not exceed max_val, got {min_val} and {max_val}")
@@ -104,7 +117,17 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """``a * sigmoid(b)``, where a and b are the two halves of the input along ``dim`` (of even size)."""
+    """The gated linear unit: ``a * sigmoid(b)``, where a and b are the two halves of the input along ``dim``.
+
+    Args:
+        input: of an even size along dim.
+        dim: the dimension that is halved.
+
+    Errors: RuntimeError for a tensor of no dimensions, or an odd size.
+
+    >>> F.glu(torch.tensor([1.0, 2.0, 0.0, 100.0]))
+    tensor([0.5000, 2.0000])
+    """
     if input.dim() == 0:
         raise RuntimeError("glu: the input must have at least one dimension, got a 0-dimensional tensor")
     return _nn.glu(input, dim)
@@ -121,18 +144,36 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
-    """``exp(x)`` divided by its sum along ``dim``; ``dtype`` converts the input first."""
+    """``exp(x) / sum(exp(x))`` along a dimension: positive numbers whose sum is 1.
+
+    Args:
+        input: any shape.
+        dim: the dimension of the sums. None is deprecated and warns: 0 for 0, 1 or 3 dimensions, else 1.
+        dtype: what the input is converted to first.
+
+    Errors: IndexError for a dim that the input does not have.
+
+    >>> F.softmax(torch.tensor([[0.0, 1.0], [2.0, 2.0]]), dim=1)
+    tensor([[0.2689, 0.7311],
+            [0.5000, 0.5000]])
+    """
     if dim is None:
         dim = _implicit_dim("softmax", input.dim(), _stacklevel)
     return facula.softmax(input, dim, dtype=dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
-    """``softmax(-x)``.
+    """``softmax(-input, dim)``: the smallest number gets the largest share.
 
     Args:
-        dim: as for softmax.
+        input: any shape.
+        dim: the dimension of the sums. None is deprecated and warns: 0 for 0, 1 or 3 dimensions, else 1.
         dtype: what the input is converted to first.
+
+    Errors: IndexError for a dim that the input does not have.
+
+    >>> F.softmin(torch.tensor([0.0, 1.0]), dim=0)
+    tensor([0.7311, 0.2689])
     """
     if dim is None:
         dim = _implicit_dim("softmin", input.dim(), _stacklevel)
@@ -140,11 +181,17 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
-    """Logarithm of softmax, computed stably.
+    """``x - log(sum(exp(x)))`` along a dimension: the logarithm of `softmax` without its overflow and loss of digits.
 
     Args:
-        dim: as for softmax.
+        input: any shape.
+        dim: the dimension of the sums. None is deprecated and warns: 0 for 0, 1 or 3 dimensions, else 1.
         dtype: what the input is converted to first.
+
+    Errors: IndexError for a dim that the input does not have.
+
+    >>> F.log_softmax(torch.tensor([0.0, 1000.0]), dim=0)
+    tensor([-1000.,     0.])
     """
     if dim is None:
         dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
@@ -152,13 +199,18 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
-    """Sample from the Gumbel-softmax distribution along ``dim``.
+    """A sample of the Gumbel-softmax distribution: ``softmax((logits + gumbel noise) / tau)`` along a dimension.
 
     Args:
         logits: unnormalised log-probabilities, (..., classes).
-        tau: temperature.
-        hard: give one-hot vectors, with the gradient of the soft sample.
-        eps: without meaning; kept for old calls.
+        tau: the temperature; the smaller, the nearer to one-hot.
+        hard: whether the result is one-hot, with the gradient of the soft sample.
+        eps: without effect; another value than the default warns.
+        dim: the dimension of the classes.
+
+    >>> sample = F.gumbel_softmax(torch.tensor([[0.1, 0.2, 0.7]]).log(), hard=True)
+    >>> sample.sum(), sample.max()
+    (tensor(1.), tensor(1.))
     """
     if eps != 1e-10:
         warnings.warn(f"gumbel_softmax: eps has no effect and is deprecated, got {eps}", stacklevel=2)

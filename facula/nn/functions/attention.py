@@ -140,32 +140,44 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Project, attend with ``num_heads`` heads, and project back.
+    """Attention with several heads: projects query, key and value, attends in each head, joins the heads and projects back.
+
+    `nn.MultiheadAttention` calls it with its parameters.
 
     Args:
-        query: (L, N, E) or (L, E). key, value: (S, N, E) or (S, E).
-        key_padding_mask: (N, S) or (S,); True (or added numbers) marks keys to ignore.
-        attn_mask: (L, S) or (N * num_heads, L, S); True forbids a position, numbers are added to the scores.
-        bias_k, bias_v: (1, 1, E), appended to keys and values.
-        add_zero_attn: append a key and value of zeros.
-        need_weights: return the weights too; without them the fused attention kernel is used.
-        average_attn_weights: average the weights over the heads.
-        is_causal: a hint that ``attn_mask`` is the causal mask.
+        query: (L, N, E) or (L, E).
+        key, value: (S, N, E) or (S, E).
         embed_dim_to_check: E, which the query must have.
+        num_heads: how many heads; they divide E.
         in_proj_weight: (3E, E): the projections of query, key and value, one below the other.
         in_proj_bias: (3E,), or None.
+        bias_k, bias_v: (1, 1, E), appended to keys and values, or None.
+        add_zero_attn: whether a key and a value of zeros are appended.
         dropout_p: the probability of dropping a weight of attention.
         out_proj_weight, q_proj_weight: (E, E).
         out_proj_bias: (E,), or None.
-        training: False hands the input back.
+        training: whether there is dropout.
+        key_padding_mask: (N, S) or (S,); True (or numbers that are added to the scores) marks keys to ignore.
+        need_weights: whether the weights are returned too; without them the fused attention kernel is used.
+        attn_mask: (L, S) or (N * num_heads, L, S); True forbids a position, numbers are added to the scores.
         use_separate_proj_weight: whether the three weights below are used in the place of in_proj_weight.
         k_proj_weight: (E, features of key).
         v_proj_weight: (E, features of value).
-        static_k: (N * num_heads, S, E / num_heads): keys in the place of the projected ones.
-        static_v: as static_k, for values.
+        static_k, static_v: (N * num_heads, S, E / num_heads), in the place of the projected keys and values.
+        average_attn_weights: whether the weights are averaged over the heads.
+        is_causal: a hint that ``attn_mask`` is the causal mask.
 
     Returns:
-        (output like query, weights (N, L, S) or (N, num_heads, L, S) or None).
+        (output like query, weights (N, L, S) or (N, num_heads, L, S), or None).
+
+    Errors: AssertionError for shapes that do not fit; RuntimeError for is_causal without attn_mask, or a mask of another shape.
+
+    >>> x, identity = torch.randn(5, 2, 4), torch.eye(4)
+    >>> output, weights = F.multi_head_attention_forward(
+    ...     x, x, x, 4, 2, torch.cat([identity] * 3), None, None, None, False, 0.0, identity, None
+    ... )
+    >>> output.shape, weights.shape
+    (torch.Size([5, 2, 4]), torch.Size([2, 5, 5]))
     """
     name = "multi_head_attention_forward"
     is_batched = _mha_shape_check(query, key, value, key_padding_mask, attn_mask, num_heads)

@@ -36,27 +36,48 @@ else:
 
 def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
            stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
-    """Sliding blocks of (N, C, H, W) as columns: (N, C * kernel area, number of blocks).
+    """Windows of images as columns.
 
     Args:
+        input: (N, C, H, W) or (C, H, W).
         kernel_size: of the window, a number or one for each dimension.
         dilation: the step between the elements of a window.
-        padding: elements added at both ends of each dimension.
+        padding: zeros added at both ends of each dimension.
         stride: the step of the window.
+
+    Shapes: output (N, C * kernel height * kernel width, number of windows), or without N.
+
+    Errors: RuntimeError for other numbers of dimensions, or a window larger than the padded image.
+
+    >>> F.unfold(torch.arange(9.0).reshape(1, 1, 3, 3), 2)
+    tensor([[[0., 1., 3., 4.],
+             [1., 2., 4., 5.],
+             [3., 4., 6., 7.],
+             [4., 5., 7., 8.]]])
     """
     return _nn.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
 
 def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
          padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
-    """Sum columns (N, C * kernel area, blocks) back into images (N, C, *output_size); the adjoint of
-    `unfold`.
+    """Adds columns of windows back up to images; elements that several windows hold are summed. The adjoint of `unfold`.
 
     Args:
-        kernel_size: of the blocks.
+        input: (N, C * kernel height * kernel width, number of windows), or without N.
+        output_size: height and width of the images.
+        kernel_size: of the window, a number or one for each dimension.
         dilation: the step between the elements of a window.
-        padding: elements added at both ends of each dimension.
+        padding: how much of both ends of each dimension is left out.
         stride: the step of the window.
+
+    Shapes: output (N, C, *output_size), or without N.
+
+    Errors: RuntimeError for a number of windows that does not fit the sizes.
+
+    >>> F.fold(F.unfold(torch.ones(1, 1, 3, 3), 2), (3, 3), 2)
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]])
     """
     return _nn.col2im(
         input, _pair(output_size), _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride)

@@ -19,14 +19,26 @@ else:
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
               norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
-    """Rows of ``weight`` (rows, features) picked by ``input`` (any shape of int64 or int32).
+    """Rows of ``weight``: ``output[...] = weight[input[...]]``.
 
     Args:
+        input: row numbers, any shape of int64 or int32.
+        weight: (rows, features).
         padding_idx: a row that gets no gradient.
-        max_norm: rows that are picked and longer than this are scaled down in place first.
-        norm_type: p of that norm.
-        scale_grad_by_freq: divide the gradients by how often a row occurs in the input.
+        max_norm: rows that are picked and longer than this are scaled down to it in place first.
+        norm_type: the power p of that norm.
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs in the input.
         sparse: whether the gradient of ``weight`` is a COO tensor.
+
+    Shapes: output (*input.shape, features).
+
+    Errors: IndexError for a row that does not exist; AssertionError for such a padding_idx.
+
+    >>> weight = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
+    >>> F.embedding(torch.tensor([2, 1, 2]), weight)
+    tensor([[3., 4.],
+            [1., 2.],
+            [3., 4.]])
     """
     rows = weight.size(0)
     if padding_idx is None:
@@ -60,19 +72,27 @@ def embedding_bag(
     """Sums, means or maxima of bags of embeddings, without keeping the single embeddings.
 
     Args:
-        input: indices, (bags, length); or one dimension, and ``offsets`` gives the start of each bag.
+        input: row numbers: (bags, length), or one dimension with ``offsets``.
         weight: (rows, features).
+        offsets: where each bag begins in a one-dimensional input.
+        max_norm: rows that are picked and longer than this are scaled down to it in place first.
+        norm_type: the power p of that norm.
+        scale_grad_by_freq: whether gradients are divided by how often a row occurs in the input.
         mode: 'sum', 'mean' or 'max'.
-        per_sample_weights: factors of the same shape as ``input``, for 'sum' only.
-        include_last_offset: ``offsets`` ends with the number of indices.
-        padding_idx: an index that is left out of the bags.
-        max_norm: rows that are used and longer than this are scaled down in place first.
-        norm_type: the power p of the norm.
-        scale_grad_by_freq: whether gradients are divided by how often a row occurs in the batch.
-        sparse: whether the gradient is a COO tensor.
+        sparse: whether the gradient of ``weight`` is a COO tensor.
+        per_sample_weights: factors of the input's shape, for 'sum' only.
+        include_last_offset: whether ``offsets`` ends with the number of all indices.
+        padding_idx: a row that bags leave out.
 
-    Returns:
-        (bags, features).
+    Returns (bags, features); a bag of nothing is zeros.
+
+    Errors: ValueError for another mode, shapes that do not fit, or 'max' with scale_grad_by_freq or sparse;
+    NotImplementedError for per_sample_weights of another mode than 'sum'.
+
+    >>> weight = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
+    >>> F.embedding_bag(torch.tensor([1, 2, 2]), weight, offsets=torch.tensor([0, 2]), mode="sum")
+    tensor([[4., 6.],
+            [3., 4.]])
     """
     if weight.dtype == facula.int64 and input.is_floating_point():
         warnings.warn("embedding_bag: takes (input, weight), got (weight, input)", stacklevel=2)

@@ -28,20 +28,28 @@ else:
 
 
 class ScalingType(enum.IntEnum):
-    """How many elements share a scale."""
+    """How many elements share a scale, in `scaled_mm`: all, those of a row, or of a block of the size that the name tells.
+
+    >>> F.ScalingType.RowWise
+    <ScalingType.RowWise: 1>
+    """
 
     TensorWise, RowWise, BlockWise1x16, BlockWise1x32, BlockWise1x128, BlockWise128x128 = range(6)
 
 
 class SwizzleType(enum.IntEnum):
-    """How scales lie in memory."""
+    """How the scales of `scaled_mm` lie in memory: in their order, or as blocks of 32 x 4 x 4 that some GPUs read.
+
+    >>> F.SwizzleType.NO_SWIZZLE.value
+    0
+    """
 
     NO_SWIZZLE, SWIZZLE_32_4_4 = range(2)
 
 
 def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None,
                out_dtype: facula.dtype | None = None) -> Tensor:  # fmt: skip
-    """One product for each of G groups.
+    """One product of matrices for each of G groups.
 
     Args:
         mat_a, mat_b: (G, n, k) and (G, k, m); or, with `offs`, one or both without the first dimension, which has the
@@ -53,6 +61,14 @@ def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias
     Returns:
         (rows of mat_a, m), (n, columns of mat_b), or else (G, n, m). What lies behind the last offset is left out; of rows
         and columns the result has zeros there.
+
+    Errors: RuntimeError for shapes that do not fit, or offsets without a 2-D operand.
+
+    >>> rows, experts = torch.ones(3, 2), torch.tensor([[[1.0], [1.0]], [[5.0], [5.0]]])
+    >>> F.grouped_mm(rows, experts, offs=torch.tensor([1, 3], dtype=torch.int32))
+    tensor([[ 2.],
+            [10.],
+            [10.]])
     """
     for name, mat in (("mat_a", mat_a), ("mat_b", mat_b)):
         if mat.dim() not in (2, 3):
@@ -104,7 +120,14 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor, scale_recipe_a: Any
         contraction_dim: the dimensions that are summed over; () or (1, 0), the only ones of matrices.
         use_fast_accum: taken, and without effect: float32 is exact enough.
 
-    Returns (m, n). Errors: NotImplementedError for other recipes; RuntimeError for shapes that do not fit.
+    Returns (m, n).
+
+    Errors: NotImplementedError for other recipes; RuntimeError for shapes that do not fit.
+
+    >>> a, b = torch.ones(16, 16).to(torch.float8_e4m3fn), torch.ones(16, 16).to(torch.float8_e4m3fn).t()
+    >>> scale, recipe = torch.tensor(0.5), F.ScalingType.TensorWise
+    >>> F.scaled_mm(a, b, scale, recipe, scale, recipe)[0, :4]
+    tensor([4., 4., 4., 4.], dtype=torch.bfloat16)
     """
     recipes = [_only("scale_recipe", each) for each in (scale_recipe_a, scale_recipe_b)]
     if recipes[0] != recipes[1] or recipes[0] not in (ScalingType.TensorWise, ScalingType.RowWise):

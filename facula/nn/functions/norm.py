@@ -28,14 +28,25 @@ def _check_values_per_channel(name: str, size) -> None:
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
                bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalise each channel of (N, C, ...) over the batch and the positions.
+    """Normalises each channel over the batch and the positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
-        running_mean, running_var: (C,); updated in place when ``training``, used otherwise. May be None in
-            training.
-        weight, bias: (C,), applied after the normalisation.
-        momentum: share of the new statistics in the running ones.
+        input: (N, C, ...).
+        running_mean, running_var: (C,): updated in place in training, used for mean and var otherwise; in training may be None.
+        weight: (C,): factors, or None.
+        bias: (C,): added after the factors, or None.
+        training: whether mean and variance are those of the batch.
+        momentum: the share of the batch in the running statistics.
         eps: added to the variance.
+
+    Errors: ValueError in training for one value per channel; RuntimeError for statistics of another size.
+
+    >>> mean, var = torch.zeros(1), torch.ones(1)
+    >>> F.batch_norm(torch.tensor([[1.0], [3.0]]), mean, var, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
+    >>> mean, var
+    (tensor([0.2000]), tensor([1.1000]))
     """
     if training:
         _check_values_per_channel("batch_norm", input.size())
@@ -52,16 +63,22 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-05,
 ) -> Tensor:
-    """Normalise each channel of each sample of (N, C, ...) over its positions.
+    """Normalises each channel of each sample over its positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
-        running_mean: (C,): used, or in training updated in place; or None.
-        running_var: (C,): as running_mean.
+        input: (N, C, ...).
+        running_mean, running_var: (C,): updated in place with use_input_stats, used for mean and var without; or None.
         weight: (C,): factors, or None.
-        bias: added after the factors, or None.
+        bias: (C,): added after the factors, or None.
         use_input_stats: whether mean and variance are those of the input; else the running ones.
-        momentum: the share of a new batch in the running statistics; None for the mean over all batches.
+        momentum: the share of the input in the running statistics.
         eps: added to the variance.
+
+    Errors: ValueError with use_input_stats for one position per channel.
+
+    >>> F.instance_norm(torch.tensor([[[1.0, 3.0], [5.0, 5.0]]]))
+    tensor([[[-1.0000,  1.0000],
+             [ 0.0000,  0.0000]]])
     """
     if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
@@ -75,35 +92,57 @@ def instance_norm(
 
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalise over the last dimensions, whose shape is ``normalized_shape``; then scale and shift.
+    """Normalises over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
+        input: (..., *normalized_shape).
+        normalized_shape: the sizes of the last dimensions, a list.
         weight: of the shape that is normalised: factors, or None.
-        bias: added after the factors, or None.
+        bias: of that shape: added after the factors, or None.
         eps: added to the variance.
+
+    Errors: RuntimeError for an input whose last dimensions are others.
+
+    >>> F.layer_norm(torch.tensor([[1.0, 3.0], [10.0, 30.0]]), [2])
+    tensor([[-1.0000,  1.0000],
+            [-1.0000,  1.0000]])
     """
     return facula.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    """Divide by the root mean square over the last dimensions; ``eps`` None is the dtype's machine
-    epsilon.
+    """Divides by the root mean square over the last dimensions: ``x / sqrt(mean(x ** 2) + eps) * weight``.
 
     Args:
-        normalized_shape: the sizes of the last dimensions.
+        input: (..., *normalized_shape).
+        normalized_shape: the sizes of the last dimensions, a list.
         weight: of the shape that is normalised: factors, or None.
+        eps: added to the mean of squares; default: the machine epsilon of the dtype.
+
+    Errors: RuntimeError for an input whose last dimensions are others.
+
+    >>> F.rms_norm(torch.tensor([[3.0, 4.0]]), [2])
+    tensor([[0.8485, 1.1314]])
     """
     return facula.rms_norm(input, normalized_shape, weight, eps)
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: float = 1e-05) -> Tensor:  # fmt: skip
-    """Normalise each of ``num_groups`` groups of channels of each sample of (N, C, ...).
+    """Normalises each group of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
+        input: (N, C, ...).
+        num_groups: how many groups; it divides C.
         weight: (C,): factors, or None.
-        bias: added after the factors, or None.
+        bias: (C,): added after the factors, or None.
         eps: added to the variance.
+
+    Errors: RuntimeError for fewer than 2 dimensions, or a C that num_groups does not divide; ValueError for groups of one
+    value.
+
+    >>> F.group_norm(torch.tensor([[1.0, 3.0, 10.0, 30.0]]), 2)
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
     """
     if input.dim() < 2:
         raise RuntimeError(f"group_norm: the input needs at least 2 dimensions, got {input.dim()}")
@@ -114,7 +153,18 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 
 def local_response_norm(input: Tensor, size: Any, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Divide (N, C, ...) by ``(k + alpha * mean of squares over size neighbouring channels) ** beta``."""
+    """Divides by ``(k + alpha * mean of the squares of size neighbouring channels) ** beta``; beyond the ends channels are 0.
+
+    Args:
+        input: (N, C, ...) of 3 dimensions or more.
+        size: how many channels are neighbours, the channel itself among them.
+        alpha, beta, k: of the formula.
+
+    Errors: ValueError for fewer than 3 dimensions.
+
+    >>> F.local_response_norm(torch.ones(1, 3, 1), 3, alpha=3.0, beta=1.0).squeeze()
+    tensor([0.3333, 0.2500, 0.3333])
+    """
     if input.dim() < 3:
         raise ValueError(f"local_response_norm: the input must have 3 dimensions or more, got {input.dim()}")
     if input.numel() == 0:
@@ -128,10 +178,20 @@ def local_response_norm(input: Tensor, size: Any, alpha: float = 1e-4, beta: flo
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """Divide by the p-norm along ``dim`` (at least ``eps``).
+    """Divides by the p-norm along a dimension: ``x / max(norm(x, p), eps)``.
 
     Args:
+        input: any shape.
+        p: the power of the norm.
+        dim: the dimension (or dimensions) that the norm is taken over.
+        eps: the smallest divisor.
         out: where the result is written.
+
+    Errors: IndexError for a dim that the input does not have, such as the default for a vector.
+
+    >>> F.normalize(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
     """
     norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is None:

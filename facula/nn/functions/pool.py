@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from facula import Tensor
 
 _ARGUMENTS = {
+    "input": "the batch of samples of some channels, or one sample without the first dimension.",
+    "indices": "where the values were, as pooling with return_indices gives it.",
+    "norm_type": "the power.",
     "kernel_size": "of the window, a number or one for each dimension.",
-    "stride": "the step of the window.",
+    "stride": "the step of the window; default: its size.",
     "return_indices": "whether to return also where the maxima were.",
     "output_size": "the sizes of the output, a number or one for each dimension; None for that of the input.",
     "padding": "elements added at both ends of each dimension.",
@@ -46,7 +49,13 @@ else:
 def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(maxima, positions of the maxima in the flattened window axis)."""
+    """What `max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
+
+    Returns (values, indices), both (N, C, L_out), whatever return_indices says.
+
+    >>> F.max_pool1d_with_indices(torch.tensor([[[1.0, 3.0, 2.0, 5.0]]]), 2)
+    (tensor([[[3., 5.]]]), tensor([[[1, 3]]]))
+    """
     return facula.max_pool1d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
@@ -54,7 +63,14 @@ def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
 def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(maxima, positions of the maxima in each flattened H x W plane)."""
+    """What `max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+
+    Returns (values, indices), both (N, C, H_out, W_out), whatever return_indices says.
+
+    >>> F.max_pool2d_with_indices(torch.arange(16.0).reshape(1, 4, 4), 2)[1]
+    tensor([[[ 5,  7],
+             [13, 15]]])
+    """
     return _nn.max_pool2d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
@@ -62,7 +78,13 @@ def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], str
 def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                             padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                             return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(maxima, positions of the maxima in each flattened D x H x W volume)."""
+    """What `max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+
+    Returns (values, indices), both (N, C, D_out, H_out, W_out), whatever return_indices says.
+
+    >>> F.max_pool3d_with_indices(torch.arange(8.0).reshape(1, 1, 2, 2, 2), 2)
+    (tensor([[[[[7.]]]]]), tensor([[[[[7]]]]]))
+    """
     return _nn.max_pool3d_with_indices(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
 
 
@@ -75,7 +97,15 @@ def _or_empty(stride):
 def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """Maximum over windows of a (N, C, L) input; with ``return_indices`` also where the maxima were."""
+    """The maximum of each window of the last dimension. Padding is minus infinity.
+
+    Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
+
+    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+
+    >>> F.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2, stride=1)
+    tensor([[3., 3., 5.]])
+    """
     if return_indices:
         return max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return facula.max_pool1d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
@@ -85,7 +115,16 @@ def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """Maximum over windows of a (N, C, H, W) input; with ``return_indices`` also where the maxima were."""
+    """The maximum of each window of the last two dimensions. Padding is minus infinity.
+
+    Returns (N, C, H_out, W_out) or (C, H_out, W_out), with return_indices (values, indices).
+
+    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+
+    >>> F.max_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
     if return_indices:
         return max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return facula.max_pool2d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
@@ -95,7 +134,15 @@ def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Tensor | Any:  # fmt: skip
-    """Maximum over windows of a (N, C, D, H, W) input; with ``return_indices`` also where the maxima were."""
+    """The maximum of each window of the last three dimensions. Padding is minus infinity.
+
+    Returns (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), with return_indices (values, indices).
+
+    Errors: RuntimeError for other numbers of dimensions, or a padding of more than half the window.
+
+    >>> F.max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 2)
+    tensor([[[[7.]]]])
+    """
     if return_indices:
         return max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
     return facula.max_pool3d(input, kernel_size, _or_empty(stride), padding, dilation, ceil_mode)
@@ -104,54 +151,103 @@ def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Se
 @explained(_ARGUMENTS)
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(maxima, positions) with windows chosen so that the output has ``output_size`` elements."""
+    """What `adaptive_max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
+
+    Returns (values, indices), whatever return_indices says.
+
+    >>> F.adaptive_max_pool1d_with_indices(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2)
+    (tensor([[3., 5.]]), tensor([[1, 3]]))
+    """
     return facula.adaptive_max_pool1d(input, output_size)
 
 
 @explained(_ARGUMENTS)
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(maxima, positions) with windows chosen so that the output is ``output_size`` (None: as the input)."""
+    """What `adaptive_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+
+    Returns (values, indices), whatever return_indices says.
+
+    >>> F.adaptive_max_pool2d_with_indices(torch.arange(16.0).reshape(1, 4, 4), 1)
+    (tensor([[[15.]]]), tensor([[[15]]]))
+    """
     return _nn.adaptive_max_pool2d(input, _list_with_default(output_size, input.size()))
 
 
 @explained(_ARGUMENTS)
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
                                      return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(maxima, positions) with windows chosen so that the output is ``output_size`` (None: as the input)."""
+    """What `adaptive_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+
+    Returns (values, indices), whatever return_indices says.
+
+    >>> F.adaptive_max_pool3d_with_indices(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
+    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
+    """
     return _nn.adaptive_max_pool3d(input, _list_with_default(output_size, input.size()))
 
 
 @explained(_ARGUMENTS)
 def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """Maximum pooling to a given output length."""
+    """The maxima of as many windows as the output shall have elements: the i-th covers ``floor(i * L / L_out)`` to
+    ``ceil((i + 1) * L / L_out)``.
+
+    Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
+
+    >>> F.adaptive_max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0, 4.0]]), 2)
+    tensor([[3., 5.]])
+    """
     result = adaptive_max_pool1d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
 @explained(_ARGUMENTS)
 def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """Maximum pooling to a given output size (H, W); None keeps the input's."""
+    """The maxima of windows that are laid so that the output has the given height and width.
+
+    Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
+
+    >>> F.adaptive_max_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
+    tensor([[[12., 13., 14., 15.]]])
+    """
     result = adaptive_max_pool2d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
 @explained(_ARGUMENTS)
 def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
-    """Maximum pooling to a given output size (D, H, W); None keeps the input's."""
+    """The maxima of windows that are laid so that the output has the given depth, height and width.
+
+    Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
+
+    >>> F.adaptive_max_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), (1, 1, 2))
+    tensor([[[[6., 7.]]]])
+    """
     result = adaptive_max_pool3d_with_indices(input, output_size)
     return result if return_indices else result[0]
 
 
 @explained(_ARGUMENTS)
 def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """Average pooling to a given output size (H, W); None keeps the input's."""
+    """The means of windows that are laid so that the output has the given height and width; 1 is the mean of the whole image.
+
+    Returns (N, C, *output_size) or (C, *output_size).
+
+    >>> F.adaptive_avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
+    tensor([[[6., 7., 8., 9.]]])
+    """
     return _nn.adaptive_avg_pool2d(input, _list_with_default(output_size, input.size()))
 
 
 @explained(_ARGUMENTS)
 def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
-    """Average pooling to a given output size (D, H, W); None keeps the input's."""
+    """The means of windows that are laid so that the output has the given depth, height and width.
+
+    Returns (N, C, *output_size) or (C, *output_size).
+
+    >>> F.adaptive_avg_pool3d(torch.arange(8.0).reshape(1, 2, 2, 2), 1)
+    tensor([[[[3.5000]]]])
+    """
     return _nn.adaptive_avg_pool3d(input, _list_with_default(output_size, input.size()))
 
 
@@ -160,7 +256,16 @@ def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequenc
                                        output_size: int | Sequence[int] | None = None,
                                        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                                        _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(maxima, positions) over windows at pseudo-random places; see `fractional_max_pool2d`."""
+    """What `fractional_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
+
+    Returns (values, indices), whatever return_indices says.
+
+    Errors: ValueError for neither of output_size and output_ratio.
+
+    >>> values, indices = F.fractional_max_pool2d_with_indices(torch.randn(1, 1, 9, 9), 2, output_ratio=0.5)
+    >>> values.shape, indices.dtype
+    (torch.Size([1, 1, 4, 4]), torch.int64)
+    """
     output_size, samples = _fractional_setup(
         "fractional_max_pool2d", 2, input, output_size, output_ratio, _random_samples
     )
@@ -172,7 +277,16 @@ def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequenc
                                        output_size: int | Sequence[int] | None = None,
                                        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                                        _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(maxima, positions) over windows at pseudo-random places; see `fractional_max_pool3d`."""
+    """What `fractional_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
+
+    Returns (values, indices), whatever return_indices says.
+
+    Errors: ValueError for neither of output_size and output_ratio.
+
+    >>> values, indices = F.fractional_max_pool3d_with_indices(torch.randn(1, 1, 9, 9, 9), 2, output_ratio=0.5)
+    >>> values.shape, indices.dtype
+    (torch.Size([1, 1, 4, 4, 4]), torch.int64)
+    """
     output_size, samples = _fractional_setup(
         "fractional_max_pool3d", 3, input, output_size, output_ratio, _random_samples
     )
@@ -198,14 +312,19 @@ def _fractional_setup(name: str, n: int, input, output_size, output_ratio, sampl
 def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
                           output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                           _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
-    """Maximum over windows at pseudo-random places.
+    """The maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
 
     Args:
         input: (N, C, H, W) or (C, H, W).
         kernel_size: size of the windows.
         output_size: output H and W; or
         output_ratio: output size over input size, in (0, 1).
-        return_indices: also return where the maxima were.
+        return_indices: whether to return also where the maxima were.
+
+    Errors: ValueError for neither of output_size and output_ratio.
+
+    >>> F.fractional_max_pool2d(torch.randn(1, 1, 9, 9), 2, output_size=(4, 5)).shape
+    torch.Size([1, 1, 4, 5])
     """
     result = fractional_max_pool2d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
@@ -217,7 +336,13 @@ def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], outpu
 def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
                           output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
                           _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
-    """As `fractional_max_pool2d`, for (N, C, D, H, W) or (C, D, H, W)."""
+    """The maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
+
+    Errors: ValueError for neither of output_size and output_ratio.
+
+    >>> F.fractional_max_pool3d(torch.randn(1, 1, 9, 9, 9), 2, output_size=4).shape
+    torch.Size([1, 1, 4, 4, 4])
+    """
     result = fractional_max_pool3d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
     )
@@ -249,7 +374,14 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undo `max_pool1d`: put the values where ``indices`` says, zeros elsewhere."""
+    """Undoes `max_pool1d`: puts the values where ``indices`` says, and zeros elsewhere.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+
+    >>> values, indices = F.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2, return_indices=True)
+    >>> F.max_unpool1d(values, indices, 2)
+    tensor([[0., 3., 0., 5.]])
+    """
     kernel = _single(kernel_size)
     stride = _single(stride) if stride is not None else kernel
     padding = _single(padding)
@@ -260,7 +392,15 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undo `max_pool2d`: put the values where ``indices`` says, zeros elsewhere."""
+    """Undoes `max_pool2d`: puts the values where ``indices`` says, and zeros elsewhere.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+
+    >>> values, indices = F.max_pool2d(torch.arange(1.0, 5).reshape(1, 2, 2), 2, return_indices=True)
+    >>> F.max_unpool2d(values, indices, 2)
+    tensor([[[0., 0.],
+             [0., 4.]]])
+    """
     kernel = _pair(kernel_size)
     stride = _pair(stride) if stride is not None else kernel
     padding = _pair(padding)
@@ -271,7 +411,18 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
 def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
-    """Undo `max_pool3d`: put the values where ``indices`` says, zeros elsewhere."""
+    """Undoes `max_pool3d`: puts the values where ``indices`` says, and zeros elsewhere.
+
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+
+    >>> values, indices = F.max_pool3d(torch.arange(1.0, 9).reshape(1, 2, 2, 2), 2, return_indices=True)
+    >>> F.max_unpool3d(values, indices, 2)
+    tensor([[[[0., 0.],
+              [0., 0.]],
+    <BLANKLINE>
+             [[0., 0.],
+              [0., 8.]]]])
+    """
     kernel = _triple(kernel_size)
     stride = _triple(stride) if stride is not None else kernel
     padding = _triple(padding)
@@ -280,9 +431,7 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 
 
 def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
-    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; a negative sum gives a NaN-free
-    zero.
-    """
+    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; NaN for a negative sum and norm_type above 1."""
     window = 1
     for size in (kernel_size,) * n if isinstance(kernel_size, int) else kernel_size:
         window *= size
@@ -293,19 +442,43 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
 @explained(_ARGUMENTS)
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Any:  # fmt: skip
-    """Power-average pooling of (N, C, L): the ``norm_type``-norm of each window."""
+    """The power sum of each window of the last dimension: ``(sum of x ** norm_type) ** (1 / norm_type)``.
+
+    It is NaN for a negative sum, which an odd norm_type can give.
+
+    Shapes: output (N, C, L_out) or (C, L_out).
+
+    >>> F.lp_pool1d(torch.tensor([[3.0, 4.0, 0.0, 1.0]]), 2, 2)
+    tensor([[5., 1.]])
+    """
     return _lp_pool(avg_pool1d, 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @explained(_ARGUMENTS)
 def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Tensor:  # fmt: skip
-    """Power-average pooling of (N, C, H, W): the ``norm_type``-norm of each window."""
+    """The power sum of each window of the last two dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
+
+    It is NaN for a negative sum, which an odd norm_type can give.
+
+    Shapes: output (N, C, H_out, W_out) or (C, H_out, W_out).
+
+    >>> F.lp_pool2d(torch.tensor([[[3.0, 0.0], [0.0, 4.0]]]), 2, 2)
+    tensor([[[5.]]])
+    """
     return _lp_pool(avg_pool2d, 2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @explained(_ARGUMENTS)
 def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
               ceil_mode: bool = False) -> Any:  # fmt: skip
-    """Power-average pooling of (N, C, D, H, W): the ``norm_type``-norm of each window."""
+    """The power sum of each window of the last three dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
+
+    It is NaN for a negative sum, which an odd norm_type can give.
+
+    Shapes: output (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out).
+
+    >>> F.lp_pool3d(torch.ones(1, 2, 2, 2), 3, 2)
+    tensor([[[[2.]]]])
+    """
     return _lp_pool(avg_pool3d, 3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from facula import Tensor
 
 _ARGUMENTS = {
+    "input": "any shape.",
     "inplace": "whether the input itself is changed, and returned.",
     "p": "the probability of dropping, in [0, 1].",
     "training": "False hands the input back.",
@@ -33,7 +34,16 @@ def _check_probability(name: str, p: float) -> None:
 
 @explained(_ARGUMENTS)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, set each element to zero with probability ``p`` and scale the rest by 1 / (1 - p)."""
+    """In training, sets each element to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+
+    Errors: ValueError for a p outside [0, 1].
+
+    >>> dropped = F.dropout(torch.ones(1000), p=0.2)
+    >>> dropped.unique()
+    tensor([0.0000, 1.2500])
+    >>> F.dropout(torch.ones(2), p=0.2, training=False)
+    tensor([1., 1.])
+    """
     _check_probability("dropout", p)
     return _dropout_(input, p, training) if inplace else _dropout(input, p, training)
 
@@ -67,30 +77,59 @@ def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: 
 
 @explained(_ARGUMENTS)
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout for SELU networks: dropped elements take SELU's lower limit, mean and variance are kept."""
+    """Dropout for networks of SELU: dropped elements take SELU's lower limit, and then mean 0 and variance 1 are restored.
+
+    Errors: ValueError for a p outside [0, 1].
+
+    >>> x = torch.randn(10000)
+    >>> round(F.alpha_dropout(x, p=0.2, training=True).std().item(), 1)
+    1.0
+    """
     _check_probability("alpha_dropout", p)
     return _noise_dropout(input, p, training, inplace, per_channel=False, alpha=True)
 
 
-@explained(_ARGUMENTS)
+@explained(_ARGUMENTS, input="(N, C, ...).")
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
-    """Alpha dropout of whole channels of (N, C, ...)."""
+    """`alpha_dropout` of whole channels.
+
+    Errors: ValueError for a p outside [0, 1]; RuntimeError for fewer than 2 dimensions.
+
+    >>> F.feature_alpha_dropout(torch.ones(1, 3, 2), p=0.5, training=True).shape
+    torch.Size([1, 3, 2])
+    """
     _check_probability("feature_alpha_dropout", p)
     return _noise_dropout(input, p, training, inplace, per_channel=True, alpha=True)
 
 
-@explained(_ARGUMENTS)
+@explained(_ARGUMENTS, input="(N, C, L) or (C, L).")
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+
+    Errors: ValueError for a p outside [0, 1]; RuntimeError for other numbers of dimensions.
+
+    >>> kept = F.dropout1d(torch.ones(50, 4, 3)).amax(2)
+    >>> kept.shape, kept.unique()
+    (torch.Size([50, 4]), tensor([0., 2.]))
+    """
     _check_probability("dropout1d", p)
     if input.dim() not in (2, 3):
         raise RuntimeError(f"dropout1d: the input must have 2 or 3 dimensions, got {input.dim()}")
     return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 2)
 
 
-@explained(_ARGUMENTS)
+@explained(_ARGUMENTS, input="(N, C, H, W).")
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, H, W). Three dimensions are taken as (N, C, L), with a warning."""
+    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+
+    Three dimensions are taken as (N, C, L), with a UserWarning; other numbers of dimensions than four warn, too.
+
+    Errors: ValueError for a p outside [0, 1].
+
+    >>> kept = F.dropout2d(torch.ones(50, 4, 3, 3)).amax((2, 3))
+    >>> kept.shape, kept.unique()
+    (torch.Size([50, 4]), tensor([0., 2.]))
+    """
     _check_probability("dropout2d", p)
     if input.dim() != 4:
         advice = "it is read as (N, C, L): use dropout1d" if input.dim() == 3 else "use dropout"
@@ -100,9 +139,18 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channel_dropout(input, p, training, inplace, unbatched=False)
 
 
-@explained(_ARGUMENTS)
+@explained(_ARGUMENTS, input="(N, C, D, H, W) or (C, D, H, W).")
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
+
+    Other numbers of dimensions than four and five warn.
+
+    Errors: ValueError for a p outside [0, 1].
+
+    >>> kept = F.dropout3d(torch.ones(50, 4, 2, 2, 2)).amax((2, 3, 4))
+    >>> kept.shape, kept.unique()
+    (torch.Size([50, 4]), tensor([0., 2.]))
+    """
     _check_probability("dropout3d", p)
     if input.dim() not in (4, 5):
         warnings.warn(

@@ -65,15 +65,27 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Resize the spatial dimensions of (N, C, [D, [H,]] W).
+    """Resizes the spatial dimensions.
 
     Args:
-        size: the new spatial size; or
-        scale_factor: the factor of each dimension.
-        mode: 'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic', 'trilinear', 'area' or 'lanczos'.
-        align_corners: the centres (False) or the outer pixels (True) of input and output are aligned.
-        recompute_scale_factor: use the factor that the rounded output size gives, not the one given.
-        antialias: filter before shrinking ('bilinear', 'bicubic' and 'lanczos' of images).
+        input: (N, C, [D, [H,]] W).
+        size: the new sizes, a number or one for each spatial dimension; or
+        scale_factor: the factor of each.
+        mode: 'nearest', 'nearest-exact', 'linear' (3-D input), 'bilinear' (4-D), 'bicubic' (4-D), 'trilinear' (5-D), 'area' or
+            'lanczos' (4-D, with antialias).
+        align_corners: whether the centres of the corner elements of input and output coincide, rather than their outer edges;
+            of the linear modes and 'bicubic'. Default: False.
+        recompute_scale_factor: whether the factor is taken anew from the rounded output size.
+        antialias: whether images are filtered before they shrink, in modes 'bilinear', 'bicubic' and 'lanczos'.
+
+    Errors: ValueError for both or neither of size and scale_factor, or options that a mode does not have; TypeError for a size
+    that is not an integer; NotImplementedError for a mode that does not exist or does not fit the dimensions.
+
+    >>> x = torch.tensor([[[1.0, 3.0]]])
+    >>> F.interpolate(x, size=4)
+    tensor([[[1., 1., 3., 3.]]])
+    >>> F.interpolate(x, scale_factor=2, mode="linear")
+    tensor([[[1.0000, 1.5000, 2.5000, 3.0000]]])
     """
     corners_matter = mode not in ("nearest", "area", "nearest-exact")
     if align_corners is not None and not corners_matter:
@@ -121,13 +133,20 @@ def _resize(input, sizes, scales, mode: str, align_corners: bool, antialias: boo
 
 def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
              mode: str = "nearest", align_corners: bool | None = None) -> Any:  # fmt: skip
-    """Deprecated name of `interpolate`.
+    """Deprecated name of `interpolate`; it warns.
 
     Args:
+        input: (N, C, [D, [H,]] W).
         size: of the output, a number or one for each dimension; or
         scale_factor: the factor by which each dimension grows.
         mode: 'nearest', 'linear', 'bilinear', 'bicubic', 'trilinear' or 'area'.
         align_corners: whether the centres of the corner elements stay in the corners.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     F.upsample(torch.tensor([[[1.0, 3.0]]]), size=4)
+    tensor([[[1., 1., 3., 3.]]])
     """
     warnings.warn("upsample: deprecated, use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
@@ -135,11 +154,18 @@ def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_facto
 
 def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
                      scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
-    """Deprecated: ``interpolate(mode='nearest')``.
+    """Deprecated: ``interpolate(input, size, scale_factor, mode='nearest')``; it warns.
 
     Args:
+        input: (N, C, [D, [H,]] W).
         size: of the output, a number or one for each dimension; or
         scale_factor: the factor by which each dimension grows.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     F.upsample_nearest(torch.tensor([[[1.0, 3.0]]]), scale_factor=2)
+    tensor([[[1., 1., 3., 3.]]])
     """
     warnings.warn("upsample_nearest: deprecated, use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="nearest")
@@ -147,11 +173,18 @@ def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
 
 def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
                       scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
-    """Deprecated: ``interpolate(mode='bilinear', align_corners=True)``.
+    """Deprecated: ``interpolate(input, size, scale_factor, mode='bilinear', align_corners=True)``; it warns.
 
     Args:
+        input: (N, C, H, W).
         size: of the output, a number or one for each dimension; or
         scale_factor: the factor by which each dimension grows.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     F.upsample_bilinear(torch.tensor([[[[1.0, 3.0]]]]), size=(1, 3))
+    tensor([[[[1., 2., 3.]]]])
     """
     warnings.warn("upsample_bilinear: deprecated, use interpolate", stacklevel=2)
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
@@ -167,14 +200,22 @@ def _default_corners(name: str, align_corners: bool | None) -> bool:
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """Sample ``input`` at the positions of ``grid``.
+    """Samples the input at the positions of a grid.
 
     Args:
         input: (N, C, H, W) or (N, C, D, H, W).
-        grid: (N, H_out, W_out, 2) or (N, D_out, H_out, W_out, 3); x, y(, z) in [-1, 1] over the input.
-        mode: 'bilinear', 'nearest' or (for images) 'bicubic'.
+        grid: (N, H_out, W_out, 2) or (N, D_out, H_out, W_out, 3): positions x, y(, z), from -1 to 1 over the input.
+        mode: 'bilinear' (of volumes trilinear), 'nearest' or, for images, 'bicubic'.
         padding_mode: outside the input take 'zeros', the 'border', or its 'reflection'.
-        align_corners: -1 and 1 are the centres of the outer pixels (True) or their outer edges (False).
+        align_corners: whether -1 and 1 are the centres of the outer pixels, not their outer edges; None is False and warns.
+
+    Shapes: output (N, C, H_out, W_out) or (N, C, D_out, H_out, W_out).
+
+    Errors: ValueError for another mode or padding_mode; RuntimeError for shapes that do not fit.
+
+    >>> image = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
+    >>> F.grid_sample(image, torch.tensor([[[[0.0, 0.0], [-1.0, 1.0]]]]), align_corners=True)
+    tensor([[[[2.5000, 3.0000]]]])
     """
     if mode not in GRID_SAMPLE_INTERPOLATION_MODES:
         raise ValueError(f"grid_sample: mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}")
@@ -192,15 +233,23 @@ def grid_sample(
 
 
 def affine_grid(theta: Tensor, size: int | Sequence[int] | None, align_corners: bool | None = None) -> Tensor:
-    """The grid, for `grid_sample`, of a batch of affine maps.
+    """The grid, for `grid_sample`, of a batch of affine maps: ``theta @ (x, y(, z), 1)`` of every position of the output.
 
     Args:
-        theta: (N, 2, 3) or (N, 3, 4).
+        theta: (N, 2, 3) for images or (N, 3, 4) for volumes.
         size: of the wanted output, (N, C, H, W) or (N, C, D, H, W).
-        align_corners: as in `grid_sample`.
+        align_corners: whether -1 and 1 are the centres of the outer pixels, not their outer edges; None is False and warns.
 
     Returns:
         (N, H, W, 2) or (N, D, H, W, 3).
+
+    Errors: ValueError for a theta that is not floating-point or of another shape, or sizes that are not positive;
+    NotImplementedError for a size of other than 4 or 5 entries.
+
+    >>> mirror = torch.tensor([[[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> F.affine_grid(mirror, (1, 1, 1, 2), align_corners=False)
+    tensor([[[[ 0.5000,  0.0000],
+              [-0.5000,  0.0000]]]])
     """
     align_corners = _default_corners("affine_grid", align_corners)
     if not theta.is_floating_point():

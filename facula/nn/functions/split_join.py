@@ -16,12 +16,22 @@ _nn = _C.nn_functional
 
 
 def pad(input: Tensor, pad: Sequence[int] | tuple[int, ...], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Add elements (or, with negative numbers, remove them) at both ends of the last dimensions.
+    """Adds elements (or, with negative numbers, removes them) at both ends of the last dimensions.
 
     Args:
+        input: any shape; of 'reflect', 'replicate' and 'circular' at most the last three dimensions are padded.
         pad: (before, after) of the last dimension, then of the last but one, ...
-        mode: 'constant', 'reflect', 'replicate' or 'circular'.
+        mode: 'constant', 'reflect' (mirrored without the edge), 'replicate' (the edge) or 'circular' (the other end).
         value: of the constant mode. Default: 0.
+
+    Errors: RuntimeError for an odd number of entries, or more of them than the input has ends; NotImplementedError for another
+    mode, or a mode that does not take so many dimensions.
+
+    >>> x = torch.tensor([[1, 2, 3]])
+    >>> F.pad(x, (1, 2), value=9)
+    tensor([[9, 1, 2, 3, 9, 9]])
+    >>> F.pad(x, (2, 0), mode="reflect"), F.pad(x, (0, -1))
+    (tensor([[3, 2, 1, 2, 3]]), tensor([[1, 2]]))
     """
     if mode != "constant" and _C._is_autocast_enabled("cpu") and (mode == "replicate" or mode == "reflect" and len(pad) <= 4):
         input = _autocast.cast(input, facula.float32, ("cpu",))

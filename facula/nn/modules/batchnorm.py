@@ -75,13 +75,28 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Back to mean 0, variance 1 and no batches seen."""
+        """Mean 0, variance 1 and no batches seen; nothing without running statistics.
+
+        >>> layer = nn.BatchNorm1d(2)
+        >>> _ = layer(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        >>> layer.reset_running_stats()
+        >>> layer.running_mean, layer.running_var, layer.num_batches_tracked
+        (tensor([0., 0.]), tensor([1., 1.]), tensor(0))
+        """
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
+        """Factors of 1 and shifts of 0, and `reset_running_stats`.
+
+        >>> layer = nn.BatchNorm1d(2)
+        >>> _ = nn.init.constant_(layer.weight, 3.0)
+        >>> layer.reset_parameters()
+        >>> layer.weight.tolist(), layer.bias.tolist()
+        ([1.0, 1.0], [0.0, 0.0])
+        """
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -197,6 +212,13 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.num_batches_tracked: Tensor = facula.tensor(0, dtype=facula.int64, device=device)
 
     def reset_parameters(self) -> None:
+        """Factors of 1 and shifts of 0 once the number of channels is known; before, nothing.
+
+        >>> layer = nn.LazyBatchNorm1d()
+        >>> layer.reset_parameters()
+        >>> layer.has_uninitialized_params()
+        True
+        """
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 

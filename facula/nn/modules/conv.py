@@ -138,6 +138,13 @@ class _ConvNd(Module):
         return result
 
     def reset_parameters(self) -> None:
+        """Draws weight and bias anew, uniformly within 1 / sqrt(in_channels / groups * elements of the kernel).
+
+        >>> layer = nn.Conv2d(4, 2, 3)
+        >>> layer.reset_parameters()
+        >>> layer.weight.abs().max().item() <= 1 / 6
+        True
+        """
         # With a = sqrt(5) the Kaiming bound is 1 / sqrt(fan_in).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:

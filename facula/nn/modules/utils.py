@@ -22,7 +22,18 @@ __all__ = [
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[Any, Any], prefix: str) -> None:
-    """Remove ``prefix`` from the keys (and the metadata) of ``state_dict``, in place."""
+    """Removes a prefix from the keys (and the metadata) of a state dict, in place: such as 'module.' of a `DataParallel`.
+
+    Args:
+        state_dict: a dict; keys without the prefix stay.
+        prefix: with its dot.
+
+    >>> from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
+    >>> state = nn.DataParallel(nn.Linear(2, 1)).state_dict()
+    >>> consume_prefix_in_state_dict_if_present(state, "module.")
+    >>> list(state)
+    ['weight', 'bias']
+    """
     for key in list(state_dict.keys()):
         if key.startswith(prefix):
             state_dict[key[len(prefix) :]] = state_dict.pop(key)

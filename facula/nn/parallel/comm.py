@@ -16,7 +16,18 @@ __all__ = ["broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesc
 
 
 def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
-    """A copy on each device, or into each tensor of `out`."""
+    """A copy on each device, or into each tensor of `out`.
+
+    Args:
+        tensor: the tensor.
+        devices: names or numbers of devices.
+        out: tensors of its shape, in place of devices.
+
+    Errors: RuntimeError unless one of `devices` and `out` is given.
+
+    >>> torch.cuda.comm.broadcast(torch.ones(1), ["cpu", "cpu"])
+    (tensor([1.]), tensor([1.]))
+    """
     if (devices is None) == (out is None):
         raise RuntimeError(f"broadcast: devices or out must be given, got {'both' if out is not None else 'neither'}")
     if devices is not None:
@@ -25,12 +36,31 @@ def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Tens
 
 
 def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760) -> list[list[Tensor]]:
-    """A list of copies of the tensors for each device."""
+    """A list of copies of the tensors for each device.
+
+    Args:
+        tensors: the tensors.
+        devices: names or numbers of devices.
+        buffer_size: accepted; each tensor is copied by itself.
+
+    >>> torch.cuda.comm.broadcast_coalesced([torch.ones(1), torch.zeros(1)], ["cpu"])
+    [[tensor([1.]), tensor([0.])]]
+    """
     return [[tensor.to(device) for tensor in tensors] for device in devices]
 
 
 def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Tensor:
-    """The sum of tensors of one shape, on `destination` (default: the first one's device)."""
+    """The sum of tensors of one shape.
+
+    Args:
+        inputs: the tensors, of any devices.
+        destination: the device of the sum; None: that of the first tensor.
+
+    Errors: RuntimeError for no tensors, ValueError for other shapes.
+
+    >>> torch.cuda.comm.reduce_add([torch.ones(2), torch.ones(2)])
+    tensor([2., 2.])
+    """
     if not inputs:
         raise RuntimeError("reduce_add: at least one tensor is expected, got none")
     for x in inputs:
@@ -45,13 +75,36 @@ def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Tensor
 
 def reduce_add_coalesced(inputs: Any, destination: dict[str, Any] | None = None,
                          buffer_size: int = 10485760) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The sums of the tensors at the same place of several lists."""
+    """The sums of the tensors at the same place of several lists: a tuple.
+
+    Args:
+        inputs: lists of tensors, of equal length.
+        destination: the device of the sums; None: that of the first tensors.
+        buffer_size: accepted; each sum is computed by itself.
+
+    >>> torch.cuda.comm.reduce_add_coalesced([[torch.ones(1)], [torch.ones(1)]])
+    (tensor([2.]),)
+    """
     return tuple(reduce_add(list(tensors), destination) for tensors in zip(*inputs, strict=True))
 
 
 def scatter(tensor: Tensor, devices: Sequence[Any] | None = None, chunk_sizes: Any = None, dim: int = 0, streams: Any = None, *,
             out: Tensor | None = None) -> tuple[Tensor, ...]:  # fmt: skip
-    """The parts of a tensor along `dim`, one on each device, or into the tensors of `out`."""
+    """The parts of a tensor along a dimension, one on each device, or into the tensors of `out`: a tuple.
+
+    Args:
+        tensor: the tensor.
+        devices: names or numbers of devices.
+        chunk_sizes: sizes of the parts; None: as equal as they can be.
+        dim: the dimension.
+        streams: accepted; copies go to the current stream.
+        out: tensors for the parts, in place of devices and sizes.
+
+    Errors: RuntimeError where `out` is given with devices or sizes.
+
+    >>> torch.cuda.comm.scatter(torch.arange(5), ["cpu", "cpu"])
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     if out is not None:
         if devices is not None or chunk_sizes is not None:
             raise RuntimeError("scatter: out gives devices and sizes, got devices or chunk_sizes besides")
@@ -63,7 +116,19 @@ def scatter(tensor: Tensor, devices: Sequence[Any] | None = None, chunk_sizes: A
 
 def gather(tensors: Sequence[Tensor], dim: int = 0, destination: dict[str, Any] | None = None, *,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
-    """The tensors joined along `dim`, on `destination` (default: the first one's device), or into `out`."""
+    """The tensors joined along a dimension.
+
+    Args:
+        tensors: the tensors, of any devices.
+        dim: the dimension.
+        destination: the device of the result; None: that of the first tensor.
+        out: a tensor for the result.
+
+    Errors: RuntimeError where `destination` and `out` are given.
+
+    >>> torch.cuda.comm.gather([torch.zeros(2), torch.ones(1)])
+    tensor([0., 0., 1.])
+    """
     if out is None:
         device = tensors[0].device if destination is None else destination
         return facula.cat([tensor.to(device) for tensor in tensors], dim)

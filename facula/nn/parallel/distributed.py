@@ -33,11 +33,11 @@ class _LazyJoinable:
 
 
 class DistributedDataParallel(Module, _LazyJoinable):
-    """Wraps ``module`` (found under ``.module``) for training in several processes, each with its part of the data.
+    """Wraps a module (found under ``.module``) for training in several processes, each with its part of the data.
 
     Every process begins with the values of rank 0; in every backward pass gradients are averaged over the processes, in
-    buckets, while the pass goes on (see `facula.distributed._reducer`). In a single process it only calls the module.
-    Parameters that a pass does not use need no flag.
+    buckets, while the pass goes on. In a single process it only calls the module. Parameters that a pass does not use need no
+    flag.
 
     Args:
         module: the module to train.
@@ -50,12 +50,33 @@ class DistributedDataParallel(Module, _LazyJoinable):
         bucket_cap_mb: how many MiB of gradients travel together. Default: 25; the first bucket is smaller.
         find_unused_parameters, gradient_as_bucket_view, check_reduction: accepted; unused parameters are always found, and
             gradients always are views of buckets.
-        static_graph: every pass is like the first: parameters may be used by several reentrant checkpoints.
-        skip_all_reduce_unused_params, batched_grad_copy, bucket_cap_mb_list, forward_sync_buffers: as PyTorch 2.13 has them;
-            they tune the exchange.
-    Raises:
-        RuntimeError: no parameter requires a gradient, or ranks have different parameters.
-        ValueError: device_ids do not fit the module.
+        static_graph: whether every pass is like the first: then several reentrant checkpoints may use a parameter.
+        delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision: not supported.
+        device_mesh: a mesh of one dimension, in the place of process_group.
+        skip_all_reduce_unused_params, batched_grad_copy: accepted, and without effect.
+        bucket_cap_mb_list: sizes of buckets, of which the last counts.
+        forward_sync_buffers: another name of broadcast_buffers.
+
+    Errors: RuntimeError for no parameter that requires a gradient, ranks with different parameters, or both process_group and
+    device_mesh; ValueError for device_ids that do not fit the module; NotImplementedError for what is not supported.
+
+    >>> import tempfile
+    >>> from torch import distributed
+    >>> from torch.nn.parallel import DistributedDataParallel
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = distributed.FileStore(f"{folder}/store", 1)
+    ...     distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    ...     model = DistributedDataParallel(nn.Linear(2, 1, bias=False))
+    ...     model(torch.ones(3, 2)).sum().backward()
+    ...     distributed.destroy_process_group()
+    >>> model.module.weight.grad
+    tensor([[3., 3.]])
+    >>> with model.no_sync():  # gradients add up; the next pass outside averages them
+    ...     model(torch.ones(3, 2)).sum().backward()
+    >>> with model.join():  # processes may have different numbers of batches
+    ...     model(torch.ones(3, 2)).sum().backward()
+    >>> model.will_sync_module_buffers()
+    False
     """
 
     device_ids: Any
@@ -255,7 +276,17 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return bool(told.item())
 
     def to_kwargs(self, inputs: Any, kwargs: Any, device_id: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """((moved inputs,), (moved kwargs,)) on a GPU."""
+        """Arguments on a device: ((moved inputs,), (moved kwargs,)).
+
+        Args:
+            inputs: a tuple.
+            kwargs: a dict.
+            device_id: the device.
+
+        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+        >>> model.to_kwargs((torch.ones(1),), {"y": 2}, "cpu")
+        (((tensor([1.]),),), ({'y': 2},))
+        """
         from .scatter_gather import scatter_kwargs
 
         return scatter_kwargs(inputs, kwargs, [device_id], self.dim)
@@ -264,7 +295,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     @contextlib.contextmanager
     def no_sync(self):
-        """Gradients of forwards inside the block are kept here and averaged with the next ones outside."""
+        """A block in which gradients are kept in the process; the next pass outside averages them with its own."""
         before = self.require_backward_grad_sync
         self.require_backward_grad_sync = False
         try:
@@ -273,11 +304,20 @@ class DistributedDataParallel(Module, _LazyJoinable):
             self.require_backward_grad_sync: bool = before
 
     def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
-        """Hands each bucket to `hook(state, bucket)`, which returns a Future of the tensor that replaces its buffer.
+        """Hands each bucket of gradients to ``hook(state, bucket)``, which gives a Future of the tensor that replaces its
+        buffer.
+
+        In a single process nothing is handed over.
 
         Args:
             state: handed to the hook.
-            hook: sums and divides the gradients of a `GradBucket`. See `facula.distributed.algorithms.ddp_comm_hooks`.
+            hook: sums and divides the gradients of a `GradBucket`; ``torch.distributed.algorithms.ddp_comm_hooks`` has some.
+
+        Errors: TypeError for something that cannot be called; RuntimeError for a second hook.
+
+        >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+        >>> model.register_comm_hook(None, fp16_compress_hook)
         """
         if not callable(hook):
             raise TypeError(f"register_comm_hook: the hook must be callable, got {type(hook).__name__}")
@@ -347,9 +387,19 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
 
     def join_hook(self, **kwargs: Any) -> Any:
-        """The hook that answers the collectives of the others."""
+        """What `Join` calls for a process without inputs: it answers the collectives of the others.
+
+        Args:
+            kwargs: ``divide_by_initial_world_size``, by default True: see `join`.
+
+        >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+        >>> [name for name in dir(model.join_hook()) if not name.startswith("_")]
+        ['main_hook', 'post_hook']
+        """
         from facula.distributed.algorithms.join import JoinHook
 
+        if self.reducer is None:  # one process, which answers nobody
+            return JoinHook()
         self._divide_by_initial_world_size = kwargs.get("divide_by_initial_world_size", True)
         ddp = self
 

@@ -16,7 +16,15 @@ __all__ = ["get_a_var", "parallel_apply"]
 
 
 def get_a_var(obj: Any) -> Tensor | None:
-    """The first tensor in a nest of lists, tuples and dicts; None when there is none."""
+    """The first tensor in a nest of lists, tuples and dicts; None when there is none.
+
+    Args:
+        obj: the nest.
+
+    >>> from torch.nn.parallel.parallel_apply import get_a_var
+    >>> get_a_var({"a": [1, torch.ones(2)]})
+    tensor([1., 1.])
+    """
     if isinstance(obj, Tensor):
         return obj
     items = obj.values() if isinstance(obj, dict) else obj if isinstance(obj, (list, tuple)) else ()
@@ -25,12 +33,18 @@ def get_a_var(obj: Any) -> Tensor | None:
 
 def parallel_apply(modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Sequence[dict[str, Any]] | None = None,
                    devices: Sequence[Any] | None = None) -> list[Any]:  # fmt: skip
-    """Call each module with its inputs, one after the other, and return the list of results.
+    """Calls each module with its inputs, one after the other, and returns the list of results.
 
     Args:
-        modules: the modules. inputs: a tuple of arguments (or one argument) for each.
-        kwargs_tup: keyword arguments for each.
-        devices: the device of each; the calls of different devices overlap by themselves.
+        modules: the modules.
+        inputs: a tuple of arguments (or one argument) for each.
+        kwargs_tup: a dict of arguments by name for each, or None.
+        devices: the device of each, or None; calls on different devices overlap by themselves.
+
+    Errors: AssertionError for other numbers of inputs, dicts or devices.
+
+    >>> nn.parallel.parallel_apply([nn.Identity(), nn.ReLU()], [torch.tensor([-1.0]), torch.tensor([-1.0])])
+    [tensor([-1.]), tensor([0.])]
     """
     if len(modules) != len(inputs):
         raise AssertionError(

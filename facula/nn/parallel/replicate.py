@@ -12,10 +12,19 @@ __all__ = ["replicate"]
 
 
 def replicate(network: Any, devices: Sequence[Any], detach: bool = False) -> list[Any]:
-    """One replica of ``network`` per device, with copies of its parameters and buffers.
+    """A replica of a module for each device, with copies of its parameters and buffers, through which gradients flow back to
+    it.
 
     Args:
-        detach: cut the copies off from the original's gradients.
+        network: the module.
+        devices: the devices.
+        detach: whether the copies are cut off from the original's gradients.
+
+    >>> network = nn.Linear(2, 1, bias=False)
+    >>> replicas = nn.parallel.replicate(network, ["cpu", "cpu"])
+    >>> sum(replica(torch.ones(2)) for replica in replicas).backward()
+    >>> network.weight.grad
+    tensor([[2., 2.]])
     """
     return [_replica(network, device, detach, {}) for device in devices]
 

@@ -16,7 +16,15 @@ __all__ = ["scatter", "scatter_kwargs", "gather", "is_namedtuple"]
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether ``obj`` is an instance of a named tuple."""
+    """Whether an object is an instance of a named tuple.
+
+    Args:
+        obj: any object.
+
+    >>> from torch.nn.parallel.scatter_gather import is_namedtuple
+    >>> is_namedtuple(nn.utils.rnn.pack_sequence([torch.ones(2)])), is_namedtuple((1, 2))
+    (True, False)
+    """
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 
 
@@ -26,14 +34,18 @@ def _rebuild(like, values):
 
 
 def scatter(inputs: Any, target_gpus: Sequence[str], dim: int = 0) -> list[Any]:
-    """Split tensors along ``dim`` into chunks, one per device; other values are given to every device.
+    """Splits tensors into chunks, one for each device; other values are given to every device.
 
     Args:
         inputs: a tensor, or tuples, lists and dicts of tensors and other values.
         target_gpus: the devices.
+        dim: the dimension that is split.
 
     Returns:
         A list with one set of inputs per device (fewer when a tensor has fewer chunks).
+
+    >>> nn.parallel.scatter({"x": torch.arange(4), "scale": 2}, ["cpu", "cpu"])
+    [{'x': tensor([0, 1]), 'scale': 2}, {'x': tensor([2, 3]), 'scale': 2}]
     """
     devices = [facula.device(d) if isinstance(d, str) else d for d in target_gpus]
 
@@ -51,7 +63,20 @@ def scatter(inputs: Any, target_gpus: Sequence[str], dim: int = 0) -> list[Any]:
 
 def scatter_kwargs(inputs: tuple[Any, ...], kwargs: dict[Any, Any] | None, target_gpus: Any,
                    dim: int = 0) -> tuple[tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
-    """`scatter` of positional and keyword arguments, padded to the same number of devices."""
+    """`scatter` of positional arguments and those by name, filled up to the same number of devices.
+
+    Args:
+        inputs: a tuple.
+        kwargs: a dict, or None.
+        target_gpus: the devices.
+        dim: the dimension that is split.
+
+    Returns two tuples, of tuples and of dicts.
+
+    >>> from torch.nn.parallel.scatter_gather import scatter_kwargs
+    >>> scatter_kwargs((torch.arange(4),), None, ["cpu", "cpu"])
+    (((tensor([0, 1]),), (tensor([2, 3]),)), ({}, {}))
+    """
     positional = scatter(inputs, target_gpus, dim) if inputs else []
     keywords = scatter(kwargs, target_gpus, dim) if kwargs else []
     n = max(len(positional), len(keywords))
@@ -61,7 +86,19 @@ def scatter_kwargs(inputs: tuple[Any, ...], kwargs: dict[Any, Any] | None, targe
 
 
 def gather(outputs: Any, target_device: str, dim: int = 0) -> Tensor:
-    """Join the results of several devices on ``target_device``: tensors are concatenated along ``dim``."""
+    """Joins the results of several devices: tensors are concatenated, numbers stacked, and lists, tuples and dicts joined by
+    entry.
+
+    Args:
+        outputs: an iterable of results of one structure.
+        target_device: where they are joined.
+        dim: the dimension of the batch.
+
+    Errors: ValueError for no results, or dicts of different sizes; TypeError for other values.
+
+    >>> nn.parallel.gather([{"x": torch.zeros(2)}, {"x": torch.ones(1)}], "cpu")
+    {'x': tensor([0., 0., 1.])}
+    """
 
     def join(values: list):
         first = values[0]

@@ -33,12 +33,16 @@ def _gradients(parameters) -> list:
 def get_total_norm(
     tensors: Sequence[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
-    """The norm of all values of ``tensors`` together, as a 0-dimensional tensor.
+    """The norm of all values of some tensors together, a tensor without dimensions.
 
     Args:
-        norm_type: p; infinity gives the largest absolute value.
-        error_if_nonfinite: raise RuntimeError when the result is infinite or not a number.
-        foreach: without meaning here.
+        tensors: a tensor or an iterable of them, such as gradients.
+        norm_type: the power p; infinity gives the largest absolute value.
+        error_if_nonfinite: whether an infinite norm, or one that is not a number, raises RuntimeError.
+        foreach: accepted, and without effect.
+
+    >>> nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([[0.0, 4.0]])])
+    tensor(5.)
     """
     tensors = [tensors] if isinstance(tensors, facula.Tensor) else list(tensors)
     norm_type = float(norm_type)
@@ -72,7 +76,22 @@ def _distributed_norm(tensors, norm_type: float):
 
 def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_norm: Tensor,
                           foreach: bool | None = None) -> None:  # fmt: skip
-    """Scale the gradients in place by ``max_norm / total_norm``, when that is below 1."""
+    """Scales gradients in place by ``max_norm / (total_norm + 1e-6)`` where that is below 1.
+
+    Args:
+        parameters: a tensor or an iterable of them, whose gradients are scaled.
+        max_norm: what the norm shall be at most.
+        total_norm: their norm, as `get_total_norm` gives it.
+        foreach: accepted, and without effect.
+
+    Errors: TypeError for something that is not a tensor and cannot be iterated over. No parameters warn.
+
+    >>> weight = torch.zeros(2, requires_grad=True)
+    >>> weight.grad = torch.tensor([3.0, 4.0])
+    >>> nn.utils.clip_grads_with_norm_(weight, 1.0, nn.utils.get_total_norm(weight.grad))
+    >>> weight.grad
+    tensor([0.6000, 0.8000])
+    """
     grads = _gradients(parameters)
     with facula.no_grad():
         if hasattr(total_norm, "device_mesh"):
@@ -90,13 +109,22 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale the gradients in place so that their common norm is at most ``max_norm``; return the norm before.
+    """Scales gradients in place so that the norm of all of them together is at most ``max_norm``; returns the norm before.
 
     Args:
-        parameters: a tensor or an iterable of tensors.
-        norm_type: p; infinity for the largest absolute value.
-        error_if_nonfinite: raise RuntimeError when the norm is infinite or not a number.
-        foreach: without meaning here.
+        parameters: a tensor or an iterable of them; those without gradient are left out.
+        max_norm: what the norm shall be at most.
+        norm_type: the power p; infinity for the largest absolute value.
+        error_if_nonfinite: whether an infinite norm, or one that is not a number, raises RuntimeError before anything is
+            changed.
+        foreach: accepted, and without effect.
+
+    >>> layer = nn.Linear(2, 1, bias=False)
+    >>> layer(torch.tensor([3.0, 4.0])).backward()
+    >>> nn.utils.clip_grad_norm_(layer.parameters(), max_norm=1.0)
+    tensor(5.)
+    >>> layer.weight.grad
+    tensor([[0.6000, 0.8000]])
     """
     if not isinstance(parameters, facula.Tensor):
         parameters = list(parameters)
@@ -110,13 +138,42 @@ def clip_grad_norm_(
 
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
                    foreach: bool | None = None) -> Any:  # fmt: skip
-    """Deprecated name of `clip_grad_norm_`."""
+    """Deprecated name of `clip_grad_norm_`, which warns.
+
+    Args:
+        parameters: a tensor or an iterable of them; those without gradient are left out.
+        max_norm: what the norm shall be at most.
+        norm_type: the power p; infinity for the largest absolute value.
+        error_if_nonfinite: whether an infinite norm, or one that is not a number, raises RuntimeError before anything is
+            changed.
+        foreach: accepted, and without effect.
+
+    >>> import warnings
+    >>> weight = torch.zeros(2, requires_grad=True)
+    >>> weight.grad = torch.tensor([3.0, 4.0])
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     nn.utils.clip_grad_norm(weight, max_norm=1.0)
+    tensor(5.)
+    """
     warnings.warn("clip_grad_norm: deprecated, use clip_grad_norm_", FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Limit every gradient value, in place, to [-clip_value, clip_value]."""
+    """Limits every gradient value, in place, to [-clip_value, clip_value].
+
+    Args:
+        parameters: a tensor or an iterable of them; those without gradient are left out.
+        clip_value: the bound.
+        foreach: accepted, and without effect.
+
+    >>> weight = torch.zeros(2, requires_grad=True)
+    >>> weight.grad = torch.tensor([3.0, -0.5])
+    >>> nn.utils.clip_grad_value_(weight, 1.0)
+    >>> weight.grad
+    tensor([ 1.0000, -0.5000])
+    """
     clip_value = float(clip_value)
     if isinstance(parameters, facula.Tensor):
         parameters = [parameters]

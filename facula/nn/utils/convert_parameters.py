@@ -24,14 +24,36 @@ def _check_same_device(parameters: list) -> None:
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
-    """The values of all parameters, flattened and joined."""
+    """The values of all parameters as one vector, with gradient.
+
+    Args:
+        parameters: an iterable of tensors on one device.
+
+    Errors: TypeError for several devices.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> nn.utils.parameters_to_vector(layer.parameters()).shape
+    torch.Size([3])
+    """
     parameters = list(parameters)
     _check_same_device(parameters)
     return facula.cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
-    """Cut ``vec`` into pieces and make each the data of a parameter (memory is shared)."""
+    """Cuts a vector into pieces and makes each the data of a parameter; memory is shared with the vector.
+
+    Args:
+        vec: a vector of as many elements as the parameters have together.
+        parameters: an iterable of tensors on one device.
+
+    Errors: TypeError for a vec that is not a tensor, or several devices.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> nn.utils.vector_to_parameters(torch.tensor([1.0, 2.0, 3.0]), layer.parameters())
+    >>> layer.weight.tolist(), layer.bias.tolist()
+    ([[1.0, 2.0]], [3.0])
+    """
     if not isinstance(vec, facula.Tensor):
         raise TypeError(f"vector_to_parameters: vec must be a Tensor, got {type(vec).__name__}")
     parameters = list(parameters)

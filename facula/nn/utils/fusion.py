@@ -26,7 +26,20 @@ def _check_eval(name: str, layer, bn) -> None:
 
 
 def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
-    """A copy of ``conv`` that gives what ``bn(conv(x))`` gives; ``transpose`` for transposed convolutions."""
+    """A copy of a convolution that gives what ``bn(conv(x))`` gives.
+
+    Args:
+        conv: a convolution in evaluation mode.
+        bn: a batch normalisation in evaluation mode, with running statistics.
+        transpose: whether it is a transposed convolution.
+
+    Errors: AssertionError for a module in training mode, or a normalisation without running statistics.
+
+    >>> conv, bn = nn.Conv2d(3, 4, 3).eval(), nn.BatchNorm2d(4).eval()
+    >>> x = torch.randn(1, 3, 5, 5)
+    >>> bool(torch.allclose(nn.utils.fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)), atol=1e-6))
+    True
+    """
     _check_eval("fuse_conv_bn_eval", conv, bn)
     fused = copy.deepcopy(conv)
     fused.weight, fused.bias = fuse_conv_bn_weights(
@@ -37,8 +50,22 @@ def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Modu
 
 def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
                          bn_b: Tensor, transpose: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(weight, bias) of the fused convolution, from those of both layers and the running mean and
-    variance.
+    """(weight, bias) of a convolution with a batch normalisation folded in, two parameters.
+
+    Args:
+        conv_w: weight of the convolution.
+        conv_b: its bias, or None.
+        bn_rm, bn_rv: running mean and variance, (C,).
+        bn_eps: what is added to the variance.
+        bn_w: factors of the normalisation, or None for 1.
+        bn_b: what it adds, or None for 0.
+        transpose: whether it is a transposed convolution, whose channels of the output are dimension 1 of the weight.
+
+    >>> one = torch.ones(1)
+    >>> nn.utils.fuse_conv_bn_weights(torch.ones(1, 1, 2), None, one, one * 4, 0.0, one * 6, one)
+    (Parameter containing:
+    tensor([[[3., 3.]]]), Parameter containing:
+    tensor([-2.]))
     """
     weight_dtype = conv_w.dtype
     bias_dtype = conv_b.dtype if conv_b is not None else weight_dtype
@@ -55,7 +82,19 @@ def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, b
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of ``linear`` that gives what ``bn(linear(x))`` gives."""
+    """A copy of a linear layer that gives what ``bn(linear(x))`` gives.
+
+    Args:
+        linear: a linear layer in evaluation mode.
+        bn: a batch normalisation in evaluation mode, with running statistics, of the layer's out_features (or 1).
+
+    Errors: AssertionError for a module in training mode, a normalisation without running statistics, or of another size.
+
+    >>> linear, bn = nn.Linear(3, 4).eval(), nn.BatchNorm1d(4).eval()
+    >>> x = torch.randn(2, 3)
+    >>> bool(torch.allclose(nn.utils.fuse_linear_bn_eval(linear, bn)(x), bn(linear(x)), atol=1e-6))
+    True
+    """
     _check_eval("fuse_linear_bn_eval", linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(
@@ -70,8 +109,21 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 
 def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
                            bn_b: Tensor) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(weight, bias) of the fused linear layer, from those of both layers and the running mean and
-    variance.
+    """(weight, bias) of a linear layer with a batch normalisation folded in, two parameters.
+
+    Args:
+        linear_w: weight of the linear layer.
+        linear_b: its bias, or None.
+        bn_rm, bn_rv: running mean and variance.
+        bn_eps: what is added to the variance.
+        bn_w: factors of the normalisation.
+        bn_b: what it adds.
+
+    >>> one = torch.ones(1)
+    >>> nn.utils.fuse_linear_bn_weights(torch.ones(1, 2), None, one, one * 4, 0.0, one * 6, one)
+    (Parameter containing:
+    tensor([[3., 3.]]), Parameter containing:
+    tensor([-2.]))
     """
     weight_dtype = linear_w.dtype
     bias_dtype = linear_b.dtype if linear_b is not None else weight_dtype

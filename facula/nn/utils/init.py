@@ -14,9 +14,16 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Module:
-    """``module_cls(*args, **kwargs)`` with uninitialised parameters and buffers.
+    """``module_cls(*args, **kwargs)`` with uninitialised parameters and buffers: made on the meta device, then given memory.
 
-    The class must take a ``device`` and pass it to everything that it makes.
+    Args:
+        module_cls: a class of modules that takes a ``device`` and passes it to everything that it makes.
+        args, kwargs: what it is called with; ``device`` is where the module shall be, by default the CPU.
+
+    Errors: RuntimeError for something that is no such class.
+
+    >>> nn.utils.skip_init(nn.Linear, 20, 30).weight.shape
+    torch.Size([30, 20])
     """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"skip_init: needs a Module class, got {module_cls!r}")

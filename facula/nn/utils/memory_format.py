@@ -24,14 +24,30 @@ def _convert(module, classes: tuple, memory_format):
 
 
 def convert_conv2d_weight_memory_format(module: Module, memory_format: facula.memory_format) -> Any:
-    """Lay out the weights of all Conv2d and ConvTranspose2d in ``module`` in ``memory_format``; return the
-    module.
+    """Lays out the weights of all Conv2d and ConvTranspose2d of a module anew, and returns the module.
+
+    Args:
+        module: is changed in place.
+        memory_format: such as ``torch.channels_last``, which then outputs have, too.
+
+    >>> model = nn.Sequential(nn.Conv2d(8, 4, 3))
+    >>> _ = nn.utils.convert_conv2d_weight_memory_format(model, torch.channels_last)
+    >>> model[0].weight.is_contiguous(memory_format=torch.channels_last)
+    True
     """
     return _convert(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: Module, memory_format: facula.memory_format) -> Any:
-    """Lay out the weights of all Conv3d and ConvTranspose3d in ``module`` in ``memory_format``; return the
-    module.
+    """Lays out the weights of all Conv3d and ConvTranspose3d of a module anew, and returns the module.
+
+    Args:
+        module: is changed in place.
+        memory_format: such as ``torch.channels_last_3d``, which then outputs have, too.
+
+    >>> model = nn.Sequential(nn.Conv3d(8, 4, 3))
+    >>> _ = nn.utils.convert_conv3d_weight_memory_format(model, torch.channels_last_3d)
+    >>> model[0].weight.is_contiguous(memory_format=torch.channels_last_3d)
+    True
     """
     return _convert(module, (Conv3d, ConvTranspose3d), memory_format)

@@ -129,13 +129,21 @@ def orthogonal(
     *,
     use_trivialization: bool = True,
 ) -> Module:
-    """Keep a matrix (or batch of matrices) orthogonal; return the module.
+    """Keeps a matrix (or a batch of matrices) orthogonal while it is trained; returns the module.
 
     Args:
-        name: the parameter, (..., n, k): columns are orthonormal, or rows where n < k.
-        orthogonal_map: 'matrix_exp', 'cayley' or 'householder'. Default: matrix_exp for square and complex
-            matrices, otherwise householder.
-        use_trivialization: multiply by a fixed orthogonal matrix, so that any value can be assigned.
+        module: has the tensor, and is changed in place.
+        name: the tensor, (..., n, k): columns are orthonormal, or rows where n < k.
+        orthogonal_map: 'matrix_exp', 'cayley' or 'householder'. Default: matrix_exp for square and complex matrices, otherwise
+            householder.
+        use_trivialization: whether the map is multiplied by a fixed orthogonal matrix, so that any orthogonal value can be
+            assigned.
+
+    Errors: ValueError for a tensor that does not exist or has fewer than 2 dimensions, or another map.
+
+    >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))
+    >>> bool(torch.allclose(layer.weight @ layer.weight.t(), torch.eye(3), atol=1e-5))
+    True
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, facula.Tensor):
@@ -169,10 +177,22 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Split a parameter into length (``original0``) and direction (``original1``); return the module.
+    """Splits a parameter into its length and its direction: ``weight = length * direction / norm(direction)``; returns the
+    module.
+
+    They are ``module.parametrizations.<name>.original0`` and ``original1``. State dicts of `nn.utils.weight_norm` can be
+    loaded.
 
     Args:
+        module: has the parameter, and is changed in place.
+        name: the parameter.
         dim: lengths are taken per index of this dimension; None: one for the whole tensor.
+
+    Errors: ValueError for a parameter that does not exist.
+
+    >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+    >>> layer.parametrizations.weight.original0.shape, layer.parametrizations.weight.original1.shape
+    (torch.Size([2, 1]), torch.Size([2, 3]))
     """
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -236,12 +256,22 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divide a parameter by its largest singular value; return the module.
+    """Divides a parameter by its largest singular value, found by power iteration; returns the module.
 
     Args:
-        n_power_iterations: steps per use in training mode.
-        eps: smallest norm in the steps.
-        dim: dimension of the outputs. Default: 0, and 1 for transposed convolutions.
+        module: has the parameter, and is changed in place.
+        name: the parameter.
+        n_power_iterations: how many steps of the power iteration a use in training mode makes.
+        eps: the smallest norm in the steps.
+        dim: the dimension of the outputs. Default: 0, and 1 for transposed convolutions.
+
+    Errors: ValueError for a parameter that does not exist, or n_power_iterations that is not positive; IndexError for a dim
+    that
+    it does not have.
+
+    >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))
+    >>> round(torch.linalg.matrix_norm(layer.weight, 2).item(), 3)
+    1.0
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, facula.Tensor):

@@ -37,7 +37,14 @@ _cache: dict[tuple[int, str], object] = {}
 
 @contextlib.contextmanager
 def cached():
-    """Compute every parametrized tensor at most once inside the block."""
+    """A block in which every parametrized tensor is computed once, however often it is read.
+
+    >>> from torch.nn.utils import parametrize
+    >>> layer = nn.utils.parametrizations.orthogonal(nn.Linear(3, 3))
+    >>> with parametrize.cached():
+    ...     layer.weight is layer.weight
+    True
+    """
     global _cache_enabled
     with _counting:
         _cache_enabled += 1
@@ -66,13 +73,29 @@ def _maybe_set(dest, src) -> None:
 class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, applied one after the other to what they are computed from.
 
-    The source is ``original``; or ``original0``, ``original1``, ... when the first parametrization's
-    ``right_inverse`` gives several tensors.
+    The source is ``original``; or ``original0``, ``original1``, ... when the first parametrization's ``right_inverse`` gives
+    several tensors. `register_parametrization` makes it as ``module.parametrizations.<name>``.
 
     Args:
         modules: the parametrizations.
         original: the tensor that is parametrized.
-        unsafe: skip the checks of dtype and shape.
+        unsafe: whether the checks of dtype and shape are left out.
+
+    Errors: ValueError for no parametrizations, or ones that change dtype or shape.
+
+    >>> from torch.nn.utils.parametrize import ParametrizationList
+    >>> class Doubled(nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    ...
+    ...     def right_inverse(self, y):
+    ...         return y / 2
+    >>> doubled = ParametrizationList([Doubled()], nn.Parameter(torch.ones(2)))
+    >>> doubled().tolist(), doubled.original.tolist()
+    ([1.0, 1.0], [0.5, 0.5])
+    >>> doubled.right_inverse(torch.full((2,), 6.0))
+    >>> doubled.original.tolist()
+    [3.0, 3.0]
     """
 
     original: facula.Tensor
@@ -148,7 +171,15 @@ class ParametrizationList(ModuleList):
             )
 
     def right_inverse(self, value: Any) -> None:
-        """Set the source tensors so that the result becomes ``value``, as far as the parametrizations can."""
+        """Sets the source tensors so that the result becomes ``value``, as far as the parametrizations can.
+
+        Args:
+            value: of the result's shape.
+
+        Errors: RuntimeError for a parametrization without ``right_inverse``; ValueError for one that gives another dtype, or
+        another
+        number of tensors.
+        """
         with facula.no_grad():
             for module in reversed(self):
                 if not hasattr(module, "right_inverse"):
@@ -242,15 +273,27 @@ def _computed(name: str) -> property:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute the parameter or buffer ``tensor_name`` of ``module`` by ``parametrization``; return the
-    module.
+    """Makes a parameter or buffer of a module the result of another module, and returns the module.
 
-    The tensor moves to ``module.parametrizations.<tensor_name>.original``. When ``parametrization`` has a
-    ``right_inverse``, it gives the first value of the original, and assignments to the tensor go through it.
+    The tensor moves to ``module.parametrizations.<tensor_name>.original``. When the parametrization has a ``right_inverse``, it
+    gives the first value of the original, and assignments to the tensor go through it. A second one is applied to the result of
+    the first.
 
     Args:
+        module: has the tensor, and is changed in place; its class becomes one derived from its own.
+        tensor_name: the tensor.
         parametrization: a Module, called with the original tensor (or tensors).
-        unsafe: skip the checks that dtype and shape stay the same.
+        unsafe: whether the checks that dtype and shape stay the same are left out.
+
+    Errors: ValueError for a tensor that does not exist, or another dtype or shape.
+
+    >>> from torch.nn.utils import parametrize
+    >>> class Symmetric(nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).t()
+    >>> layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.t()).all())
+    True
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -304,7 +347,17 @@ def _difference(tensor, wanted) -> str | None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether ``module`` (or its tensor ``tensor_name``) is parametrized."""
+    """Whether a module, or one of its tensors, is parametrized.
+
+    Args:
+        module: only it, not those below it.
+        tensor_name: the tensor; None for any.
+
+    >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))
+    >>> is_parametrized = nn.utils.parametrize.is_parametrized
+    >>> is_parametrized(layer), is_parametrized(layer, "bias")
+    (True, False)
+    """
     parametrizations = getattr(module, "parametrizations", None)
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -312,10 +365,19 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Remove all parametrizations of a tensor; return the module.
+    """Removes all parametrizations of a tensor; returns the module.
 
     Args:
-        leave_parametrized: keep the current result as the tensor's value, otherwise the original.
+        module: is changed in place.
+        tensor_name: the tensor.
+        leave_parametrized: whether the tensor keeps its present value; otherwise it gets the original one.
+
+    Errors: ValueError for a tensor that is not parametrized, or several originals without leave_parametrized.
+
+    >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))
+    >>> _ = nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    >>> type(layer.weight).__name__, sorted(layer.state_dict())
+    ('Parameter', ['bias', 'weight'])
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"remove_parametrizations: the tensor is not parametrized, got {tensor_name!r}")
@@ -346,18 +408,33 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of ``module`` without the one that parametrizations put in front of it."""
+    """The class of a module without the one that parametrizations put in front of it.
+
+    Args:
+        module: any module.
+
+    >>> layer = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 2))
+    >>> type(layer).__name__, nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
     return type(module)._parametrized_base if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Copy the parametrizations of ``from_module`` (and what they are computed from) to ``to_module``; return
-    that.
+    """Copies the parametrizations of a module, and what they are computed from, to another one, and returns that.
 
     Args:
+        from_module: where they are; without any, nothing is done.
+        to_module: is changed in place.
         tensor_name: only those of this tensor. Default: of all tensors.
+
+    >>> from torch.nn.utils import parametrizations, parametrize
+    >>> layer = parametrizations.weight_norm(nn.Linear(3, 2))
+    >>> other = parametrize.transfer_parametrizations_and_params(layer, nn.Linear(3, 2))
+    >>> bool((other.weight == layer.weight).all()), parametrize.is_parametrized(other, "weight")
+    (True, True)
     """
     if not is_parametrized(from_module):
         return to_module

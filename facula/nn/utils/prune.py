@@ -7,16 +7,17 @@ computes ``name`` from both before every call.
 from __future__ import annotations
 
 import numbers
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import facula
 
+from ..modules._home import belong_to
+from ._prune_base import BasePruningMethod, PruningContainer, check_dim, pruning_hook
 from .convert_parameters import parameters_to_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from typing_extensions import Self
@@ -24,158 +25,13 @@ if TYPE_CHECKING:
     from facula import Tensor
     from facula.nn.modules.module import Module
 
+__all__ = [
+    "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
+    "RandomStructured", "RandomUnstructured", "custom_from_mask", "global_unstructured", "identity", "is_pruned",
+    "l1_unstructured", "ln_structured", "random_structured", "random_unstructured", "remove",
+]  # fmt: skip
 
-class BasePruningMethod(ABC):
-    """A way to choose what to prune; subclasses set ``PRUNING_TYPE`` and define ``compute_mask``.
-
-    ``PRUNING_TYPE`` says what a method sees when a tensor is already pruned: 'unstructured' the entries that
-    are left, 'structured' the channels along ``dim`` that are left, 'global' everything.
-    """
-
-    _tensor_name: str | None = None
-
-    def __call__(self, module: Module, inputs: Any) -> None:
-        setattr(module, self._tensor_name, self.apply_mask(module))
-
-    @abstractmethod
-    def compute_mask(self, t: Any, default_mask: Tensor) -> None:
-        """The mask for importances ``t``, given the mask so far, of the same shape."""
-
-    def apply_mask(self, module: Module) -> Tensor:
-        """The masked parameter."""
-        name = self._tensor_name
-        if name is None:
-            raise AssertionError(f"prune: {type(module).__name__} is not pruned yet, got no tensor name")
-        original = getattr(module, name + "_orig")
-        return getattr(module, name + "_mask").to(original.dtype) * original
-
-    @classmethod
-    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Self:
-        """Prune the parameter ``name`` of ``module``, on top of any pruning it already has; return the
-        method.
-
-        Args:
-            importance_scores: of the parameter's shape, used instead of its values.
-            Others: of the class.
-        """
-        method = cls(*args, **kwargs)
-        method._tensor_name = name
-        previous = _pruning_hook(module, name)
-        original = getattr(module, name)
-        scores = original if importance_scores is None else importance_scores
-        if scores.shape != original.shape:
-            raise AssertionError(
-                f"prune: importance_scores must have shape {tuple(original.shape)}, got {tuple(scores.shape)}"
-            )
-        if previous is None:
-            mask = method.compute_mask(scores, default_mask=facula.ones_like(original))
-            module.register_parameter(name + "_orig", original)
-            del module._parameters[name]
-        else:
-            key, hook = previous
-            container = hook if isinstance(hook, PruningContainer) else PruningContainer(hook)
-            container.add_pruning_method(method)
-            method = container
-            mask = method.compute_mask(scores, default_mask=getattr(module, name + "_mask").detach().clone())
-            del module._forward_pre_hooks[key]
-        module.register_buffer(name + "_mask", mask)
-        setattr(module, name, method.apply_mask(module))
-        module.register_forward_pre_hook(method)
-        return method
-
-    def prune(self, t: Any, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Any:
-        """``t`` with the mask applied, without a module."""
-        scores = t if importance_scores is None else importance_scores
-        if scores.shape != t.shape:
-            raise AssertionError(
-                f"prune: importance_scores must have shape {tuple(t.shape)}, got {tuple(scores.shape)}"
-            )
-        default_mask = facula.ones_like(t) if default_mask is None else default_mask
-        return t * self.compute_mask(scores, default_mask=default_mask)
-
-    def remove(self, module: Module) -> None:
-        """Make the masked values the parameter's own; the mask and the original are dropped."""
-        name = self._tensor_name
-        if name is None:
-            raise AssertionError(
-                f"prune: {type(module).__name__} is not pruned, so there is nothing to remove"
-            )
-        weight = self.apply_mask(module)
-        delattr(module, name)
-        original = module._parameters.pop(name + "_orig")
-        original.data = weight.data
-        del module._buffers[name + "_mask"]
-        setattr(module, name, original)
-
-
-def _pruning_hook(module, name: str):
-    """(key, hook) of the pruning of the parameter ``name``, or None."""
-    found = [
-        (key, hook)
-        for key, hook in module._forward_pre_hooks.items()
-        if isinstance(hook, BasePruningMethod) and hook._tensor_name == name
-    ]
-    if len(found) > 1:
-        raise AssertionError(
-            f"prune: one tensor takes one pruning hook (a PruningContainer), got {len(found)}"
-        )
-    return found[0] if found else None
-
-
-class PruningContainer(BasePruningMethod):
-    """Several pruning methods of one tensor; the last one prunes what the others have left."""
-
-    def __init__(self, *args: Any) -> None:
-        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
-        if len(args) == 1:
-            self._tensor_name = args[0]._tensor_name
-        for method in args:
-            self.add_pruning_method(method)
-
-    def add_pruning_method(self, method: Any) -> None:
-        """Add a method for the same tensor."""
-        if method is not None and not isinstance(method, BasePruningMethod):
-            raise TypeError(f"PruningContainer: takes pruning methods, got {type(method).__name__}")
-        if method is not None and self._tensor_name != method._tensor_name:
-            raise ValueError(
-                f"PruningContainer: all methods must be for the tensor {self._tensor_name!r}, got "
-                f"{method._tensor_name!r}"
-            )
-        self._pruning_methods += (method,)
-
-    def __len__(self) -> int:
-        return len(self._pruning_methods)
-
-    def __iter__(self) -> Iterator[BasePruningMethod]:
-        return iter(self._pruning_methods)
-
-    def __getitem__(self, idx: int) -> BasePruningMethod:
-        return self._pruning_methods[idx]
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        method = self._pruning_methods[-1]
-        mask = default_mask.to(t.dtype)
-        visible = self._visible(method, t, mask)
-        mask[visible] = method.compute_mask(t[visible], default_mask=mask[visible]).to(mask.dtype)
-        return mask
-
-    @staticmethod
-    def _visible(method, t, mask):
-        """Index of the part of ``t`` that ``method`` may prune."""
-        if method.PRUNING_TYPE == "unstructured":
-            return mask == 1
-        if method.PRUNING_TYPE == "global":
-            return (slice(None),) * t.dim()
-        if method.PRUNING_TYPE != "structured":
-            raise ValueError(f"PruningContainer: unknown PRUNING_TYPE, got {method.PRUNING_TYPE!r}")
-        if not hasattr(method, "dim"):
-            raise AttributeError(
-                f"PruningContainer: structured methods need a dim, got {type(method).__name__}"
-            )
-        _check_dim(t, method.dim)
-        dim = method.dim % t.dim()
-        kept = mask.sum(dim=[d for d in range(t.dim()) if d != dim]) != 0
-        return tuple(kept if d == dim else slice(None) for d in range(t.dim()))
+belong_to(__name__, BasePruningMethod, PruningContainer)
 
 
 def _check_amount(amount) -> None:
@@ -195,19 +51,21 @@ def _count(amount, size: int) -> int:
     return round(amount * size)
 
 
-def _check_dim(t, dim: int) -> None:
-    if not -t.dim() <= dim < t.dim():
-        raise IndexError(f"prune: dim must be within {t.dim()} dimensions, got {dim}")
-
-
 def _check_structured(t, dim: int) -> None:
     if t.dim() <= 1:
         raise ValueError(f"prune: structured pruning needs at least 2 dimensions, got shape {tuple(t.shape)}")
-    _check_dim(t, dim)
+    check_dim(t, dim)
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, but adds the mask."""
+    """Prunes nothing, but adds the mask.
+
+    >>> from torch.nn.utils import prune
+    >>> layer = nn.Linear(2, 1)
+    >>> _ = prune.Identity.apply(layer, "weight")
+    >>> layer.weight_mask
+    tensor([[1., 1.]])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -242,7 +100,17 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes ``amount`` (a number, or a share) of the entries at random."""
+    """Prunes entries at random.
+
+    Args:
+        amount: how many: a number, or a share (a float in [0, 1]).
+
+    Errors: TypeError for something that is no number; ValueError for one out of range.
+
+    >>> from torch.nn.utils import prune
+    >>> prune.RandomUnstructured(amount=0.5).prune(torch.ones(4)).sum()
+    tensor(2.)
+    """
 
     @staticmethod
     def _worst(t, count: int):
@@ -254,7 +122,17 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the ``amount`` (a number, or a share) of entries of smallest absolute value."""
+    """Prunes the entries of smallest absolute value.
+
+    Args:
+        amount: how many: a number, or a share (a float in [0, 1]).
+
+    Errors: TypeError for something that is no number; ValueError for one out of range.
+
+    >>> from torch.nn.utils import prune
+    >>> prune.L1Unstructured(amount=0.5).prune(torch.tensor([1.0, -4.0, 3.0, 2.0])).abs()
+    tensor([0., 4., 3., 0.])
+    """
 
     @staticmethod
     def _worst(t, count: int):
@@ -275,7 +153,19 @@ def _channel_mask(t, dim: int, kept):
 
 
 class RandomStructured(BasePruningMethod):
-    """Prunes ``amount`` (a number, or a share) of the channels along ``dim`` at random."""
+    """Prunes channels at random.
+
+    Args:
+        amount: how many: a number, or a share (a float in [0, 1]).
+        dim: the dimension of the channels.
+
+    Errors: TypeError for an amount that is no number; ValueError for one out of range, or a tensor of one dimension; IndexError
+    for a dim that it does not have.
+
+    >>> from torch.nn.utils import prune
+    >>> prune.RandomStructured(amount=1, dim=0).prune(torch.ones(3, 2)).sum(1).sort().values
+    tensor([0., 2., 2.])
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -300,7 +190,21 @@ class RandomStructured(BasePruningMethod):
 
 
 class LnStructured(BasePruningMethod):
-    """Prunes the ``amount`` (a number, or a share) of channels along ``dim`` of smallest ``n``-norm."""
+    """Prunes the channels of smallest norm.
+
+    Args:
+        amount: how many: a number, or a share (a float in [0, 1]).
+        n: the power of the norm.
+        dim: the dimension of the channels.
+
+    Errors: TypeError for an amount that is no number; ValueError for one out of range, or a tensor of one dimension; IndexError
+    for a dim that it does not have.
+
+    >>> from torch.nn.utils import prune
+    >>> prune.LnStructured(amount=1, n=2, dim=0).prune(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[0., 0.],
+            [3., 4.]])
+    """
 
     PRUNING_TYPE = "structured"
 
@@ -328,7 +232,17 @@ class LnStructured(BasePruningMethod):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes with a mask of your own, on top of the one so far."""
+    """Prunes with a mask of your own, on top of the one so far.
+
+    Args:
+        mask: of the tensor's shape, zeros where to prune.
+
+    Errors: AssertionError for another shape, when applied.
+
+    >>> from torch.nn.utils import prune
+    >>> prune.CustomFromMask(torch.tensor([1, 0])).prune(torch.tensor([3.0, 4.0]))
+    tensor([3., 0.])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -348,44 +262,118 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Add a mask of ones to the parameter ``name``; return the module."""
+    """Adds a mask of ones to a parameter, and returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter.
+
+    >>> sorted(nn.utils.prune.identity(nn.Linear(2, 1), "weight").state_dict())
+    ['bias', 'weight_mask', 'weight_orig']
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prune ``amount`` (a number, or a share) of the entries at random; return the module."""
+    """Prunes entries of a parameter at random, and returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter.
+        amount: how many: a number, or a share (a float in [0, 1]).
+
+    Errors: TypeError for an amount that is no number; ValueError for one out of range.
+
+    >>> layer = nn.utils.prune.random_unstructured(nn.Linear(2, 3), "weight", amount=1)
+    >>> int((layer.weight == 0).sum())
+    1
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
-    """Prune the ``amount`` of entries of smallest absolute value (or importance); return the module."""
+    """Prunes the entries of a parameter of smallest absolute value, and returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter.
+        amount: how many: a number, or a share (a float in [0, 1]).
+        importance_scores: of the parameter's shape, whose absolute values decide instead.
+
+    Errors: TypeError for an amount that is no number; ValueError for one out of range; AssertionError for scores of another
+    shape.
+
+    >>> layer = nn.utils.prune.l1_unstructured(nn.Linear(2, 3), "weight", amount=0.2)
+    >>> int((layer.weight == 0).sum()), sorted(layer.state_dict())
+    (1, ['bias', 'weight_mask', 'weight_orig'])
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prune ``amount`` of the channels along ``dim`` at random; return the module."""
+    """Prunes channels of a parameter at random, and returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter.
+        amount: how many: a number, or a share (a float in [0, 1]).
+        dim: the dimension of the channels.
+
+    Errors: TypeError for an amount that is no number; ValueError for one out of range, or a parameter of one dimension;
+    IndexError for a dim that it does not have.
+
+    >>> layer = nn.utils.prune.random_structured(nn.Linear(5, 3), "weight", amount=3, dim=1)
+    >>> int((layer.weight.sum(dim=0) == 0).sum())
+    3
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
 def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int,
                   importance_scores: Tensor | None = None) -> Module:  # fmt: skip
-    """Prune the ``amount`` of channels along ``dim`` of smallest ``n``-norm; return the module."""
+    """Prunes the channels of a parameter of smallest norm, and returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter.
+        amount: how many: a number, or a share (a float in [0, 1]).
+        n: the power of the norm.
+        dim: the dimension of the channels.
+        importance_scores: of the parameter's shape, whose norms decide instead.
+
+    Errors: TypeError for an amount that is no number; ValueError for one out of range, or a parameter of one dimension;
+    IndexError for a dim that it does not have; AssertionError for scores of another shape.
+
+    >>> layer = nn.utils.prune.ln_structured(nn.Conv2d(5, 3, 2), "weight", amount=0.3, n=2, dim=1)
+    >>> int((layer.weight.abs().sum(dim=(0, 2, 3)) == 0).sum())
+    2
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_method: type,
                         importance_scores: Tensor | None = None, **kwargs: Any) -> None:  # fmt: skip
-    """Prune several parameters as if they were one tensor.
+    """Prunes several parameters as if they were one tensor.
 
     Args:
-        parameters: (module, name) pairs.
-        pruning_method: an unstructured method; ``kwargs`` are its arguments.
+        parameters: (module, name) pairs; the modules are changed in place.
+        pruning_method: a class of unstructured methods.
         importance_scores: dict from (module, name) to scores used instead of the values.
+        kwargs: what the class takes, such as ``amount``.
+
+    Errors: TypeError for parameters that cannot be iterated over, scores that are no dict, or a method that is not
+    unstructured.
+
+    >>> from torch.nn.utils import prune
+    >>> first, second = nn.Linear(4, 2), nn.Linear(2, 4)
+    >>> prune.global_unstructured([(first, "weight"), (second, "weight")], prune.L1Unstructured, amount=5)
+    >>> int((first.weight_mask == 0).sum() + (second.weight_mask == 0).sum())
+    5
     """
     if not isinstance(parameters, Iterable):
         raise TypeError(
@@ -413,14 +401,38 @@ def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_me
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune with ``mask``, of the parameter's shape; return the module."""
+    """Prunes a parameter with a mask of your own, and returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter.
+        mask: of the parameter's shape, zeros where to prune.
+
+    Errors: AssertionError for another shape.
+
+    >>> layer = nn.utils.prune.custom_from_mask(nn.Linear(3, 1), "bias", torch.tensor([0]))
+    >>> layer.bias.abs()
+    tensor([0.], grad_fn=<AbsBackward0>)
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make the pruning of the parameter ``name`` permanent; return the module."""
-    found = _pruning_hook(module, name)
+    """Makes the pruning of a parameter permanent, and returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter; it has its own name again, and the mask and the original are dropped.
+
+    Errors: ValueError for a parameter that is not pruned.
+
+    >>> from torch.nn.utils import prune
+    >>> layer = prune.remove(prune.l1_unstructured(nn.Linear(2, 3), "weight", amount=1), "weight")
+    >>> sorted(layer.state_dict()), int((layer.weight == 0).sum())
+    (['bias', 'weight'], 1)
+    """
+    found = pruning_hook(module, name)
     if found is None:
         raise ValueError(
             f"prune.remove: {type(module).__name__} has no pruned parameter of this name, got {name!r}"
@@ -432,7 +444,16 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether ``module`` or one below it has a pruned parameter."""
+    """Whether a module, or one below it, has a pruned parameter.
+
+    Args:
+        module: any module.
+
+    >>> from torch.nn.utils import prune
+    >>> model = nn.Sequential(nn.Linear(2, 3))
+    >>> prune.is_pruned(model), prune.is_pruned(nn.Sequential(prune.identity(model[0], "weight")))
+    (False, True)
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for submodule in module.modules()

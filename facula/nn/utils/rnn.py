@@ -39,11 +39,25 @@ _PackedSequence.__annotations__ = {
 class PackedSequence(_PackedSequence):
     """Sequences without padding: all their first steps, then all second steps, ..., longest sequence first.
 
-    Attributes:
-        data: (sum of lengths, ...).
+    `pack_padded_sequence` and `pack_sequence` make it, recurrent layers take and give it.
+
+    Args:
+        data: (sum of lengths, ...), or (data, batch_sizes).
         batch_sizes: int64 on the CPU; how many sequences have each step.
         sorted_indices: the original positions of the sorted sequences, or None when they were sorted.
-        unsorted_indices: the inverse permutation.
+        unsorted_indices: the inverse permutation; default: computed.
+
+    Errors: ValueError for batch_sizes that are not on the CPU, or none.
+
+    >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1., 4., 2., 5., 3.]), tensor([2, 2, 1]))
+    >>> floats = packed.double(), packed.float(), packed.half()
+    >>> whole = packed.long(), packed.int(), packed.short(), packed.char(), packed.byte()
+    >>> [each.data.dtype for each in floats], [each.data.dtype for each in whole][-2:]
+    ([torch.float64, torch.float32, torch.float16], [torch.int8, torch.uint8])
+    >>> packed.cpu() is packed, packed.to(torch.float64).data.dtype, packed.is_pinned()
+    (True, torch.float64, False)
     """
 
     def __new__(cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
@@ -60,7 +74,12 @@ class PackedSequence(_PackedSequence):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def pin_memory(self) -> Self:
-        """Copy into page-locked memory."""
+        """The sequences in page-locked memory, from which copies to a GPU can run beside other work.
+
+        >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0])])
+        >>> if torch.cuda.is_available():
+        ...     assert packed.pin_memory().is_pinned()
+        """
         return type(self)(
             self.data.pin_memory(),
             self.batch_sizes,
@@ -69,7 +88,11 @@ class PackedSequence(_PackedSequence):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move or convert ``data``; indices follow its device. Arguments as in ``Tensor.to``."""
+        """The sequences with moved or converted ``data``; indices follow its device. Itself where nothing changes.
+
+        Args:
+            args, kwargs: what ``Tensor.to`` takes.
+        """
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -83,11 +106,23 @@ class PackedSequence(_PackedSequence):
         return type(self)(data, self.batch_sizes, sorted_indices, unsorted_indices)
 
     def cuda(self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a CUDA device."""
+        """The sequences on a CUDA device.
+
+        Args:
+            args, kwargs: what ``Tensor.to`` takes; by default ``device="cuda"``.
+
+        >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0])])
+        >>> if torch.cuda.is_available():
+        ...     assert packed.cuda().is_cuda
+        """
         return self.to(*args, device="cuda", **kwargs) if not args else self.to(*args, **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> Self:
-        """Move to the CPU."""
+        """The sequences on the CPU; itself where they are there.
+
+        Args:
+            args, kwargs: what ``Tensor.to`` takes beside the device.
+        """
         return self.to(*args, device="cpu", **kwargs)
 
     def double(self) -> Self:
@@ -133,7 +168,14 @@ class PackedSequence(_PackedSequence):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes ``permutation``; None for None."""
+    """The permutation that undoes a permutation.
+
+    Args:
+        permutation: a vector of integers, or None, which gives None.
+
+    >>> nn.utils.rnn.invert_permutation(torch.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
     if permutation is None:
         return None
     places = facula.arange(0, permutation.numel(), device=permutation.device)
@@ -143,12 +185,20 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 def pack_padded_sequence(
     input: Tensor, lengths: Tensor, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Pack padded sequences.
+    """Packs padded sequences: their steps without the padding.
 
     Args:
-        input: (T, N, ...), or (N, T, ...) with ``batch_first``.
+        input: (T, N, ...), or (N, T, ...) with batch_first.
         lengths: of each sequence, a list or a CPU tensor.
-        enforce_sorted: the lengths are given in decreasing order (else the sequences are sorted here).
+        batch_first: whether the batch is dimension 0.
+        enforce_sorted: whether the lengths are given in decreasing order; else the sequences are sorted here.
+
+    Errors: RuntimeError for lengths that are not positive, too long, another number of them, or not in order.
+
+    >>> padded = torch.tensor([[1, 2, 0], [3, 0, 0], [4, 5, 6]])
+    >>> packed = nn.utils.rnn.pack_padded_sequence(padded, [2, 1, 3], batch_first=True, enforce_sorted=False)
+    >>> packed.data, packed.batch_sizes, packed.sorted_indices
+    (tensor([4, 1, 3, 5, 2, 6]), tensor([3, 2, 1]), tensor([2, 0, 1]))
     """
     lengths = facula.as_tensor(lengths, dtype=facula.int64, device="cpu")
     sorted_indices = None
@@ -190,12 +240,20 @@ def pad_packed_sequence(
     padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Undo `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
+    """Undoes `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
 
     Args:
-        batch_first: give (N, T, ...) instead of (T, N, ...).
+        sequence: a `PackedSequence`.
+        batch_first: whether to give (N, T, ...) instead of (T, N, ...).
         padding_value: of the padding.
-        total_length: pad to this length. Default: that of the longest sequence.
+        total_length: T. Default: the length of the longest sequence.
+
+    Errors: ValueError for a total_length that is too short.
+
+    >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3]), torch.tensor([4])])
+    >>> nn.utils.rnn.pad_packed_sequence(packed, batch_first=True, padding_value=-1)
+    (tensor([[ 1,  2,  3],
+            [ 4, -1, -1]]), tensor([3, 1]))
     """
     batch_sizes = sequence.batch_sizes.tolist()
     longest = len(batch_sizes)
@@ -230,8 +288,23 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Stack sequences (L_i, ...) padded to the longest length: (T, N, ...), or (N, T, ...) with
-    ``batch_first``.
+    """Stacks sequences, padded to the longest length: (T, N, ...), or (N, T, ...) with batch_first.
+
+    Args:
+        sequences: an iterable of tensors (length, ...) that agree behind dimension 0.
+        batch_first: whether the batch is dimension 0.
+        padding_value: of the padding.
+        padding_side: 'right' or 'left'.
+
+    Errors: RuntimeError for no sequences, other shapes, or another padding_side.
+
+    >>> sequences = [torch.tensor([1, 2, 3]), torch.tensor([4])]
+    >>> nn.utils.rnn.pad_sequence(sequences, batch_first=True)
+    tensor([[1, 2, 3],
+            [4, 0, 0]])
+    >>> nn.utils.rnn.pad_sequence(sequences, batch_first=True, padding_side="left")
+    tensor([[1, 2, 3],
+            [0, 0, 4]])
     """
     if isinstance(sequences, facula.Tensor):
         sequences = sequences.unbind(0)
@@ -258,19 +331,45 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Any]:
-    """Undo `pad_sequence`: the list of sequences, given their lengths."""
+    """Undoes `pad_sequence`: the list of sequences.
+
+    Args:
+        padded_sequences: (T, N, ...), or (N, T, ...) with batch_first, padded at the right.
+        lengths: a tensor of the length of each.
+        batch_first: whether the batch is dimension 0.
+
+    >>> nn.utils.rnn.unpad_sequence(torch.tensor([[1, 2, 3], [4, 0, 0]]), torch.tensor([3, 1]), batch_first=True)
+    [tensor([1, 2, 3]), tensor([4])]
+    """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [row[:length] for row, length in zip(padded_sequences.unbind(0), lengths.tolist())]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Pack a list of sequences (L_i, ...); ``enforce_sorted`` as in `pack_padded_sequence`."""
+    """Packs a list of sequences.
+
+    Args:
+        sequences: tensors (length, ...) that agree behind dimension 0.
+        enforce_sorted: whether they are given in order of decreasing length; else they are sorted here.
+
+    Errors: RuntimeError for sequences that are not in order.
+
+    >>> nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3]), torch.tensor([4])]).data
+    tensor([1, 4, 2, 3])
+    """
     lengths = facula.as_tensor([v.size(0) for v in sequences])
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
-    """Undo `pack_sequence`: the list of sequences."""
+    """Undoes `pack_sequence`: the list of sequences.
+
+    Args:
+        packed_sequences: a `PackedSequence`.
+
+    >>> nn.utils.rnn.unpack_sequence(nn.utils.rnn.pack_sequence([torch.tensor([1, 2, 3]), torch.tensor([4])]))
+    [tensor([1, 2, 3]), tensor([4])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -41,9 +41,30 @@ def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, steps: int, eps: float
 
 
 class SpectralNorm:
-    """The pre-hook: before every call it computes ``name`` from ``name_orig``.
+    """The hook of `spectral_norm`: before every call of a module it computes ``name`` from ``name_orig``.
 
     The vectors of the power iteration are the buffers ``name_u`` and ``name_v``.
+
+    Args:
+        name: the parameter.
+        n_power_iterations: how many steps of the power iteration a call in training mode makes.
+        dim: the dimension of the outputs.
+        eps: the smallest norm in the steps.
+
+    Errors: ValueError for n_power_iterations that is not positive.
+
+    >>> from torch.nn.utils.spectral_norm import SpectralNorm
+    >>> layer = nn.Linear(3, 2)
+    >>> hook = SpectralNorm.apply(layer, "weight", n_power_iterations=5, dim=0, eps=1e-12)
+    >>> hook.reshape_weight_to_matrix(layer.weight_orig).shape
+    torch.Size([2, 3])
+    >>> hook.compute_weight(layer, do_power_iteration=True).shape
+    torch.Size([2, 3])
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight_orig', 'weight_u', 'weight_v']
+    >>> hook.remove(layer)
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight']
     """
 
     _version: int = 1
@@ -59,11 +80,20 @@ class SpectralNorm:
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
-        """The weight as a matrix, ``dim`` first."""
+        """The weight as a matrix whose rows are the entries of ``dim``.
+
+        Args:
+            weight: of two dimensions or more.
+        """
         return matrix_of(weight, self.dim)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """The normalised weight; iterating updates the buffers."""
+        """The normalised weight.
+
+        Args:
+            module: has the original weight and the buffers.
+            do_power_iteration: whether the buffers are improved first.
+        """
         weight = getattr(module, self.name + "_orig")
         u = getattr(module, self.name + "_u")
         v = getattr(module, self.name + "_v")
@@ -75,7 +105,12 @@ class SpectralNorm:
         return weight / facula.dot(u, matrix.mv(v))
 
     def remove(self, module: Module) -> None:
-        """Make the weight an ordinary parameter again, with its current value."""
+        """Makes the weight an ordinary parameter again, with its present value; the hook itself stays registered, see
+        `remove_spectral_norm`.
+
+        Args:
+            module: that of `apply`.
+        """
         with facula.no_grad():
             weight = self.compute_weight(module, do_power_iteration=False)
         delattr(module, self.name)
@@ -95,7 +130,17 @@ class SpectralNorm:
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Move the parameter ``name`` of ``module`` to ``name_orig`` and register the hooks."""
+        """Moves a parameter to ``name_orig``, registers the hooks, and returns the one that computes it.
+
+        Args:
+            module: has the parameter.
+            name: the parameter.
+            n_power_iterations: how many steps of the power iteration a call in training mode makes.
+            dim: the dimension of the outputs.
+            eps: the smallest norm in the steps.
+
+        Errors: RuntimeError for a parameter that has such a hook already; ValueError for one that is None.
+        """
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, SpectralNorm) and hook.name == name:
                 raise RuntimeError(f"spectral_norm: the parameter already has one, got {name!r}")
@@ -120,7 +165,15 @@ class SpectralNorm:
 
 
 class SpectralNormLoadStateDictPreHook:
-    """Completes entries of version 0, which have no ``name_v``."""
+    """A hook for loading: completes entries of the oldest format, which have no ``name_v``.
+
+    Args:
+        fn: the `SpectralNorm` of the parameter.
+
+    >>> from torch.nn.utils.spectral_norm import SpectralNorm, SpectralNormLoadStateDictPreHook
+    >>> SpectralNormLoadStateDictPreHook(SpectralNorm("weight")).fn.name
+    'weight'
+    """
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -150,7 +203,15 @@ class SpectralNormLoadStateDictPreHook:
 
 
 class SpectralNormStateDictHook:
-    """Writes the format version into the metadata."""
+    """A hook for saving: writes the version of the format into the metadata.
+
+    Args:
+        fn: the `SpectralNorm` of the parameter.
+
+    >>> layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+    >>> layer.state_dict()._metadata[""]["spectral_norm"]
+    {'weight.version': 1}
+    """
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -166,13 +227,23 @@ class SpectralNormStateDictHook:
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
-    """Divide a parameter by its largest singular value, by power iteration; return the module.
+    """Divides a parameter by its largest singular value, found by power iteration; returns the module.
+
+    A hook computes it before every call. `nn.utils.parametrizations.spectral_norm` does the same with a parametrization.
 
     Args:
+        module: has the parameter, and is changed in place.
         name: the parameter.
-        n_power_iterations: steps per call in training mode.
-        eps: smallest norm in the steps.
-        dim: dimension of the outputs. Default: 0, and 1 for transposed convolutions.
+        n_power_iterations: how many steps of the power iteration a call in training mode makes.
+        eps: the smallest norm in the steps.
+        dim: the dimension of the outputs. Default: 0, and 1 for transposed convolutions.
+
+    Errors: ValueError for n_power_iterations that is not positive, or a parameter that is None; RuntimeError for a second time.
+
+    >>> layer = nn.utils.spectral_norm(nn.Linear(3, 2), n_power_iterations=20)
+    >>> _ = layer(torch.zeros(3))
+    >>> round(torch.linalg.matrix_norm(layer.weight, 2).item(), 4)
+    1.0
     """
     if dim is None:
         dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
@@ -181,7 +252,18 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Undo `spectral_norm`; return the module."""
+    """Undoes `spectral_norm`: the present value becomes the parameter. Returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter.
+
+    Errors: ValueError for a parameter that is not normalised.
+
+    >>> layer = nn.utils.remove_spectral_norm(nn.utils.spectral_norm(nn.Linear(3, 2)))
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight']
+    """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)

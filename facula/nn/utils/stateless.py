@@ -113,12 +113,27 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Tensor:
-    """``module(*args, **kwargs)`` with the given tensors in place of its parameters and buffers.
+    """``module(*args, **kwargs)`` with the given tensors in the place of its parameters and buffers.
+
+    Deprecated, and warns: the same is ``torch.func.functional_call``.
 
     Args:
-        parameters_and_buffers: dotted names to tensors.
-        tie_weights: a value for one name of a shared tensor counts for all of its names.
-        strict: the names must be all of the module's.
+        module: is as before afterwards.
+        parameters_and_buffers: dotted names to tensors; others stay the module's own.
+        args: a tuple, or one argument.
+        kwargs: a dict, or None.
+        tie_weights: whether a value for one name of a shared tensor counts for all of its names.
+        strict: whether the names must be all of the module's.
+
+    Errors: TypeError for values that are not tensors; RuntimeError, when strict, for missing or unexpected names.
+
+    >>> import warnings
+    >>> from torch.nn.utils.stateless import functional_call
+    >>> values = {"weight": torch.tensor([[2.0]]), "bias": torch.tensor([1.0])}
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     functional_call(nn.Linear(1, 1), values, torch.tensor([3.0]))
+    tensor([7.])
     """
     warnings.warn(
         "nn.utils.stateless.functional_call: deprecated, use facula.func.functional_call",

@@ -27,7 +27,21 @@ def norm_except_dim(v: Tensor, dim: int) -> Tensor:
 
 
 class WeightNorm:
-    """The pre-hook: before every call it computes ``name`` from ``name_g`` and ``name_v``."""
+    """The hook of `weight_norm`: before every call of a module it computes ``name`` from ``name_g`` and ``name_v``.
+
+    Args:
+        name: the parameter.
+        dim: lengths are taken per index of this dimension; None: one for the whole tensor.
+
+    >>> from torch.nn.utils.weight_norm import WeightNorm
+    >>> layer = nn.Linear(3, 2)
+    >>> hook = WeightNorm.apply(layer, "weight", 0)
+    >>> layer.weight_g.shape, layer.weight_v.shape, hook.compute_weight(layer).shape
+    (torch.Size([2, 1]), torch.Size([2, 3]), torch.Size([2, 3]))
+    >>> hook.remove(layer)
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight']
+    """
 
     name: str
     dim: int
@@ -37,14 +51,26 @@ class WeightNorm:
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight from its length and direction."""
+        """The weight from its length and direction: ``g * v / norm(v)``.
+
+        Args:
+            module: has both.
+        """
         g = getattr(module, self.name + "_g")
         v = getattr(module, self.name + "_v")
         return v * (g / norm_except_dim(v, self.dim))
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Replace the parameter ``name`` of ``module`` by its length and direction, and register the hook."""
+        """Replaces a parameter by its length and direction, registers the hook, and returns it.
+
+        Args:
+            module: has the parameter.
+            name: the parameter.
+            dim: lengths are taken per index of this dimension; None: one for the whole tensor.
+
+        Errors: RuntimeError for a parameter that has such a hook already; ValueError for a lazy module before its first call.
+        """
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, WeightNorm) and hook.name == name:
                 raise RuntimeError(f"weight_norm: the parameter already has one, got {name!r}")
@@ -60,7 +86,12 @@ class WeightNorm:
         return fn
 
     def remove(self, module: Module) -> None:
-        """Make the weight an ordinary parameter again, with its current value."""
+        """Makes the weight an ordinary parameter again, with its present value; the hook itself stays registered, see
+        `remove_weight_norm`.
+
+        Args:
+            module: that of `apply`.
+        """
         weight = self.compute_weight(module)
         delattr(module, self.name)
         del module._parameters[self.name + "_g"]
@@ -72,11 +103,24 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Split a parameter into length ``name_g`` and direction ``name_v``; return the module.
+    """Splits a parameter into its length ``name_g`` and its direction ``name_v``: ``weight = g * v / norm(v)``; returns the
+    module.
+
+    Deprecated, and warns: `nn.utils.parametrizations.weight_norm` does the same with a parametrization.
 
     Args:
+        module: has the parameter, and is changed in place.
         name: the parameter.
         dim: lengths are taken per index of this dimension; None: one for the whole tensor.
+
+    Errors: RuntimeError for a second time; ValueError for a lazy module before its first call.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     layer = nn.utils.weight_norm(nn.Linear(3, 2))
+    >>> layer.weight_g.shape, layer.weight_v.shape
+    (torch.Size([2, 1]), torch.Size([2, 3]))
     """
     warnings.warn(
         "weight_norm: deprecated, use nn.utils.parametrizations.weight_norm", FutureWarning, stacklevel=2
@@ -86,7 +130,21 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Undo `weight_norm`; return the module."""
+    """Undoes `weight_norm`: the present value becomes the parameter. Returns the module.
+
+    Args:
+        module: is changed in place.
+        name: the parameter.
+
+    Errors: ValueError for a parameter that is not normalised.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     layer = nn.utils.remove_weight_norm(nn.utils.weight_norm(nn.Linear(3, 2)))
+    >>> sorted(layer.state_dict())
+    ['bias', 'weight']
+    """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)

@@ -10,7 +10,17 @@ __all__ = ["find_first_use_of_broken_modules"]
 def find_first_use_of_broken_modules(exc: PackagingError) -> dict[str, list[str]]:
     """For each module that a `PackagingError` complains of, a list that ends with it: each module needs the next.
 
-    Errors: TypeError for another exception.
+    Args:
+        exc: the error. TypeError for another exception.
+
+    >>> import io
+    >>> exporter = torch.package.PackageExporter(io.BytesIO())
+    >>> exporter.save_source_string("program", "import not_accounted_for")
+    >>> try:
+    ...     exporter.close()
+    ... except torch.package.PackagingError as error:
+    ...     torch.package.analyze.find_first_use_of_broken_modules(error)
+    {'not_accounted_for': ['program', 'not_accounted_for']}
     """
     if not isinstance(exc, PackagingError):
         raise TypeError(f"find_first_use_of_broken_modules: a PackagingError is needed, got {type(exc).__name__}")

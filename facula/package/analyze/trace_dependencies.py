@@ -20,6 +20,10 @@ def trace_dependencies(callable: Callable[..., Any], inputs: Any) -> list[str]:
         inputs: a list of argument tuples: one call for each.
 
     Returns: the names, without order.
+
+    >>> import textwrap
+    >>> "textwrap" in torch.package.analyze.trace_dependencies(textwrap.dedent, [("  text",)])
+    True
     """
     used = set()
 

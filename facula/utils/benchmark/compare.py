@@ -14,7 +14,11 @@ _GREEN, _BOLD, _END = "\033[92m", "\033[1m", "\033[0m"
 
 
 class Colorize(enum.Enum):
-    """Among which measurements of a table the best is coloured."""
+    """Among which measurements of a table the best is coloured: NONE, COLUMNWISE or ROWWISE.
+
+    >>> torch.utils.benchmark.Colorize.ROWWISE.value
+    'rowwise'
+    """
 
     NONE = "none"
     COLUMNWISE = "columnwise"
@@ -22,7 +26,31 @@ class Colorize(enum.Enum):
 
 
 class Compare:
-    """A table for each label, with a section for each number of threads, in one unit of time."""
+    """A table for each label, with a section for each number of threads, in one unit of time.
+
+    Rows are sub-labels (or statements), columns descriptions; measurements of the same are joined.
+
+    Args:
+        results: Measurements; ValueError for anything else.
+
+    >>> from facula.utils.benchmark import Compare, Measurement, TaskSpec
+    >>> def measured(label, seconds):
+    ...     return Measurement(1, [seconds], TaskSpec("x @ x", "", label="product", sub_label=label, description="time"))
+    >>> table = Compare([measured("small", 2e-6)])
+    >>> table.extend_results([measured("large", 8e-6)])
+    >>> table.trim_significant_figures()
+    >>> table.highlight_warnings()
+    >>> table.print()
+    [----- product ------]
+                 |  time
+    1 threads: ---------
+          small  |     2
+          large  |     8
+    <BLANKLINE>
+    Times are in microseconds (us).
+    <BLANKLINE>
+    >>> table.colorize(rowwise=False)
+    """
 
     def __init__(self, results: Sequence[Measurement]) -> None:
         self._results = []
@@ -31,7 +59,7 @@ class Compare:
         self.extend_results(results)
 
     def extend_results(self, results: Sequence[Measurement]) -> None:
-        """Adds measurements."""
+        """Adds measurements, `results`; ValueError for anything else."""
         for result in results:
             if not isinstance(result, Measurement):
                 raise ValueError(f"Compare: expected measurements, got {type(result).__name__}")
@@ -42,7 +70,7 @@ class Compare:
         self._trim = True
 
     def colorize(self, rowwise: bool = False) -> None:
-        """From now on, the best of each column (or row) is green and bold."""
+        """From now on, the best of each column (with `rowwise` of each row) is green and bold."""
         self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
     def highlight_warnings(self) -> None:

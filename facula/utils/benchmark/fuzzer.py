@@ -27,6 +27,9 @@ class ParameterAlias:
 
     Args:
         alias_to: the name of that parameter.
+
+    >>> torch.utils.benchmark.ParameterAlias("rows")
+    ParameterAlias[alias_to: rows]
     """
 
     def __init__(self, alias_to: Any) -> None:
@@ -57,6 +60,10 @@ class FuzzedParameter:
         strict: whether a value stays while draws are repeated because a rule was broken.
 
     Errors: ValueError for distributions that do not exist, bounds that do not fit them, probabilities whose sum is not 1.
+
+    >>> import numpy
+    >>> torch.utils.benchmark.FuzzedParameter("rows", 1, 8, "uniform").sample(numpy.random.RandomState(0)) in range(1, 9)
+    True
     """
 
     _DRAWN = {"loguniform": _loguniform, "uniform": _uniform}
@@ -108,6 +115,10 @@ class FuzzedTensor:
         dtype: of the elements; random numbers from [0, 1) for floating point ones, integers from [0, 127) otherwise.
         cuda: whether it is on the GPU.
         tensor_constructor: called with `size`, `dtype` and the parameters, in place of that.
+
+    >>> tensor = torch.utils.benchmark.FuzzedTensor("x", size=("rows", 3), max_elements=10)
+    >>> tensor.satisfies_constraints({"rows": 3}), tensor.satisfies_constraints({"rows": 4})
+    (True, False)
     """
 
     def __init__(
@@ -139,7 +150,16 @@ class FuzzedTensor:
 
     @staticmethod
     def default_tensor_constructor(size: Sequence[int], dtype: facula.dtype, **kwargs: Any) -> Tensor:
-        """Random elements, see `dtype` of the class."""
+        """Random elements, see `dtype` of the class; a constructor of one's own has the same arguments.
+
+        Args:
+            size: the shape.
+            dtype: of the elements.
+            kwargs: the parameters by their names; not used.
+
+        >>> torch.utils.benchmark.FuzzedTensor.default_tensor_constructor((2, 3), torch.int64).shape
+        torch.Size([2, 3])
+        """
         if dtype.is_floating_point or dtype.is_complex:
             return facula.rand(size=size, dtype=dtype, device="cpu")
         return facula.randint(0, 2 if dtype is facula.bool else 127, size=size, device="cpu").to(dtype)
@@ -160,7 +180,10 @@ class FuzzedTensor:
         return size, steps, tuple(length * step for length, step in zip(size, steps))
 
     def satisfies_constraints(self, params: Any) -> bool:
-        """Whether the number of elements and the bytes for these parameters are within the bounds."""
+        """Whether the number of elements and the bytes for these parameters are within the bounds.
+
+        `params` are the values of the parameters by their names.
+        """
         size, _, allocated = self._get_size_and_steps(params)
         bounds = (
             (math.prod(size), self._min_elements, self._max_elements),

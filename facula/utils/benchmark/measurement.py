@@ -21,7 +21,19 @@ _NOISY = 0.1, 0.25  # interquartile range over median from which a measurement i
 
 @dataclasses.dataclass(init=True, repr=False, eq=True, frozen=True)
 class TaskSpec:
-    """What is measured: statements and the names that tables show."""
+    r"""What is measured: statements and the names that tables show.
+
+    Args:
+        stmt, setup: the statement, and what runs before it.
+        global_setup: of statements in C++.
+        label, sub_label, description: titles: of a table, of a row and of a column.
+        env: a name for the surroundings, where several are compared.
+        num_threads: of the ops.
+
+    >>> task = torch.utils.benchmark.TaskSpec("x + 1", "x = 1", label="sum", sub_label="small")
+    >>> task.title, task.setup_str(), task.summarize()
+    ('sum: small', 'setup: x = 1', 'sum: small\nsetup: x = 1')
+    """
 
     stmt: str
     setup: str
@@ -55,9 +67,17 @@ class Measurement:
         number_per_run: runs in a block.
         raw_times: seconds of each block.
         task_spec: what was run.
+        metadata: whatever shall be kept with it.
     Attributes:
         times: seconds per run.
         median, mean, iqr: of these; iqr is the distance between the quartiles.
+
+    >>> from facula.utils.benchmark import Measurement, TaskSpec
+    >>> found = Measurement(10, [1.0, 2.0, 3.0], TaskSpec("x", ""))
+    >>> found.times, found.median, round(found.iqr, 3), found.meets_confidence(threshold=0.1)
+    ([0.1, 0.2, 0.3], 0.2, 0.1, False)
+    >>> len(Measurement.merge([found, found])[0].times)
+    6
     """
 
     def __init__(self, number_per_run: int, raw_times: Sequence[float], task_spec: TaskSpec,
@@ -121,7 +141,7 @@ class Measurement:
         return self.iqr / self.median > _NOISY[0]
 
     def meets_confidence(self, threshold: float = 0.1) -> bool:
-        """Whether the quartiles lie within that part of the median."""
+        """Whether the quartiles are less than `threshold` of the median apart."""
         return self.iqr / self.median < threshold
 
     @property
@@ -141,7 +161,7 @@ class Measurement:
 
     @staticmethod
     def merge(measurements: Sequence[Measurement]) -> list[Measurement]:
-        """Measurements of equal tasks and blocks as one each, in the order in which tasks come first."""
+        """The `measurements` of equal tasks and blocks as one each, in the order in which tasks come first."""
         groups = {}
         for one in measurements:
             groups.setdefault((one.task_spec, one.number_per_run), []).append(one)
@@ -172,18 +192,30 @@ class Measurement:
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """Name and seconds of the unit in which a time is a number between 1 and 1000."""
+    """Name and seconds of the unit in which the time `t`, in seconds, is a number between 1 and 1000.
+
+    >>> torch.utils.benchmark.select_unit(0.0025)
+    ('ms', 0.001)
+    """
     fitting = [(name, scale) for name, scale, _ in _UNITS if t >= scale]
     return fitting[-1] if fitting else _UNITS[0][:2]
 
 
 def unit_to_english(u: str) -> str:
-    """ns: nanosecond"""
+    """The word for the short name `u` of a unit of time: "ns", "us", "ms" or "s"; KeyError for others.
+
+    >>> torch.utils.benchmark.unit_to_english("us")
+    'microsecond'
+    """
     return {short: word for short, _, word in _UNITS}[u]
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """x rounded to n significant figures."""
+    """The number `x` rounded to `n` significant figures.
+
+    >>> torch.utils.benchmark.trim_sigfig(1234.5, 2)
+    1200.0
+    """
     if x == 0:
         return 0.0
     magnitude = math.floor(math.log10(abs(x)))
@@ -191,13 +223,22 @@ def trim_sigfig(x: float, n: int) -> float:
 
 
 def ordered_unique(elements: Any) -> list[str | tuple[int, str, str]]:
-    """Each element once, in order."""
+    """Each of the `elements` once, in the order in which they come first, as a list.
+
+    >>> torch.utils.benchmark.ordered_unique([2, 1, 2])
+    [2, 1]
+    """
     return list(dict.fromkeys(elements))
 
 
 @contextlib.contextmanager
 def set_torch_threads(n):
-    """Within the block, ops use n threads."""
+    """A context manager: within the block, ops use `n` threads.
+
+    >>> with torch.utils.benchmark.set_torch_threads(1):
+    ...     torch.get_num_threads()
+    1
+    """
     before = facula.get_num_threads()
     facula.set_num_threads(n)
     try:

@@ -25,6 +25,11 @@ class FuzzedSparseTensor(FuzzedTensor):
         nnz: taken and, as in PyTorch, without effect: the density says it.
         density: the name of a parameter: indices per length, so that a size of (10, 20) and 0.5 make 15.
         coalesced: the name of a parameter: whether each index is there once; otherwise all are there twice.
+
+    >>> from facula.utils.benchmark import FuzzedParameter, FuzzedSparseTensor, Fuzzer
+    >>> fuzzer = Fuzzer([FuzzedParameter("n", 4, 8, "uniform")], [FuzzedSparseTensor("x", size=("n", "n"))], seed=0)
+    >>> [tensors["x"].layout for tensors, properties, parameters in fuzzer.take(2)]
+    [torch.sparse_coo, torch.sparse_coo]
     """
 
     def __init__(
@@ -50,9 +55,19 @@ class FuzzedSparseTensor(FuzzedTensor):
     @staticmethod
     def sparse_tensor_constructor(size: Sequence[int], dtype: facula.dtype, sparse_dim: Any, nnz: Any,
                                   is_coalesced: Any) -> Any:  # fmt: skip
-        """A tensor with `nnz` random indices (perhaps some of them equal) and random values.
+        """A tensor with `nnz` random indices and random values.
+
+        Args:
+            size, dtype: of the tensor.
+            sparse_dim: how many of the dimensions have indices.
+            nnz: how many indices, perhaps some of them equal.
+            is_coalesced: whether equal indices are joined; otherwise all are there twice.
 
         Errors: ValueError for indices into a dimension of size 0.
+
+        >>> made = torch.utils.benchmark.FuzzedSparseTensor.sparse_tensor_constructor((4, 4), torch.float32, 2, 3, False)
+        >>> made._nnz()
+        6
         """
         if nnz and 0 in size[:sparse_dim]:
             raise ValueError(f"FuzzedSparseTensor: no index fits a size of 0, got {nnz} of them for {tuple(size)}")

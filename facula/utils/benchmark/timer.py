@@ -20,6 +20,12 @@ timer = time.perf_counter
 
 
 class Language(enum.Enum):
+    """The language of a measured statement: PYTHON, the only one that is supported, or CPP.
+
+    >>> torch.utils.benchmark.Language.PYTHON.name
+    'PYTHON'
+    """
+
     PYTHON = 0
     CPP = 1
 
@@ -30,11 +36,22 @@ class Timer:
     Args:
         stmt: Python source of what is measured.
         setup: Python source that runs before each block.
+        global_setup: must be empty: it is for statements in C++.
         timer: function that returns seconds.
         globals: names that both see; the module itself is there as `torch`.
         label, sub_label, description, env: names that tables show.
         num_threads: of the ops.
         language: only Python.
+
+    Errors: ValueError for a statement that is no text, an unknown language and a global_setup; NotImplementedError for C++.
+
+    >>> timer = torch.utils.benchmark.Timer("x + 1", "x = torch.ones(3)", label="sum")
+    >>> found = timer.timeit(10)
+    >>> found.number_per_run, found.median > 0
+    (10, True)
+    >>> found = timer.blocked_autorange(min_run_time=0.001)
+    >>> found.mean > 0 and timer.adaptive_autorange(0.5, max_run_time=0.05).mean > 0
+    True
     """
 
     def __init__(
@@ -70,13 +87,20 @@ class Timer:
         return max(self._timer.timeit(number), 1e-9)
 
     def timeit(self, number: int = 1000000) -> Measurement:
-        """One block of `number` runs."""
+        """One block of `number` runs, after a hundredth of it as a warm-up; gives a Measurement."""
         with set_torch_threads(self._task_spec.num_threads):
             self._seconds(max(number // 100, 2))
             return Measurement(number, [self._seconds(number)], self._task_spec)
 
     def blocked_autorange(self, callback: Callable[..., Any] | None = None, min_run_time: float = 0.2) -> Measurement:
-        """Blocks large enough that starting them does not count, until they took `min_run_time` seconds together."""
+        """Blocks large enough that starting them does not count, until they took `min_run_time` seconds together.
+
+        Args:
+            callback: is called with the runs of a block and its seconds, after each.
+            min_run_time: seconds.
+
+        Returns a Measurement.
+        """
         with set_torch_threads(self._task_spec.num_threads):
             number = self._block_size(min_run_time)
             times = self._repeat(number, callback, lambda times: sum(times) >= min_run_time)
@@ -84,7 +108,15 @@ class Timer:
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
                            callback: Callable[..., Any] | None = None) -> Measurement:  # fmt: skip
-        """Blocks until the quartiles lie within `threshold` of the median, or for `max_run_time` seconds."""
+        """Blocks until the quartiles lie within `threshold` of the median, or for `max_run_time` seconds.
+
+        Args:
+            threshold: a part of the median.
+            min_run_time, max_run_time: seconds that blocks take together, at least and about at most.
+            callback: is called with the runs of a block and its seconds, after each.
+
+        Returns a Measurement.
+        """
 
         def steady(times):
             found = Measurement(number, times, self._task_spec)
@@ -117,14 +149,33 @@ class Timer:
         return times
 
     def repeat(self, repeat: int = -1, number: int = -1) -> Any:
-        """Not supported: raises NotImplementedError."""
+        """Not supported: raises NotImplementedError; `repeat` and `number` are those of the standard class.
+
+        >>> torch.utils.benchmark.Timer().repeat()
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: Timer.repeat: use blocked_autorange or adaptive_autorange
+        """
         raise NotImplementedError("Timer.repeat: use blocked_autorange or adaptive_autorange")
 
     def autorange(self, callback: Callable[..., Any] | None = None) -> Any:
-        """Not supported: raises NotImplementedError."""
+        """Not supported: raises NotImplementedError; `callback` is that of the standard class.
+
+        >>> torch.utils.benchmark.Timer().autorange()
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: Timer.autorange: use blocked_autorange
+        """
         raise NotImplementedError("Timer.autorange: use blocked_autorange")
 
     def collect_callgrind(self, number: int = 100, *, repeats: int | None = None, collect_baseline: bool = True,
                           retain_out_file: bool = False) -> Any:  # fmt: skip
-        """Not supported: raises NotImplementedError."""
+        """Not supported: raises NotImplementedError; `number`, `repeats`, `collect_baseline` and `retain_out_file` are
+        PyTorch's.
+
+        >>> torch.utils.benchmark.Timer().collect_callgrind()
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: Timer.collect_callgrind: counting instructions
+        """
         raise NotImplementedError("Timer.collect_callgrind: counting instructions")

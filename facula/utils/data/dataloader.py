@@ -220,7 +220,10 @@ class DataLoader(Generic[_T_co]):
         return length
 
     def check_worker_number_rationality(self) -> None:
-        """Warns when there are more workers than processors to run them."""
+        """Warns (UserWarning) when there are more workers than processors to run them; called when the loader is made.
+
+        >>> torch.utils.data.DataLoader([1, 2]).check_worker_number_rationality()
+        """
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if self.num_workers and available and self.num_workers > available:
             warnings.warn(

@@ -27,7 +27,15 @@ def _inner(value, seen):
 
 
 def traverse_dps(datapipe: Any) -> dict[int, Any]:
-    """{id: (pipe, the same of the pipes that it is made of)}."""
+    """{id: (pipe, the same of the pipes that it is made of)}, of the pipe `datapipe`.
+
+    Errors: RuntimeError for what is no pipe.
+
+    >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2]).map(str)
+    >>> [(str(pipe), [str(inner) for inner, _ in below.values()]) for pipe, below in
+    ...  torch.utils.data.graph.traverse_dps(pipe).values()]
+    [('MapperIterDataPipe', ['IterableWrapperIterDataPipe'])]
+    """
     return _graph(datapipe, frozenset())
 
 
@@ -44,7 +52,16 @@ def _graph(pipe, above):
 
 
 def traverse(datapipe: Any, only_datapipe: Any = None) -> dict[int, Any]:
-    """The old name of `traverse_dps`; `only_datapipe` must not be False."""
+    """The old name of `traverse_dps`.
+
+    Args:
+        datapipe: the pipe.
+        only_datapipe: must not be False: objects that are no pipes are not gone through.
+
+    >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2])
+    >>> list(torch.utils.data.graph.traverse(pipe, only_datapipe=True)) == [id(pipe)]
+    True
+    """
     if only_datapipe is False:
         raise NotImplementedError("traverse: objects that are no pipes are not gone through, got only_datapipe=False")
     return traverse_dps(datapipe)

@@ -22,7 +22,12 @@ __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_s
 
 
 def get_all_graph_pipes(graph: dict[int, Any]) -> list[Any]:
-    """The pipes of what `traverse_dps` gives, each once."""
+    """The pipes of `graph`, which `traverse_dps` gives, each once, as a list.
+
+    >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2]).map(str)
+    >>> torch.utils.data.graph_settings.get_all_graph_pipes(torch.utils.data.graph.traverse_dps(pipe))
+    [MapperIterDataPipe, IterableWrapperIterDataPipe]
+    """
     found = {}
     for key, (pipe, below) in graph.items():
         found[key] = pipe
@@ -38,7 +43,17 @@ def apply_sharding(datapipe: IterDataPipe[Any], num_of_instances: int, instance_
                    sharding_group: Any = None) -> ShardingFilterIterDataPipe:  # fmt: skip
     """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
 
+    Args:
+        datapipe: the pipe.
+        num_of_instances: how many parts there are.
+        instance_id: which of them, from 0 on.
+        sharding_group: heeded by filters of that group only.
+
     Errors: RuntimeError for a filter behind another.
+
+    >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).sharding_filter().map(str)
+    >>> list(torch.utils.data.graph_settings.apply_sharding(pipe, 2, 0))
+    ['0', '2', '4']
     """
 
     def visit(graph, before=None):
@@ -62,7 +77,16 @@ def _shuffles(pipe):
 
 def apply_shuffle_settings(datapipe: IterDataPipe[Any],
                            shuffle: bool | None = None) -> IterDataPipe[Any]:
-    """Turns shuffling on or off in all pipes that shuffle; None leaves it. With True there must be one, or one is added."""
+    """Turns shuffling on or off in all pipes of which `datapipe` is made and that shuffle; gives the pipe.
+
+    Args:
+        datapipe: the pipe.
+        shuffle: True, for which there must be one that shuffles, or one is added, with a UserWarning; False; None leaves it.
+
+    >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
+    >>> list(torch.utils.data.graph_settings.apply_shuffle_settings(pipe, False))
+    [0, 1, 2, 3, 4]
+    """
     if shuffle is None:
         return datapipe
     shufflers = [pipe for pipe in _pipes(datapipe) if _shuffles(pipe)]
@@ -81,12 +105,24 @@ def apply_shuffle_settings(datapipe: IterDataPipe[Any],
 
 
 def apply_shuffle_seed(datapipe: Any, rng: Any) -> IterDataPipe[Any]:
-    """The old name of `apply_random_seed`."""
+    """The old name of `apply_random_seed`, with the same arguments `datapipe` and `rng`.
+
+    >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
+    >>> torch.utils.data.graph_settings.apply_shuffle_seed(pipe, torch.Generator().manual_seed(0)) is pipe
+    True
+    """
     return apply_random_seed(datapipe, rng)
 
 
 def apply_random_seed(datapipe: IterDataPipe[Any], rng: Generator) -> IterDataPipe[Any]:
-    """Gives every pipe that draws a seed of its own, drawn by the Generator `rng`; gives the pipe."""
+    """Gives every pipe of which `datapipe` is made a seed of its own, drawn by the Generator `rng`; gives the pipe.
+
+    >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
+    >>> seeded = torch.utils.data.graph_settings.apply_random_seed
+    >>> first = list(seeded(pipe, torch.Generator().manual_seed(0)))
+    >>> list(seeded(pipe, torch.Generator().manual_seed(0))) == first
+    True
+    """
     for pipe in _pipes(datapipe):
         if callable(getattr(type(pipe), "set_seed", None)):
             pipe.set_seed(int(facula.empty((), dtype=facula.int64).random_(generator=rng)))

@@ -4,15 +4,13 @@
 #include <cmath>
 #include <vector>
 
-#include "core/parallel.h"
+#include "cpu/isa/grain.h"
 #include "cpu/isa/lanes.h"
 #include "cpu/isa/types.h"
 #include "ops/vision.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
-
-int64_t grain_of(int64_t work) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)); }
 
 /// Channels [from, to) of an image that belong to one group of weights and one of offsets.
 struct Segment {

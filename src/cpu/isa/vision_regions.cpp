@@ -2,7 +2,7 @@
 #include <limits>
 #include <span>
 
-#include "core/parallel.h"
+#include "cpu/isa/grain.h"
 #include "cpu/isa/lanes.h"
 #include "cpu/isa/transpose.h"
 #include "cpu/isa/types.h"
@@ -10,8 +10,6 @@
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
-
-int64_t grain_of(int64_t work) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)); }
 
 bool has_channels_last(const Tensor& images) {
   return !images.is_contiguous() && images.is_contiguous(MemoryFormat::ChannelsLast);

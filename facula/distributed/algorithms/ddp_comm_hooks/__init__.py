@@ -17,7 +17,12 @@ __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
 
 class DDPCommHookType(Enum):
-    """The hooks by name; each value takes (model, state)."""
+    """The hooks by name; each value takes (model, state). `register_ddp_comm_hook` registers one.
+
+    >>> from torch.distributed.algorithms.ddp_comm_hooks import DDPCommHookType
+    >>> [kind.name for kind in DDPCommHookType][:4]
+    ['ALLREDUCE', 'FP16_COMPRESS', 'BF16_COMPRESS', 'POWER_SGD']
+    """
 
     ALLREDUCE = partial(lambda model, state: model.register_comm_hook(state, default_hooks.allreduce_hook))
     FP16_COMPRESS = partial(lambda model, state: model.register_comm_hook(state, default_hooks.fp16_compress_hook))
@@ -42,5 +47,19 @@ def _power_sgd(model, state, hook):
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Module, state: dict[str, Any] | None = None) -> None:
-    """Registers the hook of that name with a DistributedDataParallel model."""
+    """Registers the hook of that name with a model.
+
+    Args:
+        comm_hook_type: a DDPCommHookType.
+        model: a DistributedDataParallel.
+        state: what the hook takes: the process group (None for all), of POWER_SGD and POST_LOCAL_SGD their state.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks import DDPCommHookType, register_ddp_comm_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, model)
+    >>> model(torch.ones(1, 4)).sum().backward()
+    >>> dist.destroy_process_group()
+    """
     comm_hook_type.value(model=model, state=state)

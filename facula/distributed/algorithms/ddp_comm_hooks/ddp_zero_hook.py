@@ -64,7 +64,7 @@ def _made(name: str, hook, ddp, zero, interleaved: bool):
         raise TypeError(f"{name}: expected a DistributedDataParallel and a ZeroRedundancyOptimizer, got {kinds}")
     if not zero.overlap_with_ddp:
         raise ValueError(f"{name}: the ZeroRedundancyOptimizer must be made with overlap_with_ddp=True, got False")
-    if zero.process_group is not ddp.process_group:
+    if zero.process_group is not (ddp.process_group or dist.group.WORLD):  # one process alone has None
         raise ValueError(f"{name}: the optimizer and the model must have one process group, got two")
     zero._has_hook = ddp.reducer is not None
     return _Steps(hook, ddp, zero, interleaved)
@@ -78,16 +78,46 @@ def hook_with_zero_step(hook: Callable[..., Any], ddp: Any, zero: Any, shard_buc
         ddp: the model.
         zero: its optimizer, made with `overlap_with_ddp=True`.
         shard_buckets: accepted: a bucket's parameters always are those of several processes.
+
+    Errors: TypeError for another model or optimizer; ValueError without `overlap_with_ddp`, and for two process groups.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook import hook_with_zero_step
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+    >>> from torch.distributed.optim import ZeroRedundancyOptimizer
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> zero = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, overlap_with_ddp=True, lr=0.1)
+    >>> model.register_comm_hook(None, hook_with_zero_step(allreduce_hook, model, zero))
+    >>> model(torch.ones(1, 4)).sum().backward()
+    >>> zero.step()
+    >>> dist.destroy_process_group()
     """
     del shard_buckets
     return _made("hook_with_zero_step", hook, ddp, zero, False)
 
 
 def hook_with_zero_step_interleaved(hook: Callable[..., Any], ddp: Any, zero: Any, shard_buckets: bool = False) -> Any:
-    """As `hook_with_zero_step`, with the steps of a bucket while the next ones are averaged.
+    """`hook_with_zero_step`, with the steps of a bucket while the next ones are averaged.
 
     Args:
-        hook, ddp, zero, shard_buckets: as there.
+        hook: averages gradients, as `allreduce_hook`.
+        ddp: the model.
+        zero: its optimizer, made with `overlap_with_ddp=True`.
+        shard_buckets: accepted.
+
+    Errors: TypeError for another model or optimizer; ValueError without `overlap_with_ddp`, and for two process groups.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook import hook_with_zero_step_interleaved
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+    >>> from torch.distributed.optim import ZeroRedundancyOptimizer
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> zero = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, overlap_with_ddp=True, lr=0.1)
+    >>> model.register_comm_hook(None, hook_with_zero_step_interleaved(allreduce_hook, model, zero))
+    >>> model(torch.ones(1, 4)).sum().backward()
+    >>> dist.destroy_process_group()
     """
     del shard_buckets
     return _made("hook_with_zero_step_interleaved", hook, ddp, zero, True)

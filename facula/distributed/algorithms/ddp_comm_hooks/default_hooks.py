@@ -32,7 +32,24 @@ def _sum(process_group, tensor) -> facula.futures.Future:
 
 
 def allreduce_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
-    """What happens without a hook: the average of the gradients. The state is the process group, or None for all."""
+    """A hook of DistributedDataParallel that does what happens without one: gradients are averaged over the processes.
+
+    Args:
+        process_group: the state of the hook, the processes; None for all.
+        bucket: a GradBucket, whose buffer is averaged in place.
+    Returns:
+        a future of the buffer.
+
+    A model of one process has nothing to average, and calls no hook.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> model.register_comm_hook(None, allreduce_hook)
+    >>> model(torch.ones(1, 4)).sum().backward()
+    >>> dist.destroy_process_group()
+    """
     return _sum(process_group, bucket.buffer())
 
 
@@ -42,12 +59,40 @@ def _compress(process_group, bucket, dtype) -> facula.futures.Future:
 
 
 def fp16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
-    """Averages gradients in float16: half the bytes."""
+    """A hook of DistributedDataParallel that averages gradients in float16: half the bytes.
+
+    Args:
+        process_group: the state of the hook, the processes; None for all.
+        bucket: a GradBucket, whose buffer is averaged in place.
+    Returns:
+        a future of the buffer.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> model.register_comm_hook(None, fp16_compress_hook)
+    >>> dist.destroy_process_group()
+    """
     return _compress(process_group, bucket, facula.float16)
 
 
 def bf16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
-    """Averages gradients in bfloat16: half the bytes, and float32's range."""
+    """A hook of DistributedDataParallel that averages gradients in bfloat16: half the bytes, and float32's range.
+
+    Args:
+        process_group: the state of the hook, the processes; None for all.
+        bucket: a GradBucket, whose buffer is averaged in place.
+    Returns:
+        a future of the buffer.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> model.register_comm_hook(None, bf16_compress_hook)
+    >>> dist.destroy_process_group()
+    """
     return _compress(process_group, bucket, facula.bfloat16)
 
 
@@ -88,17 +133,54 @@ class _Compressed:
 
 
 def fp16_compress_wrapper(hook: Callable[..., Any]) -> Any:
-    """A hook whose bucket is handed over in float16."""
+    """A hook whose bucket is handed over in float16.
+
+    Args:
+        hook: a hook, such as `powerSGD_hook`.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_wrapper
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> model.register_comm_hook(PowerSGDState(None), fp16_compress_wrapper(powerSGD_hook))
+    >>> dist.destroy_process_group()
+    """
     return _compress_wrapper(hook, facula.float16)
 
 
 def bf16_compress_wrapper(hook: Callable[..., Any]) -> Any:
-    """A hook whose bucket is handed over in bfloat16."""
+    """A hook whose bucket is handed over in bfloat16.
+
+    Args:
+        hook: a hook, such as `powerSGD_hook`.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_wrapper
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> model.register_comm_hook(PowerSGDState(None), bf16_compress_wrapper(powerSGD_hook))
+    >>> dist.destroy_process_group()
+    """
     return _compress_wrapper(hook, facula.bfloat16)
 
 
 def noop_hook(_: Any, bucket: Any) -> facula.futures.Future[Any]:
-    """Leaves gradients as they are, different in every process: to see what communication costs."""
+    """A hook of DistributedDataParallel that leaves gradients as they are, different in every process: to see what
+    communication costs.
+
+    Args:
+        _: the state of the hook; not looked at.
+        bucket: a GradBucket.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.debugging_hooks import noop_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> model.register_comm_hook(None, noop_hook)
+    >>> dist.destroy_process_group()
+    """
     future: facula.futures.Future[Any] = facula.futures.Future()
     future.set_result(bucket.buffer())
     return future

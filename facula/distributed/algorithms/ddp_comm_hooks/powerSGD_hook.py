@@ -26,7 +26,7 @@ logger: Any = logging.getLogger(__name__)
 
 
 class PowerSGDState:
-    """What the hook keeps between steps.
+    """What the hooks of PowerSGD keep between steps.
 
     Args:
         process_group: the processes. None: all.
@@ -39,6 +39,13 @@ class PowerSGDState:
         random_seed: of the first Q, the same in all processes.
         compression_stats_logging_frequency: every so many steps the rate is logged.
         batch_tensors_with_same_shape: tensors of one shape are multiplied together.
+
+    Errors: ValueError for a rank below 1, and for `start_powerSGD_iter` below 2 with error feedback or warm start.
+
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState
+    >>> state = PowerSGDState(process_group=None, matrix_approximation_rank=2, start_powerSGD_iter=100)
+    >>> state.compression_stats()  # before the first step
+    (0, 0, 0)
     """
 
     matrix_approximation_rank: int
@@ -89,7 +96,18 @@ class PowerSGDState:
         self.__dict__.update(state, process_group=dist.group.WORLD)
 
     def maybe_increase_iter(self, bucket: Any) -> None:
-        """Counts a step, at its last bucket."""
+        """Counts a step, at its last bucket; the hook calls it.
+
+        Args:
+            bucket: a GradBucket.
+
+        >>> from types import SimpleNamespace
+        >>> from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState
+        >>> state = PowerSGDState(process_group=None)
+        >>> state.maybe_increase_iter(SimpleNamespace(is_last=lambda: False))
+        >>> state.iter
+        0
+        """
         if bucket.is_last():
             self.iter += 1
 
@@ -113,7 +131,22 @@ def _orthogonalize(matrices: facula.Tensor, epsilon: float) -> None:
 
 
 def powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[Any]:
-    """Every tensor with two dimensions or more travels as two thin matrices, all others as they are."""
+    """A hook of DistributedDataParallel: every tensor with two dimensions or more travels as two thin matrices, all others as
+    they are. A matrix of ``n x m`` becomes ``r (n + m)`` numbers.
+
+    Args:
+        state: a PowerSGDState.
+        bucket: a GradBucket, whose buffer is averaged in place.
+    Returns:
+        a future of the buffer.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(64, 64))
+    >>> model.register_comm_hook(PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=100), powerSGD_hook)
+    >>> dist.destroy_process_group()
+    """
     group = state.process_group if state.process_group is not None else dist.group.WORLD
     if state.iter < state.start_powerSGD_iter:
         state.maybe_increase_iter(bucket)
@@ -122,7 +155,21 @@ def powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[An
 
 
 def batched_powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[Any]:
-    """The whole bucket travels as one square matrix: faster, less close."""
+    """A hook of DistributedDataParallel: the whole bucket travels as one square matrix in two thin ones: faster, less close.
+
+    Args:
+        state: a PowerSGDState.
+        bucket: a GradBucket, whose buffer is averaged in place.
+    Returns:
+        a future of the buffer.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, batched_powerSGD_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(64, 64))
+    >>> model.register_comm_hook(PowerSGDState(None), batched_powerSGD_hook)
+    >>> dist.destroy_process_group()
+    """
     group = state.process_group if state.process_group is not None else dist.group.WORLD
     if state.iter < state.start_powerSGD_iter:
         state.maybe_increase_iter(bucket)

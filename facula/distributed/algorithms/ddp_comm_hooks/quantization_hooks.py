@@ -47,14 +47,44 @@ def _done(value) -> facula.futures.Future:
 
 
 def quantization_pertensor_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
-    """Sends a bucket in 8 bits, with one scale. The state is the process group, or None for all."""
+    """A hook of DistributedDataParallel that sends a bucket in 8 bits, with one scale, and averages what all have sent.
+
+    Args:
+        process_group: the state of the hook, the processes; None for all.
+        bucket: a GradBucket.
+    Returns:
+        a future of the averages.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks import quantization_pertensor_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> model.register_comm_hook(None, quantization_pertensor_hook)
+    >>> dist.destroy_process_group()
+    """
     flat = bucket.buffer()
     return _done(_averaged(process_group, flat.float().view(1, -1)).view(-1).to(flat.dtype))
 
 
 def quantization_perchannel_hook(process_group: ProcessGroup, bucket: Any,
                                  bucket_size: int = 512) -> facula.futures.Future[Any]:  # fmt: skip
-    """As `quantization_pertensor_hook`, with a scale for each `bucket_size` elements."""
+    """A hook of DistributedDataParallel that sends a bucket in 8 bits, with a scale for each `bucket_size` elements, and
+    averages what all have sent.
+
+    Args:
+        process_group: the state of the hook, the processes; None for all.
+        bucket: a GradBucket.
+        bucket_size: how many elements have one scale.
+    Returns:
+        a future of the averages.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.ddp_comm_hooks.quantization_hooks import quantization_perchannel_hook
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
+    >>> model.register_comm_hook(None, quantization_perchannel_hook)
+    >>> dist.destroy_process_group()
+    """
     flat = bucket.buffer()
     padded = facula.nn.functional.pad(flat.float(), (0, -flat.numel() % bucket_size))
     return _done(_averaged(process_group, padded.view(-1, bucket_size)).view(-1)[: flat.numel()].to(flat.dtype))

@@ -19,10 +19,15 @@ __all__ = ["ModelAverager", "PeriodicModelAverager"]
 
 
 class ModelAverager(abc.ABC):
-    """Averages parameters in some steps; call `average_parameters` after each.
+    """Averages parameters in some steps; call `average_parameters` after each. PeriodicModelAverager and
+    HierarchicalModelAverager derive from it.
 
     Args:
         process_group: the processes. Default: all.
+
+    >>> from torch.distributed.algorithms.model_averaging.averagers import ModelAverager, PeriodicModelAverager
+    >>> issubclass(PeriodicModelAverager, ModelAverager)
+    True
     """
 
     def __init__(self, process_group: ProcessGroup | None = None) -> None:
@@ -31,11 +36,43 @@ class ModelAverager(abc.ABC):
 
     @abc.abstractmethod
     def average_parameters(self, params: Any) -> None:
-        """Counts a step, and averages if it is time."""
+        """Counts a step, and averages if it is time.
+
+        Args:
+            params: parameters, or the groups of an optimizer; those with a gradient are averaged.
+
+        >>> import torch.distributed as dist
+        >>> from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+        >>> dist.init_process_group("gloo", rank=0, world_size=1)
+        >>> averager = PeriodicModelAverager(period=4)
+        >>> averager.average_parameters(nn.Linear(4, 2).parameters())
+        >>> averager.step
+        1
+        >>> dist.destroy_process_group()
+        """
 
 
 class PeriodicModelAverager(ModelAverager):
-    """Averages after every `period` steps, from step `warmup_steps` on."""
+    """Averages in every `period`-th step, from step `warmup_steps` on.
+
+    Args:
+        period: a positive number (else ValueError); 1 is warned of.
+        warmup_steps: how many steps are not averaged at first.
+        process_group: the processes. Default: all.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> layer, averager = nn.Linear(4, 2), PeriodicModelAverager(period=4, warmup_steps=100)
+    >>> optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    >>> for step in range(3):
+    ...     layer(torch.ones(1, 4)).sum().backward()
+    ...     optimizer.step()
+    ...     averager.average_parameters(optimizer.param_groups)
+    >>> averager.step
+    3
+    >>> dist.destroy_process_group()
+    """
 
     warmup_steps: int
 

@@ -18,12 +18,26 @@ __all__ = ["HierarchicalModelAverager"]
 
 
 class HierarchicalModelAverager(averagers.ModelAverager):
-    """Averages over groups of several sizes.
+    """Averages over groups of several sizes: in small groups often, over all processes seldom.
+
+    In a step that is a multiple of several periods the longest one counts.
 
     Args:
         period_group_size_dict: period -> size of groups, both growing; the last size is that of the whole group.
         warmup_steps: the first step with averages.
         process_group: the processes. Default: all.
+
+    Errors: ValueError for periods and sizes that do not grow, and for another last size.
+
+    The group of the example is rank 0 of eight that send nothing.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.model_averaging.hierarchical_model_averager import HierarchicalModelAverager
+    >>> dist.init_process_group("fake", rank=0, world_size=8)
+    >>> averager = HierarchicalModelAverager({2: 4, 8: 8}, warmup_steps=100)
+    >>> {period: group.size() for period, group in averager.period_process_group_dict.items()}
+    {2: 4, 8: 8}
+    >>> dist.destroy_process_group()
     """
 
     def __init__(self, period_group_size_dict: Any = None, warmup_steps: int = 0,

@@ -16,7 +16,18 @@ __all__ = ["average_parameters", "average_parameters_or_parameter_groups", "get_
 
 
 def average_parameters(params: Any, process_group: ProcessGroup) -> None:
-    """Every process gets the average of its group; one message for each dtype and device."""
+    """Gives every process the average of parameters over its group, in place; one message for each dtype and device.
+
+    Args:
+        params: the parameters.
+        process_group: the processes; None for all. Who is no member does nothing.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.model_averaging.utils import average_parameters
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> average_parameters(nn.Linear(4, 2).parameters(), None)
+    >>> dist.destroy_process_group()
+    """
     group = process_group if process_group is not None else dist.group.WORLD
     if dist.get_rank(group) < 0:
         return  # not a member
@@ -35,7 +46,17 @@ def average_parameters(params: Any, process_group: ProcessGroup) -> None:
 
 
 def get_params_to_average(params: Any) -> list[Any]:
-    """Those of a list of parameters, or of the groups of an optimizer, that have a gradient."""
+    """Those of a list of parameters, or of the groups of an optimizer, that have a gradient.
+
+    Args:
+        params: parameters or groups; TypeError for anything else.
+
+    >>> from torch.distributed.algorithms.model_averaging.utils import get_params_to_average
+    >>> layer = nn.Linear(4, 2)
+    >>> layer.bias.grad = torch.ones(2)
+    >>> len(get_params_to_average(layer.parameters()))
+    1
+    """
     found = []
     for entry in params:
         for p in entry["params"] if isinstance(entry, dict) else [entry]:
@@ -47,5 +68,17 @@ def get_params_to_average(params: Any) -> list[Any]:
 
 
 def average_parameters_or_parameter_groups(params: Any, process_group: ProcessGroup) -> None:
-    """Averages parameters, or those of the groups of an optimizer, that have a gradient."""
+    """Averages parameters, or those of the groups of an optimizer, that have a gradient, in place.
+
+    Args:
+        params: parameters or groups; TypeError for anything else.
+        process_group: the processes; None for all.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.algorithms.model_averaging.utils import average_parameters_or_parameter_groups
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> optimizer = torch.optim.SGD(nn.Linear(4, 2).parameters(), lr=0.1)
+    >>> average_parameters_or_parameter_groups(optimizer.param_groups, None)
+    >>> dist.destroy_process_group()
+    """
     average_parameters(iter(get_params_to_average(params)), process_group)

@@ -43,7 +43,17 @@ class SignalException(Exception):
 
 @dataclass
 class RunProcsResult:
-    """How the processes ended: what functions returned, how processes failed, their log files; all by local rank."""
+    """How the processes ended; all by local rank.
+
+    Args:
+        return_values: what functions returned; None of commands.
+        failures: how processes failed, a ProcessFailure each.
+        stdouts, stderrs: their log files; an empty name for the console.
+
+    >>> from torch.distributed.elastic.multiprocessing import RunProcsResult
+    >>> RunProcsResult(return_values={0: 32}).is_failed()
+    False
+    """
 
     return_values: dict[int, Any] = field(default_factory=dict)
     failures: dict[int, ProcessFailure] = field(default_factory=dict)
@@ -69,7 +79,31 @@ def _end_with_launcher(launcher: int) -> None:
 
 
 class PContext:
-    """The processes of one attempt. `start`, then `wait` until it gives a result, then `close`."""
+    r"""The processes of one attempt. `start`, then `wait` until it gives a result, then `close`. `start_processes` makes one.
+
+    Args:
+        name: what they are, for messages.
+        entrypoint: a command, or a function that can be pickled.
+        args: arguments by local rank.
+        envs: what is added to the environment, by local rank.
+        logs_specs: where output goes.
+        log_line_prefixes: what begins lines that go to console and file, by local rank. Default: "[name0]:" and so on.
+
+    Errors: RuntimeError where local ranks are not 0 to n - 1.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, PContext, Std, SubprocessContext
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     specs = DefaultLogsSpecs(logs, redirects=Std.OUT)
+    ...     context = SubprocessContext("hello", "echo", {0: ("a",), 1: ("b",)}, {0: {}, 1: {}}, specs)
+    ...     context.start()
+    ...     result = context.wait()
+    ...     said = [Path(path).read_text() for path in result.stdouts.values()]
+    ...     context.close()
+    >>> said, sorted(context.pids()), isinstance(context, PContext)
+    (['a\n', 'b\n'], [0, 1], True)
+    """
 
     name: str
     entrypoint: str | Callable[..., Any]
@@ -103,7 +137,7 @@ class PContext:
     # ---- starting
 
     def start(self) -> None:
-        """Starts all processes; none stays if one cannot be started."""
+        """Starts all processes; none stays if one cannot be started. `start_processes` has called it."""
         try:
             for rank in range(self.nprocs):
                 streams = {std: self._stream(rank, std) for std in (Std.OUT, Std.ERR)}
@@ -209,7 +243,12 @@ class PContext:
     # ---- ending
 
     def close(self, death_sig: signal.Signals | None = None, timeout: float = 30) -> None:
-        """Ends what still runs: `death_sig` (SIGTERM), after `timeout` seconds SIGKILL, for each with all its children."""
+        """Ends what still runs, each process with all its children.
+
+        Args:
+            death_sig: the first signal. Default: SIGTERM.
+            timeout: seconds until SIGKILL.
+        """
         self._signal(death_sig or signal.SIGTERM)
         deadline = time.monotonic() + timeout
         while self._running() and (left := deadline - time.monotonic()) > 0:
@@ -241,7 +280,20 @@ class PContext:
 
 
 class SubprocessContext(PContext):
-    """Processes that run a command."""
+    """Processes that run a command.
+
+    Args:
+        args, kwargs: name, entrypoint, args, envs, logs_specs and log_line_prefixes of a PContext.
+
+    >>> import tempfile
+    >>> from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SubprocessContext
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     context = SubprocessContext("waits", "sleep", {0: ("60",)}, {0: {}}, DefaultLogsSpecs(logs))
+    ...     context.start()
+    ...     context.wait(timeout=0) is None  # it runs
+    ...     context.close()
+    True
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -280,7 +332,22 @@ def _call(launcher, fn, args, env, out, err, results) -> None:
 
 
 class MultiprocessContext(PContext):
-    """Processes that run a function."""
+    """Processes that run a function.
+
+    Args:
+        args, kwargs: name, entrypoint, args, envs, logs_specs and log_line_prefixes of a PContext.
+        start_method: "spawn", "fork" or "forkserver".
+
+    >>> import tempfile
+    >>> from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, MultiprocessContext
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     args, envs = {0: (2, 5), 1: (3, 2)}, {0: {}, 1: {}}
+    ...     context = MultiprocessContext("powers", pow, args, envs, DefaultLogsSpecs(logs), start_method="fork")
+    ...     context.start()
+    ...     context.wait().return_values
+    ...     context.close()
+    {0: 32, 1: 9}
+    """
 
     def __init__(self, *args: Any, start_method: str = "spawn", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -361,7 +428,7 @@ def start_processes(
     numa_options: Any = None,
     **rest: Any,
 ) -> PContext:
-    """Starts `len(args)` processes.
+    """Starts `len(args)` processes; a PContext.
 
     Args:
         name: what they are, for messages.
@@ -369,7 +436,19 @@ def start_processes(
         args: arguments by local rank.
         envs: what is added to the environment, by local rank.
         logs_specs: where output goes. Default: the console.
+        log_line_prefixes: what begins lines that go to console and file, by local rank.
         start_method: how processes that run a function are started: spawn, fork or forkserver.
+        numa_options: None; NotImplementedError for anything else.
+        rest: duplicate_stdout_filters and duplicate_stderr_filters, for `logs_specs` that have none.
+
+    >>> import tempfile
+    >>> from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, start_processes
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     context = start_processes("fails", "false", {0: ()}, {0: {}}, DefaultLogsSpecs(logs))
+    ...     failures = context.wait().failures
+    ...     context.close()
+    >>> failures[0].exitcode
+    1
     """
     if numa_options is not None:
         raise NotImplementedError(f"start_processes: binding to NUMA nodes is not supported, got {numa_options}")

@@ -28,21 +28,50 @@ _UNSAID = "ended without a Python exception"
 
 
 class ErrorHandler:
-    """Writes what ended this process to the file that its launcher has named in the environment."""
+    """Writes what ended this process to the file that its launcher has named in TORCHELASTIC_ERROR_FILE.
+
+    >>> import json, os, tempfile
+    >>> from pathlib import Path
+    >>> from torch.distributed.elastic.multiprocessing import ErrorHandler
+    >>> handler = ErrorHandler()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     os.environ["TORCHELASTIC_ERROR_FILE"] = f"{folder}/error.json"
+    ...     handler.record_exception(ValueError("the cause"))
+    ...     told = json.loads(Path(f"{folder}/error.json").read_text())
+    ...     os.environ["TORCHELASTIC_ERROR_FILE"] = f"{folder}/outer.json"
+    ...     handler.dump_error_file(f"{folder}/error.json", error_code=3)
+    ...     outer = json.loads(Path(f"{folder}/outer.json").read_text())
+    >>> told["message"]["message"], outer["message"]["errorCode"]
+    ('ValueError: the cause', 3)
+    >>> path = os.environ.pop("TORCHELASTIC_ERROR_FILE")
+    """
 
     def initialize(self) -> None:
-        """Makes a crash of the interpreter (a signal) print where every thread was."""
+        """Makes a crash of the interpreter (a signal) print where every thread was.
+
+        >>> from torch.distributed.elastic.multiprocessing import ErrorHandler
+        >>> ErrorHandler().initialize()  # doctest: +SKIP
+        """
         import faulthandler
 
         if sys.stderr is not None:
             faulthandler.enable(all_threads=True)
 
     def record_exception(self, error: BaseException) -> None:
-        """Writes the exception and its traceback; only the first one of a process is kept."""
+        """Writes the exception and its traceback; only the first one of a process is kept.
+
+        Args:
+            error: the exception.
+        """
         write_exception(error)
 
     def dump_error_file(self, rootcause_error_file: str, error_code: int = 0) -> None:
-        """Hands on a file of a process of ours as the cause why this process ends, for launchers that start launchers."""
+        """Hands on a file of a process of ours as the cause why this process ends, for launchers that start launchers.
+
+        Args:
+            rootcause_error_file: the file.
+            error_code: the exit code, noted where it is not 0.
+        """
         with open(rootcause_error_file) as file:
             content = json.load(file)
         if error_code and isinstance(content.get("message"), dict):
@@ -51,7 +80,12 @@ class ErrorHandler:
 
 
 def get_error_handler() -> ErrorHandler:
-    """The handler that `record` uses."""
+    """The handler that `record` uses.
+
+    >>> from torch.distributed.elastic.multiprocessing import get_error_handler
+    >>> type(get_error_handler()).__name__
+    'ErrorHandler'
+    """
     return ErrorHandler()
 
 
@@ -81,7 +115,22 @@ def _write(content: dict) -> None:
 
 
 def record(fn: Callable[..., Any] | None = None, error_handler: ErrorHandler | None = None) -> Any:
-    """Decorates the main function of a program: an exception that leaves it is written for the launcher, then goes on."""
+    """Decorates the main function of a program: an exception that leaves it is written for the launcher, then goes on.
+
+    Args:
+        fn: the function; without it, a decorator is returned.
+        error_handler: writes. Default: an ErrorHandler.
+
+    >>> from torch.distributed.elastic.multiprocessing import ErrorHandler, record
+    >>> class Quiet(ErrorHandler):
+    ...     def initialize(self):
+    ...         pass
+    >>> @record(error_handler=Quiet())
+    ... def main():
+    ...     return "done"
+    >>> main()
+    'done'
+    """
     handler = error_handler or get_error_handler()
 
     def wrap(f):
@@ -110,13 +159,21 @@ def record(fn: Callable[..., Any] | None = None, error_handler: ErrorHandler | N
 
 @dataclass
 class ProcessFailure:
-    """How one process failed.
+    """How one process failed; it reads what the process wrote.
 
     Args:
         local_rank: its number on this machine.
         pid: its process id.
         exitcode: its exit code, negative for a signal.
         error_file: where it wrote what happened; it may have written nothing.
+
+    >>> from dataclasses import asdict
+    >>> from torch.distributed.elastic.multiprocessing import ProcessFailure
+    >>> failure = ProcessFailure(local_rank=0, pid=4711, exitcode=-15, error_file="")
+    >>> failure.signal_name(), failure.message
+    ('SIGTERM', 'signal 15 (SIGTERM) ended process 4711')
+    >>> ProcessFailure.told(asdict(failure)).pid, len(failure.timestamp_isoformat())
+    (4711, 19)
     """
 
     local_rank: int
@@ -154,7 +211,11 @@ class ProcessFailure:
 
     @classmethod
     def told(cls, fields: dict[Any, Any]) -> ProcessFailure:
-        """A failure on another machine, from the fields that it sent."""
+        """A failure on another machine.
+
+        Args:
+            fields: the fields that it sent, a dict.
+        """
         failure = cls(fields["local_rank"], fields["pid"], fields["exitcode"], "")
         failure.error_file_data, failure.message = fields["error_file_data"], fields["message"]
         failure.timestamp = fields["timestamp"]
@@ -197,7 +258,15 @@ class ChildFailedError(Exception):
 
     Args:
         name: what was started.
-        failures: how each process failed, by global rank; not empty.
+        failures: how each process failed, by global rank; not empty (else ValueError).
+
+    >>> from torch.distributed.elastic.multiprocessing import ChildFailedError, ProcessFailure
+    >>> error = ChildFailedError("train.py", {3: ProcessFailure(1, 4711, 1, "")})
+    >>> rank, failure = error.get_first_failure()
+    >>> rank, failure.pid
+    (3, 4711)
+    >>> print(error.format_msg().splitlines()[3])
+    ended without a Python exception, exit code 1
     """
 
     name: str
@@ -217,7 +286,12 @@ class ChildFailedError(Exception):
         return min(self.failures.items(), key=lambda item: (item[1].is_consequence, item[1].timestamp, item[0]))
 
     def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
-        """The summary."""
+        """The summary.
+
+        Args:
+            boarder_delim: the character of the lines above and below.
+            section_delim: the character of lines between parts.
+        """
         rank, first = self.get_first_failure()
         lines = [
             f"{self.name} failed on {socket.gethostname()}: rank {rank} (local rank {first.local_rank}, pid {first.pid}, "

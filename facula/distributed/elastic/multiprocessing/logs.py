@@ -21,13 +21,22 @@ __all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "Pump", "Std", "to_map"]
 
 
 class Std(IntFlag):
-    """Which of a process's streams are meant."""
+    """Which of a process's streams are meant: NONE, OUT, ERR or ALL.
+
+    >>> from torch.distributed.elastic.multiprocessing import Std
+    >>> Std.from_str("3") == Std.OUT | Std.ERR == Std.ALL, Std.from_str("0:1,1:2")[1] == Std.ERR
+    (True, True)
+    """
 
     NONE, OUT, ERR, ALL = 0, 1, 2, 3
 
     @classmethod
     def from_str(cls, vm: str) -> Std | dict[int, Std]:
-        """`"3"` for all processes, `"0:1,1:2"` by local rank. ValueError for anything else."""
+        """`"3"` for all processes, `"0:1,1:2"` by local rank.
+
+        Args:
+            vm: the text. ValueError for anything else.
+        """
         if re.fullmatch("[0-3]", vm):
             return cls(int(vm))
         if re.fullmatch("[0-9]+:[0-3](,[0-9]+:[0-3])*", vm):
@@ -36,7 +45,16 @@ class Std(IntFlag):
 
 
 def to_map(val_or_map: Std | dict[int, Std], local_world_size: int) -> dict[int, Std]:
-    """What is chosen for every local rank."""
+    """What is chosen for every local rank.
+
+    Args:
+        val_or_map: a Std for all, or by local rank; those that are not named get NONE.
+        local_world_size: how many there are.
+
+    >>> from torch.distributed.elastic.multiprocessing import Std, to_map
+    >>> [int(std) for std in to_map({0: Std.ERR}, 2).values()]
+    [2, 0]
+    """
     if isinstance(val_or_map, Std):
         return dict.fromkeys(range(local_world_size), val_or_map)
     return {rank: val_or_map.get(rank, Std.NONE) for rank in range(local_world_size)}
@@ -44,7 +62,18 @@ def to_map(val_or_map: Std | dict[int, Std], local_world_size: int) -> dict[int,
 
 @dataclass
 class LogsDest:
-    """Files of each local rank; an empty name where a stream stays on the console only."""
+    """Files of each local rank; an empty name where a stream stays on the console only.
+
+    Args:
+        stdouts, stderrs: files of the streams.
+        tee_stdouts, tee_stderrs: those of them that go to the console as well.
+        error_files: where processes write what ended them.
+        filtered_stdout, filtered_stderr: files of the lines that were asked for.
+
+    >>> from torch.distributed.elastic.multiprocessing import LogsDest
+    >>> LogsDest(stdouts={0: "out.log"}).stderrs
+    {}
+    """
 
     stdouts: dict[int, str] = field(default_factory=dict)
     stderrs: dict[int, str] = field(default_factory=dict)
@@ -56,13 +85,22 @@ class LogsDest:
 
 
 class LogsSpecs(abc.ABC):
-    """Decides, for each attempt, where output goes. Derive from it for other places.
+    """Decides, for each attempt, where output goes. Derive from it for other places, and define `reify` and `root_log_dir`.
 
     Args:
         log_dir: the folder of all logs. Default: a temporary one.
         redirects: streams that go to files instead of the console.
         tee: streams that go to both.
         local_ranks_filter: the only local ranks that are shown on the console. Default: all.
+
+    >>> from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
+    >>> class Nowhere(LogsSpecs):
+    ...     root_log_dir = None
+    ...     def reify(self, envs):
+    ...         none = dict.fromkeys(envs, "")
+    ...         return LogsDest(none, none, none, none, none)
+    >>> Nowhere().reify({0: {}}).stdouts
+    {0: ''}
     """
 
     def __init__(
@@ -77,7 +115,11 @@ class LogsSpecs(abc.ABC):
 
     @abc.abstractmethod
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """The files for processes with the environments `envs`, by local rank."""
+        """The files for the processes of an attempt, a LogsDest.
+
+        Args:
+            envs: their environments, by local rank.
+        """
 
     @property
     @abc.abstractmethod
@@ -86,7 +128,22 @@ class LogsSpecs(abc.ABC):
 
 
 class DefaultLogsSpecs(LogsSpecs):
-    """``<log_dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}``."""
+    """Files ``<log_dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}``.
+
+    Args:
+        log_dir: the folder of all logs. Default: a temporary one.
+        redirects: streams that go to files instead of the console, a Std or one by local rank.
+        tee: streams that go to both.
+        local_ranks_filter: the only local ranks that are shown on the console. Default: all.
+        duplicate_stdout_filters, duplicate_stderr_filters: lines with one of these texts go to a file of their own.
+
+    >>> import os, tempfile
+    >>> from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     made = DefaultLogsSpecs(logs, redirects=Std.OUT).reify({0: {}, 1: {}})
+    >>> os.path.basename(made.stdouts[1]), made.stderrs
+    ('stdout.log', {0: '', 1: ''})
+    """
 
     duplicate_stdout_filters: Any
     duplicate_stderr_filters: Any
@@ -142,7 +199,20 @@ class DefaultLogsSpecs(LogsSpecs):
 
 
 class Pump:
-    """Carries lines from the pipes of processes to their files and to the console, in a thread of its own."""
+    r"""Carries lines from the pipes of processes to their files and to the console, in a thread of its own.
+
+    >>> import io, os
+    >>> from torch.distributed.elastic.multiprocessing.logs import Pump
+    >>> pump, console = Pump(), io.StringIO()
+    >>> writer = pump.add(path="", console=console, prefix="[rank 0]: ")
+    >>> pump.start()
+    >>> os.write(writer, b"hello\n")
+    6
+    >>> os.close(writer)
+    >>> pump.finish(5)
+    >>> console.getvalue()
+    '[rank 0]: hello\n'
+    """
 
     def __init__(self) -> None:
         self._selector, self._sinks = selectors.DefaultSelector(), []
@@ -154,7 +224,9 @@ class Pump:
         Args:
             path: the file that gets everything; none when empty.
             console: the stream that gets every line with the prefix, or None.
+            prefix: what begins lines there.
             filtered: the file that gets the lines with one of the texts `filters`.
+            filters: the texts.
         """
         reader, writer = os.pipe()
         sink = _Sink(path, console, prefix, filtered, filters)
@@ -180,7 +252,11 @@ class Pump:
                     key.data.close()
 
     def finish(self, seconds: float) -> None:
-        """Waits for the ends of the pipes: processes that a worker has left behind may hold them open."""
+        """Waits for the ends of the pipes: processes that a worker has left behind may hold them open.
+
+        Args:
+            seconds: how long.
+        """
         if self._thread is not None:
             self._thread.join(seconds)
 

@@ -10,7 +10,13 @@ _PATTERNS = ("/dev/shm/mpich_shm_*", "/dev/shm/mpich_shar_tmp*", "/dev/shm/Intel
 
 
 def remove_unmapped_segments() -> list[str]:
-    """Removes segments of this user that no process maps; their names."""
+    """Removes segments of shared memory of this user that MPI libraries of killed processes have left and no process maps;
+    their names.
+
+    >>> from torch.distributed.elastic.multiprocessing.segments import remove_unmapped_segments
+    >>> isinstance(remove_unmapped_segments(), list)
+    True
+    """
     mine = [path for pattern in _PATTERNS for path in glob.glob(pattern) if _is_mine(path)]
     if not mine:
         return []

@@ -54,7 +54,16 @@ class RendezvousGracefulExitError(RendezvousError):
 
 @dataclass
 class RendezvousStoreInfo:
-    """Where the processes of a group meet."""
+    """Where the processes of a group meet.
+
+    Args:
+        master_addr, master_port: the host and the port of their store.
+
+    >>> from torch.distributed import HashStore
+    >>> from torch.distributed.elastic.rendezvous import RendezvousStoreInfo
+    >>> RendezvousStoreInfo.build(0, HashStore(), local_addr="node0", server_port=29500)
+    RendezvousStoreInfo(master_addr='node0', master_port=29500)
+    """
 
     MASTER_ADDR_KEY: ClassVar[str] = "MASTER_ADDR"
     MASTER_PORT_KEY: ClassVar[str] = "MASTER_PORT"
@@ -63,7 +72,14 @@ class RendezvousStoreInfo:
 
     @staticmethod
     def build(rank: int, store: Store, local_addr: str | None = None, server_port: int | None = None) -> RendezvousStoreInfo:
-        """Rank 0 names itself in the store, the others read it."""
+        """Rank 0 names itself in the store, the others read it.
+
+        Args:
+            rank: the number of this launcher.
+            store: the store of the launchers.
+            local_addr: the address of this machine. Default: its name.
+            server_port: the port. Default: one that is free.
+        """
         if rank == 0:
             port = server_port or _free_port()
             store.set(RendezvousStoreInfo.MASTER_ADDR_KEY, local_addr or socket.getfqdn())
@@ -82,7 +98,19 @@ def _free_port() -> int:
 
 @dataclass
 class RendezvousInfo:
-    """What a rendezvous gives a launcher: the store of the round, its rank among the launchers, and how many there are."""
+    """What a rendezvous gives a launcher.
+
+    Args:
+        store: the store of the round.
+        rank: the number of this launcher.
+        world_size: how many launchers there are.
+        bootstrap_store_info: where processes meet, a RendezvousStoreInfo, or None.
+
+    >>> from torch.distributed import HashStore
+    >>> from torch.distributed.elastic.rendezvous import RendezvousInfo
+    >>> RendezvousInfo(HashStore(), rank=0, world_size=1, bootstrap_store_info=None).world_size
+    1
+    """
 
     store: Any
     rank: int
@@ -91,7 +119,21 @@ class RendezvousInfo:
 
 
 class RendezvousHandler(abc.ABC):
-    """One way for launchers to meet. Derive from it and register it for another one."""
+    """One way for launchers to meet. Derive from it and register it for another one.
+
+    >>> from torch.distributed.elastic.rendezvous import RendezvousParameters, rendezvous_handler_registry
+    >>> handler = rendezvous_handler_registry.create_handler(RendezvousParameters("c10d", "localhost:0", "job", 1, 1))
+    >>> info = handler.next_rendezvous()
+    >>> info.rank, info.world_size
+    (0, 1)
+    >>> handler.get_backend(), handler.get_run_id(), handler.num_nodes_waiting(), handler.is_closed()
+    ('c10d', 'job', 0, False)
+    >>> handler.set_closed()
+    >>> handler.is_closed()
+    True
+    >>> handler.shutdown()
+    True
+    """
 
     @abc.abstractmethod
     def get_backend(self) -> str:
@@ -137,6 +179,13 @@ class RendezvousParameters:
         min_nodes, max_nodes: how many launchers there may be.
         local_addr: the address of this machine.
         config: further settings.
+
+    Errors: ValueError without a backend, and for less than one launcher.
+
+    >>> from torch.distributed.elastic.rendezvous import RendezvousParameters
+    >>> parameters = RendezvousParameters("c10d", "node0:29400", "job", 1, 4, is_host="yes", timeout="60")
+    >>> parameters.get("timeout"), parameters.get_as_int("timeout"), parameters.get_as_bool("is_host")
+    ('60', 60, True)
     """
 
     backend: str
@@ -159,11 +208,21 @@ class RendezvousParameters:
         self.min_nodes, self.max_nodes, self.local_addr, self.config = min_nodes, max_nodes, local_addr, config
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A setting."""
+        """A setting.
+
+        Args:
+            key: its name.
+            default: what is given where there is none.
+        """
         return self.config.get(key, default)
 
     def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:
-        """A setting that is true or false, in the words people use. ValueError for other words."""
+        """A setting that is true or false, in the words people use.
+
+        Args:
+            key: its name. ValueError where it is another word.
+            default: what is given where there is none.
+        """
         value = self.get(key, default)
         if value is None or isinstance(value, bool):
             return value
@@ -174,7 +233,12 @@ class RendezvousParameters:
         return words[str(value).lower()]
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
-        """A setting that is a whole number. ValueError for anything else."""
+        """A setting that is a whole number.
+
+        Args:
+            key: its name. ValueError where it is anything else.
+            default: what is given where there is none.
+        """
         value = self.get(key, default)
         try:
             return None if value is None else int(value)
@@ -186,13 +250,26 @@ RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
 
 
 class RendezvousHandlerRegistry:
-    """The table of handlers by name."""
+    """The table of handlers by name; `rendezvous_handler_registry` is the one that launchers look into.
+
+    >>> from torch.distributed.elastic.rendezvous import RendezvousHandlerRegistry, RendezvousParameters
+    >>> from torch.distributed.elastic.rendezvous.static import create_rdzv_handler
+    >>> registry = RendezvousHandlerRegistry()
+    >>> registry.register("static", create_rdzv_handler)
+    >>> registry.create_handler(RendezvousParameters("static", "node0:29500", "job", 1, 1, rank=0)).get_run_id()
+    'job'
+    """
 
     def __init__(self) -> None:
         self._creators: dict[str, RendezvousHandlerCreator] = {}
 
     def register(self, backend: str, creator: RendezvousHandlerCreator) -> None:
-        """Adds a way to meet. ValueError for a name that another creator has."""
+        """Adds a way to meet.
+
+        Args:
+            backend: its name. ValueError for one that another creator has.
+            creator: a function that makes a handler of RendezvousParameters.
+        """
         if not backend:
             raise ValueError(f"RendezvousHandlerRegistry.register: backend must be a name, got {backend!r}")
         if self._creators.get(backend, creator) is not creator:
@@ -200,7 +277,11 @@ class RendezvousHandlerRegistry:
         self._creators[backend] = creator
 
     def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
-        """The handler that the parameters name. ValueError for a name that nobody has registered."""
+        """The handler that the parameters name.
+
+        Args:
+            params: RendezvousParameters. ValueError for a name that nobody has registered.
+        """
         if params.backend not in self._creators:
             known = ", ".join(sorted(self._creators))
             raise ValueError(

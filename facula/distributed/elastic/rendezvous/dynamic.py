@@ -152,13 +152,21 @@ class _Settings:
 
 
 class DynamicRendezvous(RendezvousHandler):
-    """The handler of the name c10d.
+    """The handler of the name c10d: launchers come and go. `create_handler` makes one.
 
     Args:
         store: the store of the job, hosted here or connected to.
         hosted: whether it is hosted here.
         master_addr: where processes of all machines find it.
         params: the launcher's parameters.
+
+    >>> from torch.distributed.elastic.rendezvous import RendezvousParameters
+    >>> from torch.distributed.elastic.rendezvous.dynamic import DynamicRendezvous, create_handler
+    >>> handler = create_handler(RendezvousParameters("c10d", "localhost:0", "job", 1, 1))
+    >>> isinstance(handler, DynamicRendezvous), handler.use_agent_store
+    (True, True)
+    >>> handler.shutdown()
+    True
     """
 
     def __init__(self, store: Store, hosted: bool, master_addr: str, params: RendezvousParameters) -> None:
@@ -270,7 +278,20 @@ class DynamicRendezvous(RendezvousHandler):
 
 
 def create_handler(params: RendezvousParameters) -> DynamicRendezvous:
-    """The handler for the parameters: it hosts the store if the endpoint is on this machine and nobody else has it."""
+    """The handler for the parameters: it hosts the store if the endpoint is on this machine and nobody else has it.
+
+    Args:
+        params: RendezvousParameters, with the settings join_timeout, last_call_timeout, keep_alive_interval,
+            keep_alive_max_attempt, read_timeout and is_host. RendezvousConnectionError where the store cannot be reached.
+
+    >>> from torch.distributed.elastic.rendezvous import RendezvousParameters
+    >>> from torch.distributed.elastic.rendezvous.dynamic import create_handler
+    >>> handler = create_handler(RendezvousParameters("c10d", "localhost:0", "job", 1, 4, last_call_timeout=0))
+    >>> handler.next_rendezvous().world_size
+    1
+    >>> handler.shutdown()
+    True
+    """
     address, port = address_of(params.endpoint or "localhost", DEFAULT_PORT)
     timeout = datetime.timedelta(seconds=float(params.get("read_timeout", 60)))
     here = params.get_as_bool("is_host")

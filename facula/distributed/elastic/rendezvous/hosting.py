@@ -14,7 +14,22 @@ __all__ = ["connect", "host"]
 
 
 def host(address: str, port: int, timeout: datetime.timedelta) -> Any:
-    """A store on this machine. RendezvousConnectionError, which names who has the port, if it cannot be had."""
+    """A store on this machine, a TCPStore.
+
+    Args:
+        address: the address that it listens on.
+        port: the port; 0 for a free one.
+        timeout: how long `get` and `wait` wait, a timedelta.
+
+    Errors: RendezvousConnectionError, which names who has the port, if it cannot be had.
+
+    >>> from datetime import timedelta
+    >>> from torch.distributed.elastic.rendezvous.hosting import connect, host
+    >>> store = host("localhost", 0, timedelta(seconds=10))
+    >>> store.set("key", "value")
+    >>> connect("localhost", store.port, timedelta(seconds=10)).get("key")
+    b'value'
+    """
     from facula.distributed import DistError, TCPStore
 
     try:
@@ -24,7 +39,21 @@ def host(address: str, port: int, timeout: datetime.timedelta) -> Any:
 
 
 def connect(address: str, port: int, timeout: datetime.timedelta) -> Any:
-    """The store that another launcher hosts. RendezvousConnectionError if there is none in time."""
+    """The store that another launcher hosts, a TCPStore.
+
+    Args:
+        address: the machine.
+        port: the port.
+        timeout: how long to look for it, and `get` and `wait` wait, a timedelta.
+
+    Errors: RendezvousConnectionError if there is none in time.
+
+    >>> from datetime import timedelta
+    >>> from torch.distributed.elastic.rendezvous.hosting import connect, host
+    >>> store = host("localhost", 0, timedelta(seconds=10))
+    >>> connect("localhost", store.port, timedelta(seconds=10)).port == store.port
+    True
+    """
     from facula.distributed import DistError, TCPStore
 
     try:

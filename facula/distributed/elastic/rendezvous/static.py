@@ -28,6 +28,13 @@ class StaticRendezvous(RendezvousHandler):
         world_size: how many launchers there are.
         run_id: the job's name.
         timeout: seconds to wait for the store.
+
+    >>> from torch.distributed.elastic.rendezvous.static import StaticRendezvous
+    >>> handler = StaticRendezvous("localhost", 0, rank=0, world_size=1, run_id="job", timeout=10)
+    >>> handler.next_rendezvous().rank, handler.num_nodes_waiting()
+    (0, 0)
+    >>> handler.shutdown()
+    True
     """
 
     master_addr: str
@@ -93,7 +100,16 @@ class StaticRendezvous(RendezvousHandler):
 
 
 def create_rdzv_handler(params: RendezvousParameters) -> StaticRendezvous:
-    """The handler for the parameters. ValueError without an endpoint or a rank."""
+    """The handler for the parameters.
+
+    Args:
+        params: RendezvousParameters, with the settings rank and timeout. ValueError without an endpoint or a rank.
+
+    >>> from torch.distributed.elastic.rendezvous import RendezvousParameters
+    >>> from torch.distributed.elastic.rendezvous.static import create_rdzv_handler
+    >>> create_rdzv_handler(RendezvousParameters("static", "node0", "job", 2, 2, rank=1)).master_port
+    29500
+    """
     if "rank" not in params.config:
         raise ValueError("StaticRendezvous: the launcher's rank must be given (--node-rank), got none")
     address, port = address_of(params.endpoint, DEFAULT_PORT)

@@ -13,7 +13,16 @@ __all__ = ["address_of", "is_this_machine", "macros", "read_settings"]
 
 
 def address_of(endpoint: str, default_port: int) -> tuple[str, int]:
-    """(host, port) of "host", "host:port" or "[v6 address]:port". ValueError for a port that is none."""
+    """(host, port) of "host", "host:port" or "[v6 address]:port".
+
+    Args:
+        endpoint: the text. ValueError for a port that is none.
+        default_port: where it names none.
+
+    >>> from torch.distributed.elastic.utils import address_of
+    >>> address_of("node0", 29500), address_of("[::1]:80", 29500)
+    (('node0', 29500), ('::1', 80))
+    """
     endpoint = endpoint.strip()
     if endpoint.startswith("["):
         host, _, rest = endpoint[1:].partition("]")
@@ -30,7 +39,16 @@ def address_of(endpoint: str, default_port: int) -> tuple[str, int]:
 
 
 def is_this_machine(host: str, local_addr: str | None = None) -> bool:
-    """Whether an address is one of this machine's: a socket can be bound to it."""
+    """Whether an address is one of this machine's: a socket can be bound to it.
+
+    Args:
+        host: a name or an address.
+        local_addr: an address that is known to be.
+
+    >>> from torch.distributed.elastic.utils import is_this_machine
+    >>> is_this_machine("localhost"), is_this_machine("node7", local_addr="node7")
+    (True, True)
+    """
     if host in ("localhost", socket.gethostname(), socket.getfqdn(), local_addr):
         return True
     try:
@@ -48,7 +66,15 @@ def is_this_machine(host: str, local_addr: str | None = None) -> bool:
 
 
 def read_settings(text: str) -> dict[str, str]:
-    """`key=value,key=value` as a dict. ValueError for a part without a value."""
+    """`key=value,key=value` as a dict.
+
+    Args:
+        text: the settings. ValueError for a part without a value.
+
+    >>> from torch.distributed.elastic.utils import read_settings
+    >>> read_settings("timeout=60, is_host=yes")
+    {'timeout': '60', 'is_host': 'yes'}
+    """
     settings = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = part.partition("=")
@@ -59,7 +85,15 @@ def read_settings(text: str) -> dict[str, str]:
 
 
 class macros:
-    """Words in the arguments of a program that are filled in for each process."""
+    """Words in the arguments of a program that are filled in for each process: `macros.local_rank` is "${local_rank}".
+
+    Args:
+        local_rank: the number of the process, as a text.
+
+    >>> from torch.distributed.elastic.utils import macros
+    >>> macros("1").substitute(["--device", f"cuda:{macros.local_rank}", 3])
+    ['--device', 'cuda:1', 3]
+    """
 
     local_rank = "${local_rank}"
 
@@ -67,7 +101,11 @@ class macros:
         self._local_rank = local_rank
 
     def substitute(self, args: list[Any]) -> list[Any]:
-        """The arguments for one process."""
+        """The arguments for one process.
+
+        Args:
+            args: the arguments; what is no text stays.
+        """
         return [
             string.Template(arg).safe_substitute(local_rank=self._local_rank) if isinstance(arg, str) else arg for arg in args
         ]

@@ -15,12 +15,23 @@ __all__ = ["create_c10d_store", "get_free_port", "get_socket_with_port"]
 
 
 def get_socket_with_port() -> socket.socket:
-    """A socket that listens on a free port of this machine, which nobody else gets until it is closed."""
+    """A socket that listens on a free port of this machine, which nobody else gets until it is closed.
+
+    >>> from torch.distributed.elastic.utils.api import get_socket_with_port
+    >>> with get_socket_with_port() as held:
+    ...     held.getsockname()[1] > 0
+    True
+    """
     return socket.create_server(("localhost", 0))
 
 
 def get_free_port() -> int:
-    """A port of this machine that is free now."""
+    """A port of this machine that is free now.
+
+    >>> from torch.distributed.elastic.utils.distributed import get_free_port
+    >>> 0 < get_free_port() < 65536
+    True
+    """
     with get_socket_with_port() as held:
         return held.getsockname()[1]
 
@@ -33,11 +44,15 @@ def create_c10d_store(
 
     Args:
         is_server: whether this process holds it.
-        server_addr, server_port: where.
+        server_addr, server_port: where; ValueError for -1 and several processes.
         world_size: how many use it.
         timeout: seconds.
         wait_for_workers: whether to wait until all of them are there.
         retries: how often a server looks for a free port.
+
+    >>> from torch.distributed.elastic.utils.distributed import create_c10d_store
+    >>> create_c10d_store(is_server=True, server_addr="localhost", timeout=10).host
+    'localhost'
     """
     from facula.distributed import DistNetworkError, TCPStore
 

@@ -66,13 +66,26 @@ def _rrefs_of_parameters(module_rref, recurse):
 class RemoteModule(nn.Module):
     """A module on another worker, called as if it were here; distributed autograd goes through it.
 
-    It can be sent to other workers, in calls.
+    It can be sent to other workers, in calls. What only the module itself has, such as `parameters`, `state_dict` and hooks,
+    raises ValueError.
 
     Args:
         remote_device: where, as "<worker>/<device>"; the worker by name, or as rank:<number>. Inputs are moved to a GPU
-            there, and results back to the CPU.
+            there, and results back to the CPU. ValueError for another text.
         module_cls: the class of the module.
         args, kwargs: what the class takes.
+
+    >>> from torch.distributed import rpc
+    >>> from torch.distributed.nn import RemoteModule
+    >>> rpc.init_rpc("me", rank=0, world_size=1)
+    >>> layer = RemoteModule("me/cpu", nn.Linear, args=(4, 2))
+    >>> layer(torch.ones(3, 4)).shape, layer.forward_async(torch.ones(3, 4)).wait().shape
+    (torch.Size([3, 2]), torch.Size([3, 2]))
+    >>> len(layer.remote_parameters())
+    2
+    >>> RemoteModule.init_from_module_rref("me/cpu", layer.get_module_rref())
+    RemoteModule(me/cpu)
+    >>> rpc.shutdown()
     """
 
     on: Any
@@ -121,11 +134,19 @@ class RemoteModule(nn.Module):
         return self._call_there(rpc.rpc_sync, args, kwargs)
 
     def forward_async(self, *args: Any, **kwargs: Any) -> Any:
-        """A Future of what the module's forward gives."""
+        """A Future of what the module's forward gives.
+
+        Args:
+            args, kwargs: what forward takes.
+        """
         return self._call_there(rpc.rpc_async, args, kwargs)
 
     def remote_parameters(self, recurse: bool = True) -> Any:
-        """RRefs of the parameters, for DistributedOptimizer."""
+        """RRefs of the parameters, for DistributedOptimizer.
+
+        Args:
+            recurse: whether those of modules inside are meant too.
+        """
         return rpc.rpc_sync(self.module_rref.owner(), _rrefs_of_parameters, (self.module_rref, recurse))
 
     def get_module_rref(self) -> Self:

@@ -33,6 +33,18 @@ def local_map(func: Callable[..., Any] | None = None, out_placements: Any = None
         in_grad_placements: of the arguments' gradients. Default: as the arguments.
         device_mesh: the processes. Default: those of the first DTensor.
         redistribute_inputs: whether DTensors that lie otherwise are moved, instead of refused.
+
+    Errors: ValueError, when called, for arguments that lie otherwise, and for another number of arguments or results.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+    >>> from torch.distributed.tensor.experimental import local_map
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> x = distribute_tensor(torch.tensor([1.0, 4.0]), init_device_mesh("cpu", (1,)), [Shard(0)])
+    >>> root = local_map(lambda part: part.sqrt(), out_placements=[Shard(0)], in_placements=([Shard(0)],))
+    >>> root(x).full_tensor()
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
     """
     if func is None:
         return functools.partial(
@@ -84,7 +96,18 @@ def _whole(x, mesh, placements):
 
 @contextlib.contextmanager
 def implicit_replication():
-    """A context in which a Tensor that meets a DTensor counts as whole in every process."""
+    """A context in which a Tensor that meets a DTensor counts as whole in every process. Outside of it they do not mix.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+    >>> from torch.distributed.tensor.experimental import implicit_replication
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> x = distribute_tensor(torch.tensor([1.0, 4.0]), init_device_mesh("cpu", (1,)), [Shard(0)])
+    >>> with implicit_replication():
+    ...     (x + torch.ones(2)).full_tensor()
+    tensor([2., 5.])
+    >>> dist.destroy_process_group()
+    """
     before, _rules.mixes = _rules.mixes, True
     try:
         yield
@@ -100,6 +123,21 @@ def register_sharding(op: Any) -> Any:
 
     Args:
         op: a custom op, an op of `facula.ops` or a function of Facula's, or a list of them.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
+    >>> from torch.distributed.tensor.experimental import register_sharding
+    >>> @torch.library.custom_op("examples::twice", mutates_args=())
+    ... def twice(x: torch.Tensor) -> torch.Tensor:
+    ...     return 2 * x
+    >>> @register_sharding(torch.ops.examples.twice.default)
+    ... def layouts(x):
+    ...     return [([Shard(0)], [Shard(0)]), ([Replicate()], [Replicate()])]
+    >>> dist.init_process_group("fake", rank=0, world_size=2)
+    >>> x = distribute_tensor(torch.arange(4), init_device_mesh("cpu", (2,)), [Shard(0)])
+    >>> twice(x)
+    DTensor(local_tensor=tensor([0, 2]), device_mesh=DeviceMesh('cpu', [0, 1]), placements=(Shard(dim=0),))
+    >>> dist.destroy_process_group()
     """
 
     def register(rule):

@@ -29,6 +29,24 @@ def parallelize_module(module: Module, device_mesh: DeviceMesh | None = None, pa
         src_data_rank: whose values hold; None: every process takes its own.
     Returns:
         the module.
+
+    Errors: ValueError for a mesh of several dimensions, TypeError for another plan, RuntimeError without a mesh. A name that no
+    submodule has is warned of.
+
+    The group of the example is rank 0 of four that send nothing.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    >>> dist.init_process_group("fake", rank=0, world_size=4)
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
+    >>> mesh = dist.device_mesh.init_device_mesh("cpu", (4,))
+    >>> parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()}) is model
+    True
+    >>> model[0].weight.to_local().shape, model[2].weight.to_local().shape
+    (torch.Size([2, 4]), torch.Size([4, 2]))
+    >>> model(torch.ones(3, 4)).shape
+    torch.Size([3, 4])
+    >>> dist.destroy_process_group()
     """
     mesh = device_mesh or _current()
     if mesh is None:

@@ -26,7 +26,12 @@ __all__ = [
 
 
 class ParallelStyle(abc.ABC):
-    """What `parallelize_module` applies to a module."""
+    """What `parallelize_module` applies to a module; the styles derive from it.
+
+    >>> from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle
+    >>> issubclass(ColwiseParallel, ParallelStyle)
+    True
+    """
 
     src_data_rank: int | None = 0
 
@@ -85,12 +90,20 @@ class _Layer(ParallelStyle):
 
 
 class ColwiseParallel(_Layer):
-    """A Linear cut by its outputs, an Embedding by its features.
+    """A Linear cut by its outputs, an Embedding by its features. NotImplementedError, when applied, for other modules.
 
     Args:
         input_layouts: of the input. Default: whole.
         output_layouts: of the output. Default: cut along its last dimension.
         use_local_output: whether the output is the part of this process, as a Tensor.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+    >>> dist.init_process_group("fake", rank=0, world_size=2)
+    >>> layer = parallelize_module(nn.Linear(4, 6), dist.device_mesh.init_device_mesh("cpu", (2,)), ColwiseParallel())
+    >>> layer.weight.placements, layer(torch.ones(1, 4)).shape
+    ((Shard(dim=0),), torch.Size([1, 3]))
+    >>> dist.destroy_process_group()
     """
 
     _cuts = {nn.Linear: {"weight": Shard(0), "bias": Shard(0)}, nn.Embedding: {"weight": Shard(1)}}
@@ -103,12 +116,20 @@ class ColwiseParallel(_Layer):
 
 
 class RowwiseParallel(_Layer):
-    """A Linear cut by its inputs, an Embedding by its rows.
+    """A Linear cut by its inputs, an Embedding by its rows. NotImplementedError, when applied, for other modules.
 
     Args:
         input_layouts: of the input. Default: cut along its last dimension.
         output_layouts: of the output. Default: whole.
         use_local_output: whether the output is the part of this process, as a Tensor.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+    >>> dist.init_process_group("fake", rank=0, world_size=2)
+    >>> layer = parallelize_module(nn.Linear(4, 6), dist.device_mesh.init_device_mesh("cpu", (2,)), RowwiseParallel())
+    >>> layer.weight.placements, layer(torch.ones(1, 2)).shape
+    ((Shard(dim=1),), torch.Size([1, 6]))
+    >>> dist.destroy_process_group()
     """
 
     _cuts = {nn.Linear: {"weight": Shard(1), "bias": Replicate()}, nn.Embedding: {"weight": Shard(0)}}
@@ -126,6 +147,14 @@ class SequenceParallel(ParallelStyle):
     Args:
         sequence_dim: the dimension of the sequence.
         use_local_output: whether the output is the part of this process, as a Tensor.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor.parallel import SequenceParallel, parallelize_module
+    >>> dist.init_process_group("fake", rank=0, world_size=2)
+    >>> layer = parallelize_module(nn.LayerNorm(4), dist.device_mesh.init_device_mesh("cpu", (2,)), SequenceParallel())
+    >>> layer(torch.ones(1, 3, 4)).shape  # of sequences of length 6
+    torch.Size([1, 6, 4])
+    >>> dist.destroy_process_group()
     """
 
     layout: Shard
@@ -149,13 +178,25 @@ def _tuple(value):
 
 
 class PrepareModuleInput(ParallelStyle):
-    """Moves the inputs of a module.
+    """Moves the inputs of a module from one layout to another.
 
     Args:
         input_layouts: of the inputs that come; None for what is left alone.
         desired_input_layouts: of those that the module gets.
         input_kwarg_layouts, desired_input_kwarg_layouts: the same by name.
         use_local_output: whether the module gets parts, as Tensors.
+
+    Errors: ValueError where layouts and desired ones are not as many, or another number of inputs comes.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import Replicate, Shard
+    >>> from torch.distributed.tensor.parallel import PrepareModuleInput, parallelize_module
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> style = PrepareModuleInput(input_layouts=(Shard(0),), desired_input_layouts=(Replicate(),))
+    >>> layer = parallelize_module(nn.Identity(), dist.device_mesh.init_device_mesh("cpu", (1,)), style)
+    >>> layer(torch.ones(2)).placements
+    (Replicate(),)
+    >>> dist.destroy_process_group()
     """
 
     given: Any
@@ -196,12 +237,24 @@ class PrepareModuleInput(ParallelStyle):
 
 
 class PrepareModuleOutput(ParallelStyle):
-    """Moves the outputs of a module.
+    """Moves the outputs of a module from one layout to another.
 
     Args:
         output_layouts: of the outputs that come; None for what is left alone.
         desired_output_layouts: of those that leave.
         use_local_output: whether parts leave, as Tensors.
+
+    Errors: ValueError where layouts and desired ones are not as many, or another number of outputs comes.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import Replicate, Shard
+    >>> from torch.distributed.tensor.parallel import PrepareModuleOutput, parallelize_module
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> style = PrepareModuleOutput(output_layouts=Shard(0), desired_output_layouts=Replicate(), use_local_output=False)
+    >>> layer = parallelize_module(nn.Identity(), dist.device_mesh.init_device_mesh("cpu", (1,)), style)
+    >>> layer(torch.ones(2)).placements
+    (Replicate(),)
+    >>> dist.destroy_process_group()
     """
 
     given: Any
@@ -231,7 +284,30 @@ class PrepareModuleOutput(ParallelStyle):
 
 
 class PrepareModuleInputOutput(ParallelStyle):
-    """`PrepareModuleInput` and `PrepareModuleOutput` in one."""
+    """`PrepareModuleInput` and `PrepareModuleOutput` in one.
+
+    Args:
+        input_layouts: of the inputs that come; None for what is left alone.
+        desired_input_layouts: of those that the module gets.
+        input_kwarg_layouts, desired_input_kwarg_layouts: the same by name.
+        use_local_input: whether the module gets parts, as Tensors.
+        output_layouts: of the outputs that come from it; None for what is left alone.
+        desired_output_layouts: of those that leave.
+        use_local_output: whether parts leave, as Tensors.
+
+    >>> import torch.distributed as dist
+    >>> from torch.distributed.tensor import Replicate, Shard
+    >>> from torch.distributed.tensor.parallel import PrepareModuleInputOutput, parallelize_module
+    >>> dist.init_process_group("gloo", rank=0, world_size=1)
+    >>> style = PrepareModuleInputOutput(
+    ...     input_layouts=Shard(0), desired_input_layouts=Replicate(),
+    ...     output_layouts=Replicate(), desired_output_layouts=Shard(0),
+    ... )
+    >>> layer = parallelize_module(nn.Identity(), dist.device_mesh.init_device_mesh("cpu", (1,)), style)
+    >>> layer(torch.ones(2))
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
 
     def __init__(self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
                  desired_input_kwarg_layouts: Any = None, use_local_input: bool = False, output_layouts: Any,

@@ -8,7 +8,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from facula.fx.passes.tools_common import get_node_target
-from facula.fx.passes.utils._cycles import leads_back
+from facula.fx.passes.utils import _cycles
 from facula.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 if TYPE_CHECKING:
@@ -28,6 +28,14 @@ class Partition:
         id: the number of the partition.
         nodes: the nodes.
         node_orders: accepted; nodes know their order.
+
+    >>> from facula.fx.passes.infra.partitioner import Partition
+    >>> x = facula.fx.Graph().placeholder("x")
+    >>> part = Partition(0)
+    >>> part.add_node(x)
+    >>> part.size(), part
+    (1, {x: None})
+    >>> part.remove_node(x)
     """
 
     def __init__(self, id: int | None = None, nodes: Iterable[Node] | None = None, node_orders: Any = None) -> None:
@@ -71,6 +79,21 @@ class CapabilityBasedPartitioner:
         non_compute_ops: names of ops that do not count as computation.
         allowed_single_node_partition_ops: names of ops that may be a part alone.
         skip_horizontal_fusion: whether parts that only share an input stay apart.
+
+    >>> from facula.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    >>> from facula.fx.passes.operator_support import OperatorSupport
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.exp(facula.tanh(facula.relu(x))))
+    >>> support = OperatorSupport({"torch.relu": None, "torch.tanh": None})
+    >>> partitioner = CapabilityBasedPartitioner(gm, support)
+    >>> parts = partitioner.propose_partitions()
+    >>> [sorted(node.name for node in part.nodes) for part in parts]
+    [['relu', 'tanh']]
+    >>> partitioner.remove_bookend_non_compute_ops(parts)
+    >>> print(partitioner.fuse_partitions(parts).code.strip())
+    def forward(self, x):
+        fused_0 = self.fused_0(x);  x = None
+        exp = torch.exp(fused_0);  fused_0 = None
+        return exp
     """
 
     graph_module: Module
@@ -117,7 +140,7 @@ class CapabilityBasedPartitioner:
         def together(node):  # another partition counts as one node
             return parts[owner[node]].nodes if node in owner and owner[node] not in (number, other) else (node,)
 
-        if leads_back(joined, together):
+        if _cycles.leads_back(joined, together):
             return
         for node in parts[other].nodes:
             owner[node] = number
@@ -179,6 +202,13 @@ class CapabilityBasedPartitioner:
 
         Args:
             prefix: of the submodules' names.
+
+        >>> from facula.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+        >>> from facula.fx.passes.operator_support import create_op_support
+        >>> gm = facula.fx.symbolic_trace(lambda x: facula.tanh(facula.relu(x)))
+        >>> support = create_op_support(lambda submodules, node: node.op == "call_function")
+        >>> [name for name, _ in CapabilityBasedPartitioner(gm, support).partition_and_fuse().named_children()]
+        ['fused_0']
         """
         return self.fuse_partitions(self.propose_partitions(), prefix=prefix)
 

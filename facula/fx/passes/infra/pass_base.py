@@ -17,7 +17,16 @@ __all__ = ["PassResult", "PassBase"]
 
 @compatibility(is_backward_compatible=False)
 class PassResult(NamedTuple):
-    """What a pass gives: the module, and whether it was changed."""
+    """What a pass gives.
+
+    Args:
+        graph_module: the module.
+        modified: whether it was changed.
+
+    >>> from facula.fx.passes.infra.pass_base import PassResult
+    >>> PassResult(nn.ReLU(), False)
+    PassResult(graph_module=ReLU(), modified=False)
+    """
 
     graph_module: facula.nn.Module
     modified: bool
@@ -25,7 +34,18 @@ class PassResult(NamedTuple):
 
 @compatibility(is_backward_compatible=False)
 class PassBase(abc.ABC):
-    """A pass: `call` changes a module; `requires` and `ensures` look at it before and after."""
+    """A pass: `call` changes a module; `requires` and `ensures` look at it before and after.
+
+    >>> from facula.fx.passes.infra.pass_base import PassBase, PassResult
+    >>> class Checked(PassBase):
+    ...     def requires(self, graph_module):
+    ...         graph_module.graph.lint()
+    ...     def call(self, graph_module):
+    ...         return PassResult(graph_module, graph_module.graph.eliminate_dead_code())
+    >>> result = Checked()(facula.fx.symbolic_trace(lambda x: x + 1))
+    >>> result.modified
+    False
+    """
 
     def __call__(self, graph_module: Module) -> PassResult:
         self.requires(graph_module)
@@ -39,6 +59,9 @@ class PassBase(abc.ABC):
 
         Args:
             graph_module: the module.
+
+        >>> facula.fx.passes.infra.pass_base.PassBase.call.__isabstractmethod__
+        True
         """
 
     def requires(self, graph_module: Module) -> None:  # noqa: B027
@@ -46,6 +69,11 @@ class PassBase(abc.ABC):
 
         Args:
             graph_module: the module.
+
+        >>> class Empty(facula.fx.passes.infra.pass_base.PassBase):
+        ...     def call(self, graph_module):
+        ...         return None
+        >>> Empty().requires(nn.ReLU())
         """
 
     def ensures(self, graph_module: Module) -> None:  # noqa: B027
@@ -53,4 +81,9 @@ class PassBase(abc.ABC):
 
         Args:
             graph_module: the module.
+
+        >>> class Empty(facula.fx.passes.infra.pass_base.PassBase):
+        ...     def call(self, graph_module):
+        ...         return None
+        >>> Empty().ensures(nn.ReLU())
         """

@@ -30,6 +30,10 @@ def pass_result_wrapper(fn: Callable[..., Any]) -> Any:
 
     Args:
         fn: the function.
+
+    >>> from facula.fx.passes.infra.pass_manager import pass_result_wrapper
+    >>> pass_result_wrapper(lambda gm: None)(nn.ReLU())
+    PassResult(graph_module=ReLU(), modified=True)
     """
     if fn is None:
         return None
@@ -58,6 +62,30 @@ class PassManager:
         steps: how often they run, until nothing changes.
         run_checks_after_each_pass: whether `check` is called after each.
         suppress_check_failures: whether an order that breaks a constraint is run all the same.
+
+    Calling it on a module gives a PassResult.
+
+    >>> from facula.fx.passes.infra.pass_manager import PassManager, pass_result_wrapper, this_before_that_pass_constraint
+    >>> def swap(gm):
+    ...     for node in gm.graph.find_nodes(op="call_function", target=facula.relu):
+    ...         node.target = facula.tanh
+    >>> def clean(gm):
+    ...     gm.graph.eliminate_dead_code()
+    ...     gm.recompile()
+    >>> swap, clean = pass_result_wrapper(swap), pass_result_wrapper(clean)
+    >>> manager = PassManager([clean])
+    >>> manager.add_pass(swap)
+    >>> manager.add_constraint(this_before_that_pass_constraint(swap, clean))
+    >>> manager.solve_constraints()
+    >>> [fn.__name__ for fn in manager.passes]
+    ['swap', 'clean']
+    >>> manager.validate_constraints()
+    >>> manager.add_checks(lambda gm: gm.graph.lint())
+    >>> manager.check(facula.fx.symbolic_trace(lambda x: x))
+    >>> manager(facula.fx.symbolic_trace(lambda x: facula.relu(x))).graph_module(facula.tensor(0.0))
+    tensor(0.)
+    >>> manager(facula.fx.symbolic_trace(lambda x: facula.relu(x))).graph_module.code.strip().splitlines()[1].strip()
+    'relu = torch.tanh(x);  x = None'
     """
 
     passes: Any

@@ -22,6 +22,12 @@ class HolderModule(facula.nn.Module):
 
     Args:
         d: {name: module}
+
+    >>> from facula.fx.passes.utils import HolderModule
+    >>> HolderModule({"act": nn.ReLU()})
+    HolderModule(
+      (act): ReLU()
+    )
     """
 
     def __init__(self, d: dict[str, Any]) -> None:
@@ -37,11 +43,21 @@ def lift_subgraph_as_module(gm: Module, subgraph: Graph, comp_name: str = "",
     Args:
         gm: the module.
         subgraph: the graph of the part.
-        comp_name: its name.
+        comp_name: accepted; what is named keeps its name.
         class_name: the name of the class.
 
     Returns:
         (the GraphModule, {name of an attribute there: its name in `gm`}).
+
+    >>> from facula.fx.passes.utils import lift_subgraph_as_module
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+    >>> graph = facula.fx.Graph()
+    >>> end = graph.output(graph.call_module("1", (graph.placeholder("x"),)))
+    >>> part, names = lift_subgraph_as_module(gm, graph)
+    >>> part, names  # doctest: +ELLIPSIS
+    (GraphModule(
+      (1): Tanh()
+    ), {'1': '1'})
     """
     submodule = HolderModule({})
     renamed = {}
@@ -70,6 +86,13 @@ def compare_graphs(left: bool, right: bool) -> bool:
 
     Args:
         left, right: the graphs.
+
+    >>> from facula.fx.passes.utils import compare_graphs
+    >>> trace = lambda f: facula.fx.symbolic_trace(f).graph
+    >>> compare_graphs(trace(lambda x: x + 1), trace(lambda y: y + 1))
+    True
+    >>> compare_graphs(trace(lambda x: x + 1), trace(lambda x: x * 1))
+    False
     """
     matcher = SubgraphMatcher(left, match_output=True, match_placeholder=True)
     return bool(matcher.match(right))

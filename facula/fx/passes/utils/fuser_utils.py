@@ -29,6 +29,13 @@ def topo_sort(nodes: Iterable[Node]) -> list[Node]:
 
     Args:
         nodes: the nodes.
+
+    Errors: AssertionError where nodes take from each other in a circle.
+
+    >>> from facula.fx.passes.utils.fuser_utils import topo_sort
+    >>> x, plus, times, end = facula.fx.symbolic_trace(lambda x: (x + 1) * 2).graph.nodes
+    >>> topo_sort([times, plus])
+    [add, mul]
     """
     waits = {node: sum(used in nodes for used in node.all_input_nodes) for node in nodes}
     queue, order = SimpleQueue(), []
@@ -54,6 +61,11 @@ def validate_partition(partition: Sequence[Node]) -> bool:
 
     Args:
         partition: the nodes.
+
+    >>> from facula.fx.passes.utils.fuser_utils import validate_partition
+    >>> x, plus, times, minus, end = facula.fx.symbolic_trace(lambda x: (x + 1) * 2 - 3).graph.nodes
+    >>> validate_partition([plus, times]), validate_partition([plus, minus])
+    (True, False)
     """
     return not leads_back(set(partition))
 
@@ -72,6 +84,15 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
 
     Returns:
         (the GraphModule, the nodes that it takes, the nodes that it stands for outside).
+
+    Errors: AssertionError for nodes of another module, and where they cannot become one (`validate_partition`).
+
+    >>> from facula.fx.passes.utils.fuser_utils import fuse_as_graphmodule
+    >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2 - 3)
+    >>> x, plus, times, minus, end = gm.graph.nodes
+    >>> fused, inputs, outputs = fuse_as_graphmodule(gm, [plus, times], "Fused")
+    >>> fused(5), inputs, outputs
+    (12, (x,), (mul,))
     """
     inner = partition_lookup_table if partition_lookup_table is not None else dict.fromkeys(nodes)
     for node in nodes:
@@ -113,6 +134,15 @@ def insert_subgm(gm: Module, sub_gm: Module, orig_inputs: Sequence[Node], orig_o
         sub_gm: the submodule.
         orig_inputs, orig_outputs: the nodes that it takes and that it stands for.
         insertion_point: the node before which it goes.
+
+    >>> from facula.fx.passes.utils.fuser_utils import erase_nodes, fuse_as_graphmodule, insert_subgm
+    >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2 - 3)
+    >>> x, plus, times, minus, end = gm.graph.nodes
+    >>> fused, inputs, outputs = fuse_as_graphmodule(gm, [plus, times], "Fused")
+    >>> gm = insert_subgm(gm, fused, inputs, outputs, insertion_point=minus)
+    >>> erase_nodes(gm, [plus, times])
+    >>> [node.name for node in gm.graph.nodes]
+    ['x', 'fused', 'sub', 'output']
     """
     name = type(sub_gm).__name__
     gm.add_submodule(name, sub_gm)
@@ -137,6 +167,12 @@ def erase_nodes(gm: Module, nodes: Iterable[Node]) -> None:
     Args:
         gm: the GraphModule.
         nodes: the nodes, in order.
+
+    Errors: RuntimeError where another node still uses one.
+
+    >>> from facula.fx.passes.utils.fuser_utils import erase_nodes
+    >>> graph = facula.fx.Graph()
+    >>> erase_nodes(None, [])
     """
     for node in reversed(nodes):
         gm.graph.erase_node(node)
@@ -152,6 +188,12 @@ def fuse_by_partitions(gm: Module, partitions: Sequence[dict[Node, None]], prefi
         partitions: dicts whose keys are nodes.
         prefix: of the submodules' names.
         always_return_tuple: whether submodules give tuples also of one value.
+
+    >>> from facula.fx.passes.utils.fuser_utils import fuse_by_partitions
+    >>> gm = facula.fx.symbolic_trace(lambda x: (x + 1) * 2 - 3)
+    >>> x, plus, times, minus, end = gm.graph.nodes
+    >>> [node.name for node in fuse_by_partitions(gm, [{plus: None, times: None}]).graph.nodes]
+    ['x', 'fused_0', 'sub', 'output']
     """
     for number, nodes in enumerate(partitions):
         order = topo_sort(sorted(nodes))

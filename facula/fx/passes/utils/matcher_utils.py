@@ -25,7 +25,21 @@ logger: Any = logging.getLogger(__name__)
 
 @dataclass
 class InternalMatch:
-    """One occurrence: which node of the graph stands for which of the pattern."""
+    """One occurrence of a pattern: what SubgraphMatcher gives.
+
+    Args:
+        anchors: nodes of the pattern, those that give its results.
+        nodes_map: node of the pattern -> node of the graph.
+        placeholder_nodes: what stands for the pattern's inputs, in order.
+        returning_nodes: what stands for its results.
+        name_node_map: {name: node}, by SubgraphMatcherWithNameNodeMap.
+
+    >>> from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
+    >>> trace = lambda f: facula.fx.symbolic_trace(f).graph
+    >>> match = SubgraphMatcher(trace(lambda x: x + 1)).match(trace(lambda y: (y + 1) * 2))[0]
+    >>> match.placeholder_nodes, match.returning_nodes
+    ([y], [add])
+    """
 
     anchors: list[Any]
     nodes_map: dict[Any, Any] = field(default_factory=dict)
@@ -49,6 +63,14 @@ class SubgraphMatcher:
         match_placeholder: whether the pattern's inputs must be inputs.
         remove_overlapping_matches: whether a node is in one occurrence at most.
         ignore_literals: whether numbers and strings may differ.
+
+    Errors: ValueError for an empty pattern, AssertionError for one with nodes that nobody uses.
+
+    >>> from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
+    >>> trace = lambda f: facula.fx.symbolic_trace(f).graph
+    >>> matches = SubgraphMatcher(trace(lambda x: facula.relu(x + 1))).match(trace(lambda y: facula.relu(y + 1) * 2))
+    >>> matches[0].nodes_map
+    {relu: relu, add: add, x: y}
     """
 
     match_output: bool

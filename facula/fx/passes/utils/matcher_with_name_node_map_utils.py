@@ -36,6 +36,15 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
     Args:
         pattern_gm: the GraphModule of the pattern.
         match_output, match_placeholder, remove_overlapping_matches, ignore_literals: as of SubgraphMatcher.
+
+    >>> from facula.fx.passes.utils.matcher_with_name_node_map_utils import SubgraphMatcherWithNameNodeMap
+    >>> def pattern(x):
+    ...     plus = x + 1
+    ...     return facula.relu(plus), {"inner": plus}
+    >>> matcher = SubgraphMatcherWithNameNodeMap(facula.fx.symbolic_trace(pattern))
+    >>> [match] = matcher.match(facula.fx.symbolic_trace(lambda y: facula.relu(y + 1)).graph)
+    >>> match.name_node_map
+    {'inner': add}
     """
 
     name_node_map: Any

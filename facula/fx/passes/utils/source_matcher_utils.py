@@ -19,7 +19,21 @@ __all__ = ["get_source_partitions", "check_subgraphs_connected", "SourcePartitio
 @compatibility(is_backward_compatible=False)
 @dataclass
 class SourcePartition:
-    """The nodes of one call of a function or module, with what they take and give."""
+    """The nodes of one call of a function or module: what `get_source_partitions` gives.
+
+    Args:
+        nodes: the nodes.
+        source: the function or class.
+        input_nodes: nodes outside that they take.
+        output_nodes: those of them that others use.
+        params: those of them that read attributes.
+
+    >>> from facula.fx.passes.utils.source_matcher_utils import get_source_partitions
+    >>> gm = facula.fx.symbolic_trace(lambda x: facula.relu(x) + 1)
+    >>> [part] = get_source_partitions(gm.graph, [facula.relu])[facula.relu]
+    >>> part.input_nodes, part.output_nodes
+    ([x], [relu])
+    """
 
     nodes: list[Any]
     source: object
@@ -49,6 +63,12 @@ def get_source_partitions(graph: Graph, wanted_sources: Sequence[type],
         graph: the graph.
         wanted_sources: functions and classes of modules.
         filter_fn: node -> whether a partition with it is kept.
+
+    >>> from facula.fx.passes.utils.source_matcher_utils import get_source_partitions
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    >>> found = get_source_partitions(gm.graph, [nn.Linear])
+    >>> [part.nodes for part in found[nn.Linear]]
+    [[_0]]
     """
     groups = {}
     for node in graph.nodes:
@@ -81,5 +101,11 @@ def check_subgraphs_connected(subgraph1: SourcePartition, subgraph2: SourceParti
 
     Args:
         subgraph1, subgraph2: SourcePartitions.
+
+    >>> from facula.fx.passes.utils.source_matcher_utils import check_subgraphs_connected, get_source_partitions
+    >>> gm = facula.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    >>> found = get_source_partitions(gm.graph, [nn.Linear, nn.ReLU])
+    >>> check_subgraphs_connected(found[nn.Linear][0], found[nn.ReLU][0])
+    True
     """
     return any(used in subgraph1.nodes for node in subgraph2.nodes for used in node.all_input_nodes)

@@ -15,7 +15,7 @@ class Shuffling:
     _seed = None
 
     def set_shuffle(self, shuffle: bool = True) -> Self:
-        """Turns shuffling on or off; gives the pipe."""
+        """Turns shuffling on or off by `shuffle`; gives the pipe."""
         self._enabled = shuffle
         return self
 

@@ -34,15 +34,39 @@ class _Pipe:
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
-        """Gives pipes of this kind a function."""
+        """Gives pipes of this kind a function, which is called with the pipe and what a call gives.
+
+        Args:
+            function_name: the name.
+            function: what it does.
+
+        >>> pipes = torch.utils.data.datapipes.iter
+        >>> torch.utils.data.IterDataPipe.register_function("total", sum)
+        >>> pipes.IterableWrapper([1, 2]).total()
+        3
+        """
         cls.functions[function_name] = function
 
     @classmethod
     def register_datapipe_as_function(cls, function_name: str, cls_to_register: type,
                                       enable_df_api_tracing: bool = False) -> None:  # fmt: skip
-        """Gives pipes of this kind a function that makes another pipe of them.
+        """Gives pipes of this kind a function that makes another pipe of them; the decorator `functional_datapipe` calls it.
+
+        Args:
+            function_name: the name of the function.
+            cls_to_register: the class of the other pipe, which is made of the pipe and what a call gives.
+            enable_df_api_tracing: must be False.
 
         Errors: RuntimeError for a name that is taken; NotImplementedError for tracing of data frames.
+
+        >>> class Doubled(torch.utils.data.IterDataPipe):
+        ...     def __init__(self, datapipe):
+        ...         self.datapipe = datapipe
+        ...     def __iter__(self):
+        ...         return (2 * x for x in self.datapipe)
+        >>> torch.utils.data.IterDataPipe.register_datapipe_as_function("doubled_for_example", Doubled)
+        >>> list(torch.utils.data.datapipes.iter.IterableWrapper([1, 2]).doubled_for_example())
+        [2, 4]
         """
         if function_name in cls.functions:
             raise RuntimeError(f"Unable to add DataPipe function name {function_name} as it is already taken")
@@ -95,7 +119,10 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
     functions: dict[Any, Any] = {}
 
     def reset(self) -> None:
-        """Called by pipes that begin again; a subclass may do something then."""
+        """Called by pipes that begin again; a subclass may do something then. Here it does nothing.
+
+        >>> torch.utils.data.datapipes.iter.IterableWrapper([1]).reset()
+        """
 
 
 class MapDataPipe(_Pipe, Dataset[_T_co]):
@@ -131,7 +158,7 @@ class DataChunk(list[Any]):
     """
 
     def as_str(self, indent: str = "") -> str:
-        """The text of the batch."""
+        """The text of the batch, behind the text `indent`."""
         return indent + "[" + ", ".join(map(str, self)) + "]"
 
     def raw_iterator(self) -> Iterator[Any]:

@@ -62,6 +62,10 @@ _DOC = """{what}.
         {arguments}: {kinds}.
 
     Errors: AssertionError for other layers.
+
+    >>> layer = torch.ao.nn.intrinsic.{name}({made})
+    >>> tuple(layer(torch.ones({size})).shape)
+    {result}
     """
 _WORDS = {_ConvReLU: "conv relu", _ConvBn: "conv bn", _ConvBnReLU: "conv bn relu", _BNReLU: "batch_norm relu"}
 _LONG = {
@@ -69,9 +73,15 @@ _LONG = {
 }  # fmt: skip
 
 
-def _doc(what, arguments, kinds):
+def _doc(name, what, arguments, kinds):
     names = [f"nn.{kind.__name__}" for kind in kinds]
-    return _DOC.format(what=what, arguments=arguments, kinds=f"{', '.join(names[:-1])} and {names[-1]}")
+    sizes = {"Conv": "2, 2, 3", "Batc": "2", "Line": "2, 2"}
+    n = 0 if kinds[0] is nn.Linear else int(names[0][-2])
+    return _DOC.format(
+        name=name, what=what, arguments=arguments, kinds=f"{', '.join(names[:-1])} and {names[-1]}",
+        made=", ".join(f"{kind}({sizes.get(kind[3:7], '')})" for kind in names), size=", ".join(["4", "2"] + ["3"] * n),
+        result=(4, 2, *[1 if "Conv" in names[0] else 3] * n),
+    )  # fmt: skip
 
 
 def _sizes(name, base, *kinds):
@@ -81,7 +91,7 @@ def _sizes(name, base, *kinds):
     what = f"{', '.join(long[:-1])} and {long[-1]}"
     for n in (1, 2, 3):
         layers = tuple(getattr(nn, kind.format(n)) for kind in kinds)
-        doc = _doc(what[0].upper() + what[1:], ", ".join(arguments), layers)
+        doc = _doc(f"{name}{n}d", what[0].upper() + what[1:], ", ".join(arguments), layers)
         yield type(base)(f"{name}{n}d", (base,), {"_KINDS": layers, "__doc__": doc, "__module__": __name__})
 
 
@@ -102,7 +112,7 @@ _, BNReLU2d, BNReLU3d = _sizes("BNReLU", _BNReLU, "BatchNorm{}d", "ReLU")
 
 class LinearReLU(_FusedModule):
     _KINDS = (nn.Linear, nn.ReLU)
-    __doc__ = _doc("A linear layer and a ReLU", "linear, relu", _KINDS)
+    __doc__ = _doc("LinearReLU", "A linear layer and a ReLU", "linear, relu", _KINDS)
 
     def __init__(self, linear: Module, relu: Module) -> None:
         super().__init__(*self._checked(linear, relu))
@@ -110,7 +120,7 @@ class LinearReLU(_FusedModule):
 
 class LinearBn1d(_FusedModule):
     _KINDS = (nn.Linear, nn.BatchNorm1d)
-    __doc__ = _doc("A linear layer and a batch normalisation", "linear, bn", _KINDS)
+    __doc__ = _doc("LinearBn1d", "A linear layer and a batch normalisation", "linear, bn", _KINDS)
 
     def __init__(self, linear: Module, bn: Module) -> None:
         super().__init__(*self._checked(linear, bn))
@@ -118,7 +128,7 @@ class LinearBn1d(_FusedModule):
 
 class LinearLeakyReLU(_FusedModule):
     _KINDS = (nn.Linear, nn.LeakyReLU)
-    __doc__ = _doc("A linear layer and a leaky ReLU", "linear, leaky_relu", _KINDS)
+    __doc__ = _doc("LinearLeakyReLU", "A linear layer and a leaky ReLU", "linear, leaky_relu", _KINDS)
 
     def __init__(self, linear: Module, leaky_relu: Module) -> None:
         super().__init__(*self._checked(linear, leaky_relu))
@@ -126,18 +136,22 @@ class LinearLeakyReLU(_FusedModule):
 
 class LinearTanh(_FusedModule):
     _KINDS = (nn.Linear, nn.Tanh)
-    __doc__ = _doc("A linear layer and a hyperbolic tangent", "linear, tanh", _KINDS)
+    __doc__ = _doc("LinearTanh", "A linear layer and a hyperbolic tangent", "linear, tanh", _KINDS)
 
     def __init__(self, linear: Module, tanh: Module) -> None:
         super().__init__(*self._checked(linear, tanh))
 
 
 class ConvAdd2d(_FusedModule):
-    """A convolution whose result is added to another tensor.
+    """A convolution whose result is added to another tensor: ``layer(x1, x2) = add(conv(x1), x2)``.
 
     Args:
         conv: nn.Conv2d.
         add: a function of two tensors.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvAdd2d(nn.Conv2d(2, 2, 1), torch.add)
+    >>> layer(torch.ones(4, 2, 3, 3), torch.ones(4, 2, 3, 3)).shape
+    torch.Size([4, 2, 3, 3])
     """
 
     def __init__(self, conv: Module, add: Callable[..., Any]) -> None:
@@ -150,12 +164,16 @@ class ConvAdd2d(_FusedModule):
 
 
 class ConvAddReLU2d(_FusedModule):
-    """A convolution whose result is added to another tensor, and a ReLU.
+    """A convolution whose result is added to another tensor, and a ReLU: ``layer(x1, x2) = relu(add(conv(x1), x2))``.
 
     Args:
         conv: nn.Conv2d.
         add: a function of two tensors.
         relu: nn.ReLU.
+
+    >>> layer = torch.ao.nn.intrinsic.ConvAddReLU2d(nn.Conv2d(2, 2, 1), torch.add, nn.ReLU())
+    >>> bool((layer(torch.ones(4, 2, 3, 3), torch.zeros(4, 2, 3, 3)) >= 0).all())
+    True
     """
 
     def __init__(self, conv: Module, add: Callable[..., Any], relu: Module) -> None:

@@ -97,12 +97,32 @@ class Folded(nn.Module):
 
 
 def update_bn_stats(mod: Module) -> None:
-    """Lets the batch normalisation of a fused layer count into its statistics: `model.apply(update_bn_stats)`."""
+    """Lets the batch normalisation of a fused layer count into its statistics: for ``model.apply(update_bn_stats)``.
+
+    Args:
+        mod: any module; others than fused layers stay as they are.
+
+    >>> from torch.ao.nn.intrinsic import qat
+    >>> layer = qat.ConvBn1d(1, 1, 1, freeze_bn=True, qconfig=torch.ao.quantization.default_qat_qconfig)
+    >>> _ = layer.apply(qat.update_bn_stats)
+    >>> layer.freeze_bn, layer.bn.training
+    (False, True)
+    """
     if isinstance(mod, Folded):
         mod.update_bn_stats()
 
 
 def freeze_bn_stats(mod: Module) -> None:
-    """Has the batch normalisation of a fused layer use its statistics as they are: `model.apply(freeze_bn_stats)`."""
+    """Has the batch normalisation of a fused layer use its statistics as they are: for ``model.apply(freeze_bn_stats)``.
+
+    Args:
+        mod: any module; others than fused layers stay as they are.
+
+    >>> from torch.ao.nn.intrinsic import qat
+    >>> layer = qat.ConvBn1d(1, 1, 1, qconfig=torch.ao.quantization.default_qat_qconfig)
+    >>> _ = layer.apply(qat.freeze_bn_stats)
+    >>> layer.freeze_bn, layer.bn.training
+    (True, False)
+    """
     if isinstance(mod, Folded):
         mod.freeze_bn_stats()

@@ -51,6 +51,14 @@ class _ConvNd(nn.modules.conv._ConvNd):
         Args:
             mod: the layer, or the container of it and a ReLU.
             use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for another class, or without a qconfig.
+
+        >>> layer = nn.Conv1d(1, 1, 2)
+        >>> layer.qconfig = torch.ao.quantization.default_qat_qconfig
+        >>> rounded = torch.ao.nn.qat.Conv1d.from_float(layer)
+        >>> rounded.weight is layer.weight
+        True
         """
         conv = mod[0] if isinstance(mod, _FusedModule) else mod
         made = cls(**conv_arguments(conv), qconfig=qconfig_of(cls, mod, conv))
@@ -58,7 +66,12 @@ class _ConvNd(nn.modules.conv._ConvNd):
         return made
 
     def to_float(self) -> ConvReLU2d:
-        """The layer without rounding, with its ReLU where it has one."""
+        """The layer without rounding, with its ReLU where it has one.
+
+        >>> layer = torch.ao.nn.qat.Conv1d(1, 1, 2, qconfig=torch.ao.quantization.default_qat_qconfig)
+        >>> layer.to_float()
+        Conv1d(1, 1, kernel_size=(2,), stride=(1,))
+        """
         conv = self._FLOAT_CONV_MODULE(**conv_arguments(self))
         conv.weight, conv.bias = as_parameter(self.weight), as_parameter(self.bias)
         made = self._FLOAT_MODULE(conv, nn.ReLU()) if isinstance(self, _FusedModule) else conv
@@ -73,19 +86,24 @@ _DOC = """nn.{name} whose weight is rounded as `convert` will round it.
         qconfig: its `weight` says how.
 
     Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.qat.{name}(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(1, {size})).flatten().shape
+    torch.Size([2])
     """
 
 
 class Conv1d(_ConvNd, nn.Conv1d):
-    __doc__ = _DOC.format(name="Conv1d")
+    __doc__ = _DOC.format(name="Conv1d", size="1, 3")
     _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv1d
 
 
 class Conv2d(_ConvNd, nn.Conv2d):
-    __doc__ = _DOC.format(name="Conv2d")
+    __doc__ = _DOC.format(name="Conv2d", size="1, 3, 3")
     _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv2d
 
 
 class Conv3d(_ConvNd, nn.Conv3d):
-    __doc__ = _DOC.format(name="Conv3d")
+    __doc__ = _DOC.format(name="Conv3d", size="1, 3, 3, 3")
     _FLOAT_MODULE = _FLOAT_CONV_MODULE = nn.Conv3d

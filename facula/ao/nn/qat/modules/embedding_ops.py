@@ -46,12 +46,24 @@ class _Embeddings(nn.Module):
         Args:
             mod: the layer.
             use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for another class, or without a qconfig of one scale and zero point for each row.
+
+        >>> layer = nn.Embedding(3, 2)
+        >>> layer.qconfig = torch.ao.quantization.default_embedding_qat_qconfig
+        >>> rounded = torch.ao.nn.qat.Embedding.from_float(layer)
+        >>> bool((rounded.weight == layer.weight).all())
+        True
         """
         qconfig = qconfig_of(cls, mod)
         return cls(**{name: getattr(mod, name) for name in cls._NAMES}, qconfig=qconfig, _weight=mod.weight)
 
     def to_float(self) -> EmbeddingBag:
-        """The layer without rounding."""
+        """The layer without rounding.
+
+        >>> torch.ao.nn.qat.Embedding(3, 2, qconfig=torch.ao.quantization.default_embedding_qat_qconfig).to_float()
+        Embedding(3, 2)
+        """
         made = self._FLOAT_MODULE(**{name: getattr(self, name) for name in self._NAMES}, _weight=as_parameter(self.weight))
         return made.train(self.training)
 
@@ -65,6 +77,11 @@ class Embedding(_Embeddings, nn.Embedding):
         qconfig: its `weight` says how, a scale and a zero point of floating point for each row.
 
     Errors: AssertionError without a qconfig, or for one of another scheme.
+
+    >>> from torch.ao.quantization import default_embedding_qat_qconfig
+    >>> layer = torch.ao.nn.qat.Embedding(3, 2, qconfig=default_embedding_qat_qconfig)
+    >>> layer(torch.tensor([0, 2])).shape
+    torch.Size([2, 2])
     """
 
     _FLOAT_MODULE = nn.Embedding
@@ -96,6 +113,11 @@ class EmbeddingBag(_Embeddings, nn.EmbeddingBag):
         qconfig: its `weight` says how, a scale and a zero point of floating point for each row.
 
     Errors: AssertionError without a qconfig, or for one of another scheme.
+
+    >>> from torch.ao.quantization import default_embedding_qat_qconfig
+    >>> layer = torch.ao.nn.qat.EmbeddingBag(3, 2, qconfig=default_embedding_qat_qconfig)
+    >>> layer(torch.tensor([[0, 2]])).shape
+    torch.Size([1, 2])
     """
 
     _FLOAT_MODULE = nn.EmbeddingBag

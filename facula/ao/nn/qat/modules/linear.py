@@ -31,12 +31,10 @@ class Linear(nn.Linear):
 
     Errors: AssertionError without a qconfig.
 
-    Example::
-
-        >>> from torch.ao.quantization import default_qat_qconfig
-        >>> layer = torch.ao.nn.qat.Linear(4, 2, qconfig=default_qat_qconfig)
-        >>> layer(torch.ones(3, 4)).shape
-        torch.Size([3, 2])
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.qat.Linear(4, 2, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
     """
 
     _FLOAT_MODULE = nn.Linear
@@ -59,6 +57,14 @@ class Linear(nn.Linear):
         Args:
             mod: the layer, or the container of it and a ReLU.
             use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for another class, or without a qconfig.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> layer.qconfig = torch.ao.quantization.default_qat_qconfig
+        >>> rounded = torch.ao.nn.qat.Linear.from_float(layer)
+        >>> rounded.weight is layer.weight
+        True
         """
         linear = mod[0] if isinstance(mod, nn.Sequential) else mod
         qconfig = qconfig_of(cls, mod, linear)
@@ -71,7 +77,11 @@ class Linear(nn.Linear):
         return made
 
     def to_float(self) -> Linear:
-        """The layer without rounding."""
+        """The layer without rounding.
+
+        >>> torch.ao.nn.qat.Linear(2, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()
+        Linear(in_features=2, out_features=1, bias=True)
+        """
         linear = nn.Linear(self.in_features, self.out_features, self.bias is not None)
         linear.weight, linear.bias = as_parameter(self.weight), as_parameter(self.bias)
         return linear.train(self.training)

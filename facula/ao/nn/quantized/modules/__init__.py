@@ -7,27 +7,14 @@ from typing import TYPE_CHECKING
 import facula
 from facula import nn
 
-from .activation import (
-    ELU,
-    BatchNorm2d,
-    BatchNorm3d,
-    Dropout,
-    GroupNorm,
-    Hardswish,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    LayerNorm,
-    LeakyReLU,
-    PReLU,
-    ReLU6,
-    Sigmoid,
-    Softmax,
-)
+from .activation import ELU, Hardswish, LeakyReLU, PReLU, ReLU6, Sigmoid, Softmax
+from .batchnorm import BatchNorm2d, BatchNorm3d
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .dropout import Dropout
 from .embedding_ops import Embedding, EmbeddingBag
 from .functional_modules import FloatFunctional, FXFloatFunctional, QFunctional
 from .linear import Linear
+from .normalization import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm
 
 if TYPE_CHECKING:
     from typing import Any
@@ -73,7 +60,20 @@ class Quantize(nn.Module):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Quantize:
-        """What an observed `QuantStub` becomes. Errors: AssertionError for a module without an observer."""
+        """The quantised form of an observed `QuantStub`; `convert` calls it.
+
+        Args:
+            mod: the module, whose observer has seen its outputs.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a module without an observer.
+
+        >>> stub = torch.ao.quantization.QuantStub()
+        >>> stub.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = stub.activation_post_process(torch.tensor([0.0, 127.0]))
+        >>> torch.ao.nn.quantized.Quantize.from_float(stub)
+        Quantize(scale=tensor([1.]), zero_point=tensor([0]), dtype=torch.quint8)
+        """
         if not hasattr(mod, "activation_post_process"):
             raise AssertionError(f"Quantize.from_float: expected an observed module, got {type(mod).__name__}")
         scale, zero_point = mod.activation_post_process.calculate_qparams()
@@ -94,11 +94,22 @@ class DeQuantize(nn.Module):
         tensor([1.])
     """
 
+    def __init__(self):
+        super().__init__()
+
     def forward(self, Xq: Tensor) -> Tensor:
         """The values."""
         return Xq.dequantize()
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> DeQuantize:
-        """What a `DeQuantStub` becomes."""
+        """The quantised form of a `DeQuantStub`; `convert` calls it.
+
+        Args:
+            mod: the stub; it needs no observer.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        >>> torch.ao.nn.quantized.DeQuantize.from_float(torch.ao.quantization.DeQuantStub())
+        DeQuantize()
+        """
         return DeQuantize()

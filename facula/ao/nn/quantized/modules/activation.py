@@ -1,4 +1,4 @@
-"""Activations and normalisations on quantised tensors that give outputs on levels of their own."""
+"""Activations on quantised tensors."""
 
 from __future__ import annotations
 
@@ -8,64 +8,30 @@ import facula
 from facula import nn
 from facula.nn import functional as F
 
+from ._levels import _Levels, requantized
 from .utils import output_levels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from typing import Any
 
     from typing_extensions import Self
 
     from facula import Tensor
-    from facula.ao.nn.intrinsic.quantized.modules.bn_relu import BNReLU2d, BNReLU3d
     from facula.nn.modules.module import Module
     from facula.types import Device
 
-__all__ = [
-    "BatchNorm2d", "BatchNorm3d", "Dropout", "ELU", "GroupNorm", "Hardswish", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "LayerNorm", "LeakyReLU", "PReLU", "ReLU6", "Sigmoid", "Softmax",
-]  # fmt: skip
-
-
-def requantized(function: Callable[..., Any], input: Tensor, scale: Tensor | float, zero_point: Tensor | int) -> Tensor:
-    """`function` of the values of a quantised tensor, on other levels of its dtype."""
-    if not isinstance(input, facula.Tensor) or not input.is_quantized:
-        kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
-        raise RuntimeError(f"quantized.{getattr(function, '__name__', 'module')}: expected a quantised input, got {kind}")
-    with facula.no_grad():
-        return facula.quantize_per_tensor(function(input.dequantize()), float(scale), int(zero_point), input.dtype)
-
-
-class _Levels:
-    """A module with a scale and a zero point for its outputs."""
-
-    def _set_levels(self, scale, zero_point):
-        self.register_buffer("scale", facula.tensor(float(scale)))
-        self.register_buffer("zero_point", facula.tensor(int(zero_point)))
-
-    def _get_name(self):
-        return f"Quantized{type(self).__name__}"
-
-    def _apply_float(self, input):
-        return super().forward(input)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The outputs of a quantised input, on the levels of `scale` and `zero_point`."""
-        return requantized(self._apply_float, input, self.scale, self.zero_point)
-
-    @classmethod
-    def from_reference(cls, mod: Module, scale: float, zero_point: int) -> Any:
-        """Reference modules belong to quantisation of graphs, which is not here."""
-        raise NotImplementedError(
-            f"{cls.__name__}.from_reference: quantisation of graphs is not supported, got {type(mod).__name__}"
-        )
+__all__ = ["ELU", "Hardswish", "LeakyReLU", "PReLU", "ReLU6", "Sigmoid", "Softmax"]
 
 
 class ReLU6(nn.ReLU):
-    """min(max(x, 0), 6) on the levels of the input.
+    """``min(max(x, 0), 6)`` on the levels of the input.
 
     Args:
         inplace: whether the input is written to.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 3.0, 9.0]), 1.0, 1, torch.quint8)
+    >>> torch.ao.nn.quantized.ReLU6()(x).dequantize()
+    tensor([0., 3., 6.])
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -80,15 +46,30 @@ class ReLU6(nn.ReLU):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ReLU6:
-        """The quantised form of nn.ReLU6."""
+        """The quantised form of nn.ReLU6; `convert` calls it.
+
+        Args:
+            mod: the module; it needs no observer.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        >>> torch.ao.nn.quantized.ReLU6.from_float(nn.ReLU6())
+        QuantizedReLU6()
+        """
         return ReLU6(mod.inplace)
 
 
 class Hardswish(_Levels, nn.Hardswish):
-    """x * relu6(x + 3) / 6 with outputs on levels of their own.
+    """``x * relu6(x + 3) / 6`` with outputs on levels of their own.
 
     Args:
         scale, zero_point: of the outputs.
+        device, dtype: accepted, and without effect.
+
+    Errors: RuntimeError, at a call, for an input that is not quantised.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
+    >>> torch.ao.nn.quantized.Hardswish(0.5, 0)(x).dequantize()
+    tensor([0.0000, 0.0000, 1.5000])
     """
 
     def __init__(self, scale: float, zero_point: int, device: Device = None, dtype: facula.dtype | None = None) -> None:
@@ -97,16 +78,35 @@ class Hardswish(_Levels, nn.Hardswish):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Hardswish:
-        """The quantised form of an observed nn.Hardswish."""
+        """The quantised form of an observed nn.Hardswish; `convert` calls it.
+
+        Args:
+            mod: the module, whose observer has seen its outputs.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a module without an observer.
+
+        >>> layer = nn.Hardswish()
+        >>> layer.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = layer.activation_post_process(layer(torch.tensor([-1.0, 2.0])))
+        >>> torch.ao.nn.quantized.Hardswish.from_float(layer)
+        QuantizedHardswish()
+        """
         return Hardswish(*output_levels(mod, "Hardswish"))
 
 
 class ELU(_Levels, nn.ELU):
-    """ELU with outputs on levels of their own.
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``, with outputs on levels of their own.
 
     Args:
         scale, zero_point: of the outputs.
-        alpha: as for nn.ELU.
+        alpha: of the formula.
+
+    Errors: RuntimeError, at a call, for an input that is not quantised.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
+    >>> torch.ao.nn.quantized.ELU(0.5, 2)(x).dequantize()
+    tensor([-0.5000,  0.0000,  2.0000])
     """
 
     def __init__(self, scale: float, zero_point: int, alpha: float = 1.0) -> None:
@@ -115,16 +115,36 @@ class ELU(_Levels, nn.ELU):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ELU:
-        """The quantised form of an observed nn.ELU."""
+        """The quantised form of an observed nn.ELU; `convert` calls it.
+
+        Args:
+            mod: the module, whose observer has seen its outputs.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a module without an observer.
+
+        >>> layer = nn.ELU()
+        >>> layer.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = layer.activation_post_process(layer(torch.tensor([-1.0, 2.0])))
+        >>> torch.ao.nn.quantized.ELU.from_float(layer)
+        QuantizedELU(alpha=1.0)
+        """
         return ELU(*output_levels(mod, "ELU"), mod.alpha)
 
 
 class LeakyReLU(_Levels, nn.LeakyReLU):
-    """LeakyReLU with outputs on levels of their own.
+    """``x`` where it is positive, else ``negative_slope * x``, with outputs on levels of their own.
 
     Args:
         scale, zero_point: of the outputs.
-        negative_slope, inplace: as for nn.LeakyReLU.
+        negative_slope: of the formula.
+        inplace, device, dtype: accepted, and without effect.
+
+    Errors: RuntimeError, at a call, for an input that is not quantised.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
+    >>> torch.ao.nn.quantized.LeakyReLU(0.5, 1, negative_slope=0.5)(x).dequantize()
+    tensor([-0.5000,  0.0000,  2.0000])
     """
 
     def __init__(self, scale: float, zero_point: int, negative_slope: float = 0.01, inplace: bool = False,
@@ -134,15 +154,34 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.LeakyReLU."""
+        """The quantised form of an observed nn.LeakyReLU; `convert` calls it.
+
+        Args:
+            mod: the module, whose observer has seen its outputs.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a module without an observer.
+
+        >>> layer = nn.LeakyReLU()
+        >>> layer.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = layer.activation_post_process(layer(torch.tensor([-1.0, 2.0])))
+        >>> torch.ao.nn.quantized.LeakyReLU.from_float(layer)
+        QuantizedLeakyReLU(negative_slope=0.01)
+        """
         return cls(*output_levels(mod, "LeakyReLU"), mod.negative_slope, mod.inplace)
 
 
 class Sigmoid(nn.Sigmoid):
-    """The logistic function with outputs on levels of their own.
+    """``1 / (1 + exp(-x))`` with outputs on levels of their own.
 
     Args:
         output_scale, output_zero_point: of the outputs.
+
+    Errors: RuntimeError, at a call, for an input that is not quantised.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
+    >>> torch.ao.nn.quantized.Sigmoid(0.25, 0)(x).dequantize()
+    tensor([0.2500, 0.5000, 1.0000])
     """
 
     output_scale: float
@@ -158,16 +197,35 @@ class Sigmoid(nn.Sigmoid):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.Sigmoid."""
+        """The quantised form of an observed nn.Sigmoid; `convert` calls it.
+
+        Args:
+            mod: the module, whose observer has seen its outputs.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a module without an observer.
+
+        >>> layer = nn.Sigmoid()
+        >>> layer.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = layer.activation_post_process(layer(torch.tensor([-1.0, 2.0])))
+        >>> torch.ao.nn.quantized.Sigmoid.from_float(layer)
+        Sigmoid()
+        """
         return cls(*output_levels(mod, "Sigmoid"))
 
 
 class Softmax(_Levels, nn.Softmax):
-    """Softmax with outputs on levels of their own.
+    """``exp(x) / sum(exp(x))`` along a dimension, with outputs on levels of their own.
 
     Args:
-        dim: as for nn.Softmax.
+        dim: the dimension; default: the last.
         scale, zero_point: of the outputs.
+
+    Errors: RuntimeError, at a call, for an input that is not quantised.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([-1.0, 0.0, 2.0]), 1.0, 1, torch.quint8)
+    >>> torch.ao.nn.quantized.Softmax(0, 1 / 256)(x).dequantize()
+    tensor([0.0430, 0.1133, 0.8438])
     """
 
     scale: float
@@ -179,16 +237,39 @@ class Softmax(_Levels, nn.Softmax):
 
     @staticmethod
     def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Softmax:
-        """The quantised form of an observed nn.Softmax."""
+        """The quantised form of an observed nn.Softmax; `convert` calls it.
+
+        Args:
+            mod: the module, whose observer has seen its outputs.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a module without an observer.
+
+        >>> layer = nn.Softmax(0)
+        >>> layer.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = layer.activation_post_process(layer(torch.tensor([-1.0, 2.0])))
+        >>> torch.ao.nn.quantized.Softmax.from_float(layer)
+        QuantizedSoftmax(dim=0)
+        """
         return Softmax(mod.dim, *output_levels(mod, "Softmax"))
 
 
 class PReLU(nn.Module):
-    """PReLU with a quantised weight and outputs on levels of their own.
+    """``x`` where it is positive, else ``weight * x``, with a quantised weight and outputs on levels of their own.
 
     Args:
         output_scale, output_zero_point: of the outputs.
-        num_parameters: number of slopes.
+        num_parameters: number of slopes, 1 or that of channels.
+
+    Errors: RuntimeError, at a call, for an input that is not quantised.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([[-4.0, 2.0]]), 1.0, 4, torch.quint8)
+    >>> layer = torch.ao.nn.quantized.PReLU(0.5, 4)
+    >>> layer(x).dequantize()
+    tensor([[-1.,  2.]])
+    >>> layer.set_weight(torch.quantize_per_tensor(torch.tensor([0.5]), 0.5, 0, torch.quint8))
+    >>> layer(x).dequantize()
+    tensor([[-2.,  2.]])
     """
 
     scale: float
@@ -201,7 +282,11 @@ class PReLU(nn.Module):
         self.set_weight(facula.quantize_per_tensor(facula.full((num_parameters,), 0.25), 0.01, 0, facula.quint8))
 
     def set_weight(self, w: Any) -> None:
-        """Puts quantised slopes."""
+        """Puts quantised slopes.
+
+        Args:
+            w: a quantised tensor of num_parameters elements.
+        """
         self.weight = w
 
     def forward(self, input: Tensor) -> Any:
@@ -213,7 +298,21 @@ class PReLU(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.PReLU."""
+        """The quantised form of an observed nn.PReLU with a qconfig; `convert` calls it.
+
+        Args:
+            mod: the module, whose observer has seen its outputs; its qconfig observes the weight.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a module without an observer.
+
+        >>> layer = nn.PReLU()
+        >>> layer.qconfig = torch.ao.quantization.default_qconfig
+        >>> layer.activation_post_process = layer.qconfig.activation()
+        >>> _ = layer.activation_post_process(layer(torch.tensor([-1.0, 2.0])))
+        >>> torch.ao.nn.quantized.PReLU.from_float(layer)
+        QuantizedPReLU()
+        """
         made = cls(*output_levels(mod, "PReLU"), mod.num_parameters)
         weight = mod.weight.detach().float()
         observer = mod.qconfig.weight()
@@ -221,169 +320,3 @@ class PReLU(nn.Module):
         scale, zero_point = observer.calculate_qparams()
         made.set_weight(facula.quantize_per_tensor(weight, float(scale), int(zero_point), facula.quint8))
         return made
-
-
-class Dropout(nn.Dropout):
-    """Nothing: a quantised network is not trained.
-
-    Args:
-        p, inplace: as for nn.Dropout.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The input itself."""
-        return input
-
-    def _get_name(self):
-        return "QuantizedDropout"
-
-    @classmethod
-    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of nn.Dropout."""
-        return cls(mod.p, mod.inplace)
-
-    @classmethod
-    def from_reference(cls, mod: Module, scale: float, zero_point: int) -> Self:
-        """As `from_float`."""
-        return cls(mod.p, mod.inplace)
-
-
-class _BatchNorm(_Levels):
-    _RELU = False
-
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, device: Device = None,
-                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
-        super().__init__(num_features, eps, momentum)
-        self._set_levels(1.0, 0)
-        self.requires_grad_(False)
-
-    def _apply_float(self, x):
-        result = F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
-        return result.relu_() if self._RELU else result
-
-    @classmethod
-    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> BNReLU2d | BNReLU3d:
-        """The quantised form of an observed batch normalisation, or of one with its ReLU."""
-        scale, zero_point = output_levels(mod, cls.__name__)
-        norm = mod[0] if isinstance(mod, nn.Sequential) else mod
-        made = cls(norm.num_features, norm.eps)
-        made.weight, made.bias = norm.weight, norm.bias
-        made.running_mean, made.running_var = norm.running_mean, norm.running_var
-        made._set_levels(scale, zero_point)
-        return made.requires_grad_(False)
-
-
-class BatchNorm2d(_BatchNorm, nn.BatchNorm2d):
-    """nn.BatchNorm2d in evaluation on quantised inputs, with outputs on levels of their own.
-
-    Args:
-        num_features, eps, momentum: as for nn.BatchNorm2d.
-    """
-
-
-class BatchNorm3d(_BatchNorm, nn.BatchNorm3d):
-    """nn.BatchNorm3d in evaluation on quantised inputs, with outputs on levels of their own.
-
-    Args:
-        num_features, eps, momentum: as for nn.BatchNorm3d.
-    """
-
-
-class LayerNorm(_Levels, nn.LayerNorm):
-    """nn.LayerNorm on quantised inputs, with outputs on levels of their own.
-
-    Args:
-        normalized_shape, eps, elementwise_affine: as for nn.LayerNorm.
-        weight, bias: of float32, or None.
-        scale, zero_point: of the outputs.
-    """
-
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, normalized_shape: int | Sequence[int], weight: Tensor, bias: Tensor, scale: float, zero_point: int,
-                 eps: float = 1e-5, elementwise_affine: bool = True, device: Device = None,
-                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
-        super().__init__(normalized_shape, eps=eps, elementwise_affine=elementwise_affine)
-        self.weight, self.bias = weight, bias
-        self._set_levels(scale, zero_point)
-
-    @classmethod
-    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.LayerNorm."""
-        levels = output_levels(mod, "LayerNorm")
-        return cls(mod.normalized_shape, mod.weight, mod.bias, *levels, mod.eps, mod.elementwise_affine)
-
-
-class GroupNorm(_Levels, nn.GroupNorm):
-    """nn.GroupNorm on quantised inputs, with outputs on levels of their own.
-
-    Args:
-        num_groups, num_channels, eps, affine: as for nn.GroupNorm.
-        weight, bias: of float32, or None.
-        scale, zero_point: of the outputs.
-    """
-
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, num_groups: int, num_channels: Any, weight: Tensor, bias: Tensor, scale: float, zero_point: int,
-                 eps: float = 1e-5, affine: bool = True, device: Device = None,
-                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
-        super().__init__(num_groups, num_channels, eps, affine)
-        self.weight, self.bias = weight, bias
-        self._set_levels(scale, zero_point)
-
-    @classmethod
-    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed nn.GroupNorm."""
-        levels = output_levels(mod, "GroupNorm")
-        return cls(mod.num_groups, mod.num_channels, mod.weight, mod.bias, *levels, mod.eps, mod.affine)
-
-
-class _InstanceNorm(_Levels):
-    weight: Tensor
-    bias: Tensor
-
-    def __init__(self, num_features: int, weight: Tensor, bias: Tensor, scale: float, zero_point: int, eps: float = 1e-5,
-                 momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Device = None,
-                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
-        self.weight, self.bias = weight, bias
-        self._set_levels(scale, zero_point)
-
-    @classmethod
-    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed instance normalisation."""
-        levels = output_levels(mod, cls.__name__)
-        return cls(mod.num_features, mod.weight, mod.bias, *levels, mod.eps, mod.affine)
-
-
-class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
-    """nn.InstanceNorm1d on quantised inputs, with outputs on levels of their own.
-
-    Args:
-        num_features, eps, momentum, affine, track_running_stats: as for nn.InstanceNorm1d.
-        weight, bias: of float32, or None.
-        scale, zero_point: of the outputs.
-    """
-
-
-class InstanceNorm2d(_InstanceNorm, nn.InstanceNorm2d):
-    """nn.InstanceNorm2d on quantised inputs, with outputs on levels of their own.
-
-    Args:
-        num_features, eps, momentum, affine, track_running_stats: as for nn.InstanceNorm2d.
-        weight, bias: of float32, or None.
-        scale, zero_point: of the outputs.
-    """
-
-
-class InstanceNorm3d(_InstanceNorm, nn.InstanceNorm3d):
-    """nn.InstanceNorm3d on quantised inputs, with outputs on levels of their own.
-
-    Args:
-        num_features, eps, momentum, affine, track_running_stats: as for nn.InstanceNorm3d.
-        weight, bias: of float32, or None.
-        scale, zero_point: of the outputs.
-    """

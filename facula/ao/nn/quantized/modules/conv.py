@@ -83,7 +83,19 @@ class _Conv(WeightedQuantizedModule):
         return text + (", bias=False" if self.bias() is None else "")
 
     def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
-        """Puts a weight of qint8 and a bias of float32, or None."""
+        """Puts a weight and a bias, which are not copied.
+
+        Args:
+            w: of qint8.
+            b: of float32, or None.
+
+        Errors: RuntimeError for a weight of another dtype.
+
+        >>> layer = torch.ao.nn.quantized.Conv1d(1, 1, 2)
+        >>> layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(1, 1, 2), 1.0, 0, torch.qint8), None)
+        >>> layer(torch.quantize_per_tensor(torch.ones(1, 1, 3), 1.0, 0, torch.quint8)).dequantize()
+        tensor([[[2., 2.]]])
+        """
         if not w.is_quantized or w.dtype is not facula.qint8:
             raise RuntimeError(f"set_weight_bias: expected a weight of qint8, got {w.dtype}")
         object.__setattr__(self, "_weight", w.detach())
@@ -93,11 +105,19 @@ class _Conv(WeightedQuantizedModule):
         return self._weight, self._bias
 
     def weight(self) -> Tensor:
-        """The weight."""
+        """The weight, quantised.
+
+        >>> torch.ao.nn.quantized.Conv1d(1, 1, 2).weight().dtype
+        torch.qint8
+        """
         return self._weight
 
     def bias(self) -> Tensor:
-        """The bias, or None."""
+        """The bias, float32, or None.
+
+        >>> torch.ao.nn.quantized.Conv1d(1, 1, 2).bias()
+        tensor([0.])
+        """
         return self._bias
 
     def forward(self, input: Tensor) -> Tensor:
@@ -130,9 +150,21 @@ class _Conv(WeightedQuantizedModule):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`).
+        """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`); `convert`
+        calls it.
 
-        Errors: AssertionError for a module without observers.
+        Args:
+            mod: the layer.
+            use_precomputed_fake_quant: whether a `weight_fake_quant` (of `prepare_qat`) has seen enough, and is not shown the
+                weight again.
+
+        Errors: AssertionError for a module without an observer, or weights of another dtype than qint8.
+
+        >>> layer = nn.Conv1d(1, 1, 2)
+        >>> layer.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = layer.activation_post_process(layer(torch.ones(1, 1, 3)))
+        >>> type(torch.ao.nn.quantized.Conv1d.from_float(layer)).__name__
+        'Conv1d'
         """
         from facula.ao.quantization.qconfig import default_weight_observer
 
@@ -178,24 +210,25 @@ class _Transposed(_Conv):
 _DOC = """A {kind} on quantised inputs, computed on levels of eight bits and quantised again.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.{name}.
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode{more}: as for
+            nn.{name}; padding is given in numbers.
+        device, dtype: accepted, and without effect.
 
     Shapes: as for nn.{name}. Attributes: `scale` and `zero_point` of the outputs; `weight()`, of qint8, and `bias()`, of
     float32.
 
-    Example::
-
-        >>> layer = torch.ao.nn.quantized.{name}(2, 3, 3)
-        >>> x = torch.quantize_per_tensor(torch.ones(1, 2{sizes}), 1.0, 0, torch.quint8)
-        >>> tuple(layer(x).shape)
-        {shape}
+    >>> layer = torch.ao.nn.quantized.{name}(2, 3, 3)
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2{sizes}), 1.0, 0, torch.quint8)
+    >>> tuple(layer(x).shape)
+    {shape}
     """
 
 
 def _named(name, base, dims, kind):
     float_class = getattr(nn, name)
     side = 7 if base is _Transposed else 3
-    doc = _DOC.format(kind=kind, name=name, sizes=", 5" * dims, shape=(1, 3, *[side] * dims))
+    more = ", output_padding" if base is _Transposed else ""
+    doc = _DOC.format(kind=kind, name=name, more=more, sizes=", 5" * dims, shape=(1, 3, *[side] * dims))
     body = {"_DIMS": dims, "_FLOAT": float_class, "_FLOAT_MODULE": float_class, "__doc__": doc, "__module__": __name__}
     return type(base)(name, (base,), body)
 

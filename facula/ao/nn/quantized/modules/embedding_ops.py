@@ -36,6 +36,14 @@ class EmbeddingPackedParams(nn.Module):
     Args:
         num_embeddings, embedding_dim: its shape.
         dtype: quint8.
+
+    Errors: NotImplementedError for another dtype.
+
+    >>> from torch.ao.nn.quantized.modules.embedding_ops import EmbeddingPackedParams
+    >>> params = EmbeddingPackedParams(3, 2)
+    >>> params.set_weight(torch.quantize_per_channel(torch.ones(3, 2), torch.ones(3), torch.zeros(3), 0, torch.quint8))
+    >>> params._weight().dequantize()[0]
+    tensor([1., 1.])
     """
 
     _version = 1
@@ -47,7 +55,13 @@ class EmbeddingPackedParams(nn.Module):
         self.set_weight(facula.quantize_per_channel(facula.zeros(num_embeddings, embedding_dim), ones, zeros, 0, dtype))
 
     def set_weight(self, weight: Tensor) -> None:
-        """Puts a table of quint8, quantised per row."""
+        """Puts a table, which is not copied.
+
+        Args:
+            weight: of quint8, quantised per row.
+
+        Errors: NotImplementedError for another dtype.
+        """
         if not weight.is_quantized or weight.dtype is not self.dtype:
             raise NotImplementedError(f"set_weight: expected a table of {self.dtype}, got {weight.dtype}")
         object.__setattr__(self, "_packed_weight", weight.detach())
@@ -127,11 +141,27 @@ class Embedding(nn.Module):
         )
 
     def set_weight(self, w: Any) -> None:
-        """Puts a quantised table."""
+        """Puts a quantised table.
+
+        Args:
+            w: of quint8, quantised per row.
+
+        Errors: NotImplementedError for another dtype.
+
+        >>> table = torch.quantize_per_channel(torch.ones(3, 2), torch.ones(3), torch.zeros(3), 0, torch.quint8)
+        >>> layer = torch.ao.nn.quantized.Embedding(3, 2)
+        >>> layer.set_weight(table)
+        >>> layer(torch.tensor([1]))
+        tensor([[1., 1.]])
+        """
         self._packed_params.set_weight(w)
 
     def weight(self) -> Tensor:
-        """The quantised table."""
+        """The quantised table.
+
+        >>> torch.ao.nn.quantized.Embedding(3, 2).weight().dtype
+        torch.quint8
+        """
         return self._packed_params._weight()
 
     def _rows(self, indices):
@@ -164,7 +194,18 @@ class Embedding(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of nn.Embedding."""
+        """The quantised form of nn.Embedding; `convert` calls it.
+
+        Args:
+            mod: the layer; its qconfig, or else one of a scale and a zero point for each row, says how.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for a qconfig of another scheme.
+
+        >>> layer = nn.Embedding.from_pretrained(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
+        >>> torch.ao.nn.quantized.Embedding.from_float(layer)(torch.tensor([1]))
+        tensor([[2.0000, 3.0000]])
+        """
         table = cls._table(mod)
         return cls(mod.num_embeddings, mod.embedding_dim, _weight=table, dtype=table.dtype)
 

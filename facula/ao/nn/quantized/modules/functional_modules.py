@@ -46,36 +46,100 @@ class FloatFunctional(nn.Module):
         )
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + y."""
+        """``x + y``, observed.
+
+        Args:
+            x, y: tensors that broadcast.
+
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> torch.ao.nn.quantized.FloatFunctional().add(x, x)
+        tensor([2., 4.])
+        """
         return self.activation_post_process(facula.add(x, y))
 
     def add_scalar(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + y for a number y, which is not observed."""
+        """``x + y`` for a number, not observed.
+
+        Args:
+            x: a tensor.
+            y: a number.
+
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> torch.ao.nn.quantized.FloatFunctional().add_scalar(x, 3)
+        tensor([4., 5.])
+        """
         return facula.add(x, y)
 
     def mul(self, x: Tensor, y: Tensor) -> Any:
-        """x * y."""
+        """``x * y``, observed.
+
+        Args:
+            x, y: tensors that broadcast.
+
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> torch.ao.nn.quantized.FloatFunctional().mul(x, x)
+        tensor([1., 4.])
+        """
         return self.activation_post_process(facula.mul(x, y))
 
     def mul_scalar(self, x: Tensor, y: Tensor) -> Tensor:
-        """x * y for a number y, which is not observed."""
+        """``x * y`` for a number, not observed.
+
+        Args:
+            x: a tensor.
+            y: a number.
+
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> torch.ao.nn.quantized.FloatFunctional().mul_scalar(x, 3)
+        tensor([3., 6.])
+        """
         return facula.mul(x, y)
 
     def cat(self, x: Tensor, dim: int = 0) -> Any:
-        """The tensors joined along a dimension."""
+        """Tensors joined along a dimension, observed.
+
+        Args:
+            x: a list of tensors.
+            dim: the dimension.
+
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> torch.ao.nn.quantized.FloatFunctional().cat([x, x])
+        tensor([1., 2., 1., 2.])
+        """
         return self.activation_post_process(facula.cat(x, dim=dim))
 
     def add_relu(self, x: Tensor, y: Tensor) -> Any:
-        """max(x + y, 0)."""
+        """``max(x + y, 0)``, observed.
+
+        Args:
+            x, y: tensors that broadcast.
+
+        >>> x = torch.tensor([1.0, 2.0])
+        >>> torch.ao.nn.quantized.FloatFunctional().add_relu(x, x)
+        tensor([2., 4.])
+        """
         return self.activation_post_process(_add_relu(x, y))
 
     def matmul(self, x: Tensor, y: Tensor) -> Any:
-        """The matrix product."""
+        """The matrix product, observed.
+
+        Args:
+            x, y: tensors as for `torch.matmul`.
+
+        >>> x = torch.ones(2, 2)
+        >>> torch.ao.nn.quantized.FloatFunctional().matmul(x, x)
+        tensor([[2., 2.],
+                [2., 2.]])
+        """
         return self.activation_post_process(facula.matmul(x, y))
 
 
 class FXFloatFunctional(FloatFunctional):
-    """`FloatFunctional` without observers, for networks that are traced."""
+    """`FloatFunctional` without observers, for networks that are traced.
+
+    >>> torch.ao.nn.quantized.FXFloatFunctional().add(torch.ones(2), torch.ones(2))
+    tensor([2., 2.])
+    """
 
     def __init__(self):
         super().__init__()
@@ -129,36 +193,122 @@ class QFunctional(OutputLevels, nn.Module):
         )
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + y, on the levels of this module."""
+        """``x + y``, on the levels of this module.
+
+        Args:
+            x, y: quantised tensors that broadcast.
+
+        Errors: RuntimeError for tensors that are not quantised.
+
+        >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
+        >>> torch.ao.nn.quantized.QFunctional().add(x, x).dequantize()
+        tensor([2., 4.])
+        """
         return self._made(facula.add, x, y)
 
     def add_scalar(self, x: Tensor, y: float) -> Tensor:
-        """x + y for a number y: the levels of x, moved."""
+        """``x + y`` for a number; the result has the levels of x, moved or scaled.
+
+        Args:
+            x: a quantised tensor.
+            y: a number.
+
+        >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
+        >>> torch.ao.nn.quantized.QFunctional().add_scalar(x, 3).dequantize()
+        tensor([4.0471, 5.0588])
+        """
         return _shifted(x, float(y))
 
     def mul(self, x: Tensor, y: Tensor) -> Tensor:
-        """x * y, on the levels of this module."""
+        """``x * y``, on the levels of this module.
+
+        Args:
+            x, y: quantised tensors that broadcast.
+
+        Errors: RuntimeError for tensors that are not quantised.
+
+        >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
+        >>> torch.ao.nn.quantized.QFunctional().mul(x, x).dequantize()
+        tensor([1., 4.])
+        """
         return self._made(facula.mul, x, y)
 
     def mul_scalar(self, x: Tensor, y: float) -> Tensor:
-        """x * y for a number y: the levels of x, another scale."""
+        """``x * y`` for a number; the result has the levels of x, moved or scaled.
+
+        Args:
+            x: a quantised tensor.
+            y: a number.
+
+        >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
+        >>> torch.ao.nn.quantized.QFunctional().mul_scalar(x, 3).dequantize()
+        tensor([3., 6.])
+        """
         return _scaled(x, float(y))
 
     def cat(self, x: Sequence[Tensor], dim: int = 0) -> Tensor:
-        """The tensors joined along a dimension, on the levels of this module."""
+        """Tensors joined along a dimension, on the levels of this module.
+
+        Args:
+            x: a list of quantised tensors.
+            dim: the dimension.
+
+        Errors: RuntimeError for tensors that are not quantised.
+
+        >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
+        >>> torch.ao.nn.quantized.QFunctional().cat([x, x]).dequantize()
+        tensor([1., 2., 1., 2.])
+        """
         return self._made(lambda *parts: facula.cat(parts, dim=dim), *x)
 
     def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
-        """max(x + y, 0), on the levels of this module."""
+        """``max(x + y, 0)``, on the levels of this module.
+
+        Args:
+            x, y: quantised tensors that broadcast.
+
+        Errors: RuntimeError for tensors that are not quantised.
+
+        >>> x = torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 1.0, 0, torch.quint8)
+        >>> torch.ao.nn.quantized.QFunctional().add_relu(x, x).dequantize()
+        tensor([2., 4.])
+        """
         return self._made(_add_relu, x, y)
 
     def matmul(self, x: Tensor, y: Tensor) -> Any:
-        """The matrix product, on the levels of this module."""
+        """The matrix product, on the levels of this module.
+
+        Args:
+            x, y: quantised tensors as for `torch.matmul`.
+
+        Errors: RuntimeError for tensors that are not quantised.
+
+        >>> x = torch.quantize_per_tensor(torch.ones(2, 2), 1.0, 0, torch.quint8)
+        >>> torch.ao.nn.quantized.QFunctional().matmul(x, x).dequantize()
+        tensor([[2., 2.],
+                [2., 2.]])
+        """
         return self._made(facula.matmul, x, y)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of an observed `FloatFunctional`. Errors: AssertionError for other modules."""
+        """The quantised form of an observed `FloatFunctional`; `convert` calls it.
+
+        Args:
+            mod: the module, whose observer has seen its results.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for other modules.
+
+        >>> functions = torch.ao.nn.quantized.FloatFunctional()
+        >>> functions.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = functions.add(torch.ones(2), torch.ones(2))
+        >>> torch.ao.nn.quantized.QFunctional.from_float(functions)
+        QFunctional(
+          scale=0.015748031437397003, zero_point=0
+          (activation_post_process): Identity()
+        )
+        """
         if type(mod) is not FloatFunctional:
             raise AssertionError(f"QFunctional.from_float: expected a FloatFunctional, got {type(mod).__name__}")
         scale, zero_point = mod.activation_post_process.calculate_qparams()

@@ -25,6 +25,9 @@ class LinearPackedParams(nn.Module):
 
     Args:
         dtype: qint8, or float16 for weights that are only stored narrowly.
+
+    >>> torch.ao.nn.quantized.Linear(2, 1)._packed_params.dtype
+    torch.qint8
     """
 
     _version = 3
@@ -35,7 +38,20 @@ class LinearPackedParams(nn.Module):
         self.set_weight_bias(_blank(1, 1, dtype), None)
 
     def set_weight_bias(self, weight: Tensor, bias: Tensor | None) -> None:
-        """Puts them; they are not copied."""
+        """Puts a weight and a bias; they are not copied.
+
+        Args:
+            weight: of qint8, or for float16 one that is not quantised.
+            bias: of float32, or None.
+
+        Errors: RuntimeError for another dtype.
+
+        >>> from torch.ao.nn.quantized.modules.linear import LinearPackedParams
+        >>> params = LinearPackedParams(torch.float16)
+        >>> params.set_weight_bias(torch.ones(1, 2), None)
+        >>> params
+        (tensor([[1., 1.]], dtype=torch.float16), None)
+        """
         if self.dtype is facula.qint8:
             if not weight.is_quantized or weight.dtype is not facula.qint8:
                 raise RuntimeError(f"set_weight_bias: expected a weight of qint8, got {weight.dtype}")
@@ -144,22 +160,54 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         return self._packed_params._weight_bias()
 
     def weight(self) -> Tensor:
-        """The weight, (out_features, in_features)."""
+        """The weight, (out_features, in_features), quantised.
+
+        >>> torch.ao.nn.quantized.Linear(2, 1).weight().shape
+        torch.Size([1, 2])
+        """
         return self._weight_bias()[0]
 
     def bias(self) -> Tensor | None:
-        """The bias, or None."""
+        """The bias, float32, or None.
+
+        >>> torch.ao.nn.quantized.Linear(2, 1).bias()
+        tensor([0.])
+        """
         return self._weight_bias()[1]
 
     def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
-        """Puts a weight of qint8 and a bias of float32, or None."""
+        """Puts a weight and a bias, which are not copied.
+
+        Args:
+            w: of qint8.
+            b: of float32, or None.
+
+        Errors: RuntimeError for a weight of another dtype.
+
+        >>> layer = torch.ao.nn.quantized.Linear(2, 1)
+        >>> layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.qint8), None)
+        >>> layer(torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.quint8)).dequantize()
+        tensor([[2.]])
+        """
         self._packed_params.set_weight_bias(w, b)
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`).
+        """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`); `convert`
+        calls it.
 
-        Errors: AssertionError for a module without observers.
+        Args:
+            mod: the layer.
+            use_precomputed_fake_quant: whether a `weight_fake_quant` (of `prepare_qat`) has seen enough, and is not shown the
+                weight again.
+
+        Errors: AssertionError for a module without an observer, or weights of another dtype than qint8.
+
+        >>> layer = nn.Linear(2, 1)
+        >>> layer.activation_post_process = torch.ao.quantization.default_observer()
+        >>> _ = layer.activation_post_process(layer(torch.ones(3, 2)))
+        >>> type(torch.ao.nn.quantized.Linear.from_float(layer)).__name__
+        'Linear'
         """
         from facula.ao.quantization.qconfig import default_weight_observer
 

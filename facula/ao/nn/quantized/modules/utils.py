@@ -17,11 +17,29 @@ __all__ = ["WeightedQuantizedModule"]
 
 
 class WeightedQuantizedModule(nn.Module):
-    """A module whose weight is quantised."""
+    """Base of modules whose weight is quantised.
+
+    Args:
+        args, kwargs: those of nn.Module, which takes none.
+
+    >>> from torch.ao.nn.quantized.modules.utils import WeightedQuantizedModule
+    >>> isinstance(torch.ao.nn.quantized.Linear(2, 1), WeightedQuantizedModule)
+    True
+    """
 
     @classmethod
     def from_reference(cls, ref_module: Any, output_scale: float, output_zero_point: int) -> Any:
-        """Reference modules belong to quantisation of graphs, which is not here."""
+        """Raises NotImplementedError: reference modules belong to quantisation of graphs, which is not here.
+
+        Args:
+            ref_module: the reference module.
+            output_scale, output_zero_point: of the outputs.
+
+        >>> torch.ao.nn.quantized.Linear.from_reference(nn.Linear(2, 1), 1.0, 0)
+        Traceback (most recent call last):
+            ...
+        NotImplementedError: Linear.from_reference: quantisation of graphs is not supported, got Linear
+        """
         raise NotImplementedError(
             f"{cls.__name__}.from_reference: quantisation of graphs is not supported, got {type(ref_module).__name__}"
         )

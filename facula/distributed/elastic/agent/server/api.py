@@ -31,7 +31,16 @@ class WorkerSpec:
         monitor_interval: seconds between looks at the other launchers.
         master_addr, master_port: where processes meet, where the handler does not say.
         local_addr: the address of this machine.
+        event_log_handler: accepted.
+        numa_options: None; NotImplementedError, when run, for anything else.
+        duplicate_stdout_filters, duplicate_stderr_filters: lines with one of these texts go to a file of their own.
         virtual_local_rank: every process sees one GPU, its own, as number 0.
+
+    Errors: ValueError for no processes, a negative number of restarts, and without an entrypoint.
+
+    >>> from torch.distributed.elastic.agent.server import WorkerSpec
+    >>> WorkerSpec("trainer", 2, rdzv_handler=None, entrypoint=pow, args=(2, 5)).get_entrypoint_name()
+    'pow'
     """
 
     role: str
@@ -68,20 +77,39 @@ class WorkerSpec:
 
 
 class WorkerState(str, enum.Enum):
-    """In which state a machine's processes are."""
+    """In which state a machine's processes are: UNKNOWN, INIT, HEALTHY, UNHEALTHY, STOPPED, SUCCEEDED or FAILED.
+
+    >>> from torch.distributed.elastic.agent.server import WorkerState
+    >>> WorkerState.is_running(WorkerState.HEALTHY), WorkerState.is_running(WorkerState.FAILED)
+    (True, False)
+    """
 
     UNKNOWN, INIT, HEALTHY, UNHEALTHY = "UNKNOWN", "INIT", "HEALTHY", "UNHEALTHY"
     STOPPED, SUCCEEDED, FAILED = "STOPPED", "SUCCEEDED", "FAILED"
 
     @staticmethod
     def is_running(state: WorkerState) -> bool:
-        """Whether processes run."""
+        """Whether processes run.
+
+        Args:
+            state: a WorkerState.
+        """
         return state in (WorkerState.HEALTHY, WorkerState.UNHEALTHY)
 
 
 @dataclass
 class RunResult:
-    """How a job ended: its state, what functions returned and how processes failed, by global rank."""
+    """How a job ended.
+
+    Args:
+        state: a WorkerState.
+        return_values: what functions returned, by global rank.
+        failures: how processes failed, a ProcessFailure by global rank.
+
+    >>> from torch.distributed.elastic.agent.server import RunResult, WorkerState
+    >>> RunResult(WorkerState.SUCCEEDED, {0: 32}).is_failed()
+    False
+    """
 
     state: WorkerState
     return_values: dict[int, Any] = field(default_factory=dict)
@@ -94,7 +122,23 @@ class RunResult:
 
 @dataclass
 class WorkerGroup:
-    """The ranks of a machine's processes in the present round."""
+    """The ranks of a machine's processes in the present round.
+
+    Args:
+        group_rank, group_world_size: the number of this machine's launcher, of how many.
+        first_rank: the rank of the first process here; the others follow.
+        world_size: how many processes there are in all.
+        first_role_rank, role_world_size: the same among processes of this role.
+        token: the same for all processes of a round, and for no other round.
+
+    >>> from types import SimpleNamespace
+    >>> from torch.distributed import HashStore
+    >>> from torch.distributed.elastic.agent.server import WorkerGroup
+    >>> spec = SimpleNamespace(role="trainer", local_world_size=2)
+    >>> group = WorkerGroup.meet(spec, SimpleNamespace(store=HashStore(), rank=0, world_size=1))
+    >>> group.first_rank, group.world_size
+    (0, 2)
+    """
 
     group_rank: int
     group_world_size: int
@@ -106,7 +150,12 @@ class WorkerGroup:
 
     @classmethod
     def meet(cls, spec: WorkerSpec, info: Any) -> WorkerGroup:
-        """The launchers tell each other how many processes of which role they start; ranks follow the launchers' order."""
+        """The launchers tell each other how many processes of which role they start; ranks follow the launchers' order.
+
+        Args:
+            spec: the WorkerSpec of this machine.
+            info: the RendezvousInfo of the round.
+        """
         info.store.set(f"machine/{info.rank}", json.dumps([spec.role, spec.local_world_size, uuid.uuid4().hex]))
         machines = [json.loads(info.store.get(f"machine/{rank}")) for rank in range(info.world_size)]
         before, same = machines[: info.rank], [machine for machine in machines if machine[0] == spec.role]

@@ -17,7 +17,8 @@ __all__ = ["LocalElasticAgent"]
 
 
 class LocalElasticAgent:
-    """Looks after the processes of a `WorkerSpec`.
+    """Looks after the processes of a `WorkerSpec`: starts them, round after round, until they succeed or may not be started
+    again.
 
     Args:
         spec: what to run.
@@ -27,6 +28,18 @@ class LocalElasticAgent:
         log_line_prefix_template: what begins every line of a stream that goes to console and file, with ``${role_name}``,
             ``${local_rank}`` and ``${rank}``.
         shutdown_timeout: seconds that processes have to end after SIGTERM.
+
+    >>> import tempfile
+    >>> from torch.distributed.elastic.agent.server import LocalElasticAgent, WorkerSpec
+    >>> from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    >>> from torch.distributed.elastic.rendezvous import RendezvousParameters, rendezvous_handler_registry
+    >>> handler = rendezvous_handler_registry.create_handler(RendezvousParameters("c10d", "localhost:0", "job", 1, 1))
+    >>> with tempfile.TemporaryDirectory() as logs:
+    ...     agent = LocalElasticAgent(WorkerSpec("trainer", 2, handler, entrypoint="true"), DefaultLogsSpecs(logs))
+    ...     agent.run().return_values
+    {0: None, 1: None}
+    >>> handler.shutdown()
+    True
     """
 
     def __init__(
@@ -48,7 +61,11 @@ class LocalElasticAgent:
         self._info = None
 
     def run(self, role: str = DEFAULT_ROLE) -> RunResult:
-        """Runs until the end of the job. SignalException when this launcher is told to end."""
+        """Runs until the end of the job; a RunResult. SignalException when this launcher is told to end.
+
+        Args:
+            role: accepted: the role is that of the spec.
+        """
         try:
             return self._run()
         except SignalException as error:

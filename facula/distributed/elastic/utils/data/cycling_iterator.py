@@ -20,6 +20,10 @@ class CyclingIterator:
         n: the number of epochs.
         generator_fn: gives the iterator of an epoch.
         start_epoch: the first one.
+
+    >>> from torch.distributed.elastic.utils.data import CyclingIterator
+    >>> list(CyclingIterator(3, lambda epoch: [f"{epoch}a", f"{epoch}b"], start_epoch=1))
+    ['1a', '1b', '2a', '2b']
     """
 
     def __init__(self, n: int, generator_fn: Callable[..., Any], start_epoch: int = 0) -> None:

@@ -17,9 +17,14 @@ class ElasticDistributedSampler(DistributedSampler):
     """Indices from `start_index` on, shuffled by the epoch, shared out among processes.
 
     Args:
-        dataset: what is sampled.
+        dataset: what is sampled. TypeError where it has no length.
         num_replicas, rank: how many processes, and which this is. Default: those of the group of all.
-        start_index: where it begins.
+        start_index: where it begins; ValueError where the dataset ends before.
+
+    >>> from torch.distributed.elastic.utils.data import ElasticDistributedSampler
+    >>> sampler = ElasticDistributedSampler(range(10), num_replicas=2, rank=0, start_index=6)
+    >>> len(sampler), min(sampler) >= 6
+    (2, True)
     """
 
     def __init__(self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, start_index: int = 0) -> None:

@@ -2,12 +2,13 @@
 
 from .combinatorics import SamplerIterDataPipe as Sampler
 from .combinatorics import ShufflerIterDataPipe as Shuffler
+from .files import FileListerIterDataPipe as FileLister
+from .files import FileOpenerIterDataPipe as FileOpener
+from .files import StreamReaderIterDataPipe as StreamReader
 from .streams import BatcherIterDataPipe as Batcher
 from .streams import CollatorIterDataPipe as Collator
 from .streams import ConcaterIterDataPipe as Concater
 from .streams import DemultiplexerIterDataPipe as Demultiplexer
-from .streams import FileListerIterDataPipe as FileLister
-from .streams import FileOpenerIterDataPipe as FileOpener
 from .streams import FilterIterDataPipe as Filter
 from .streams import ForkerIterDataPipe as Forker
 from .streams import GrouperIterDataPipe as Grouper
@@ -15,7 +16,6 @@ from .streams import IterableWrapperIterDataPipe as IterableWrapper
 from .streams import MapperIterDataPipe as Mapper
 from .streams import MultiplexerIterDataPipe as Multiplexer
 from .streams import ShardingFilterIterDataPipe as ShardingFilter
-from .streams import StreamReaderIterDataPipe as StreamReader
 from .streams import UnBatcherIterDataPipe as UnBatcher
 from .streams import ZipperIterDataPipe as Zipper
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from facula.utils.data.datapipes.datapipe import MapDataPipe
 
+__all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
+
 
 class SamplerIterDataPipe(IterDataPipe):
     """What a sampler gives for a pipe: indices.
@@ -26,6 +28,9 @@ class SamplerIterDataPipe(IterDataPipe):
         datapipe: samples by index.
         sampler: a class of samplers. Default: in order.
         sampler_args, sampler_kwargs: more arguments of the class.
+
+    >>> list(torch.utils.data.datapipes.iter.Sampler([10, 20, 30]))
+    [0, 1, 2]
     """
 
     def __init__(self, datapipe: MapDataPipe[Any], sampler: type = SequentialSampler, sampler_args: Any = None,
@@ -48,6 +53,18 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
         datapipe: the stream.
         buffer_size: samples in the buffer.
         unbatch_level: how often batches are taken apart first; -1: wholly.
+
+    The order is another one with every iterator; `set_seed` fixes that of the next, `set_shuffle(False)` keeps that of the
+    stream.
+
+    Errors: ValueError for a buffer_size below 1.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> pipe = pipes.IterableWrapper(range(5)).shuffle()
+    >>> sorted(pipe), list(pipe.set_seed(0)) == list(pipe.set_seed(0))
+    ([0, 1, 2, 3, 4], True)
+    >>> list(pipe.set_shuffle(False))
+    [0, 1, 2, 3, 4]
     """
 
     def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:

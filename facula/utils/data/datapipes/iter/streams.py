@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import fnmatch
-import os
 import warnings
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
+__all__ = [
+    "IterableWrapperIterDataPipe", "MapperIterDataPipe", "FilterIterDataPipe", "CollatorIterDataPipe",
+    "BatcherIterDataPipe", "UnBatcherIterDataPipe", "GrouperIterDataPipe", "ConcaterIterDataPipe",
+    "MultiplexerIterDataPipe", "ZipperIterDataPipe", "ForkerIterDataPipe", "DemultiplexerIterDataPipe",
+    "ShardingFilterIterDataPipe",
+]  # fmt: skip
 
 
 class IterableWrapperIterDataPipe(IterDataPipe):
@@ -27,6 +31,10 @@ class IterableWrapperIterDataPipe(IterDataPipe):
     Args:
         iterable: the samples.
         deepcopy: whether each iterator reads a copy of it.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper([1, 2, 3]))
+    [1, 2, 3]
     """
 
     iterable: Iterable[Any]
@@ -57,14 +65,17 @@ class MapperIterDataPipe(IterDataPipe):
         fn: the function.
         input_col: columns that it gets, of samples that are tuples, lists or dicts. Default: the sample.
         output_col: where its result goes. Default: in the place of the (first) input.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper([(1, 2), (3, 4)]).map(lambda x: x * 10, input_col=1))
+    [(1, 20), (3, 40)]
     """
 
     datapipe: IterDataPipe[Any]
     input_col: Sequence[int] | int | str | None
     output_col: int | str | None
 
-    def __init__(self, datapipe: IterDataPipe[Any],
-                 fn: Callable[..., Any], input_col: Sequence[int] | int | str | None = None,
+    def __init__(self, datapipe: IterDataPipe[Any], fn: Callable[..., Any], input_col: Sequence[int] | int | str | None = None,
                  output_col: int | str | None = None) -> None:  # fmt: skip
         if input_col is None and output_col is not None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
@@ -86,13 +97,18 @@ class FilterIterDataPipe(IterDataPipe):
         datapipe: the stream.
         filter_fn: the function.
         input_col: columns that it gets. Default: the sample.
+
+    Errors: ValueError where the function gives something else than a bool.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper(range(5)).filter(lambda x: x % 2 == 0))
+    [0, 2, 4]
     """
 
     datapipe: IterableWrapperIterDataPipe
     input_col: int | None
 
-    def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any],
-                 input_col: int | None = None) -> None:  # fmt: skip
+    def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any], input_col: int | None = None) -> None:
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
     def __iter__(self) -> Iterator[int | tuple[int, int]]:
@@ -111,6 +127,10 @@ class CollatorIterDataPipe(MapperIterDataPipe):
     Args:
         datapipe: a stream of batches.
         collate_fn: makes tensors of a batch. Default: `default_collate`.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper([1, 2, 3]).batch(2).collate())
+    [tensor([1, 2]), tensor([3])]
     """
 
     def __init__(self, datapipe: IterDataPipe[Any], collate_fn: Callable[..., Any] = default_collate) -> None:
@@ -126,6 +146,12 @@ class BatcherIterDataPipe(IterDataPipe):
         batch_size: samples in a batch.
         drop_last: leaves out a last batch that is not full.
         wrapper_class: what a batch is.
+
+    Errors: AssertionError for a batch_size below 1.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper(range(5)).batch(2, drop_last=True))
+    [[0, 1], [2, 3]]
     """
 
     datapipe: IterDataPipe[Any]
@@ -161,6 +187,12 @@ class UnBatcherIterDataPipe(IterDataPipe):
     Args:
         datapipe: the stream.
         unbatch_level: how often; -1: until samples are no lists.
+
+    Errors: IndexError for samples that are no lists so deep down.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper([[1, 2], [3]]).unbatch())
+    [1, 2, 3]
     """
 
     datapipe: IterDataPipe[Any]
@@ -197,6 +229,12 @@ class GrouperIterDataPipe(IterDataPipe):
         group_size: samples of a full group. Default: no group is full before the end.
         guaranteed_group_size: the least number of samples that a group must have when the buffer is full.
         drop_remaining: whether groups that are too small then are left out.
+
+    Errors: RuntimeError where the buffer is full and no group is large enough; AssertionError for sizes that do not fit it.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper([1, 2, 3, 4]).groupby(lambda x: x % 2, keep_key=True))
+    [(1, [1, 3]), (0, [2, 4])]
     """
 
     datapipe: IterableWrapperIterDataPipe
@@ -242,7 +280,15 @@ class GrouperIterDataPipe(IterDataPipe):
 
 @functional_datapipe("concat")
 class ConcaterIterDataPipe(IterDataPipe):
-    """Several streams, one after another."""
+    """Several streams, one after another.
+
+    Args:
+        datapipes: the streams, at least one; TypeError for anything else.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper([1, 2]).concat(pipes.IterableWrapper([3])))
+    [1, 2, 3]
+    """
 
     def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
         if not datapipes or not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
@@ -259,7 +305,15 @@ class ConcaterIterDataPipe(IterDataPipe):
 
 @functional_datapipe("mux")
 class MultiplexerIterDataPipe(ConcaterIterDataPipe):
-    """A sample of each stream in turn, until one is at its end."""
+    """A sample of each stream in turn, until one is at its end.
+
+    Args:
+        datapipes: the streams, at least one; TypeError for anything else.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper([1, 2, 3]).mux(pipes.IterableWrapper([10, 20])))
+    [1, 10, 2, 20]
+    """
 
     def __iter__(self) -> Iterator[int]:
         for samples in zip(*self.datapipes, strict=False):
@@ -271,7 +325,15 @@ class MultiplexerIterDataPipe(ConcaterIterDataPipe):
 
 @functional_datapipe("zip")
 class ZipperIterDataPipe(ConcaterIterDataPipe):
-    """Tuples of a sample of each stream, until one is at its end."""
+    """Tuples of a sample of each stream, until one is at its end.
+
+    Args:
+        datapipes: the streams, at least one; TypeError for anything else.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> list(pipes.IterableWrapper([1, 2, 3]).zip(pipes.IterableWrapper([10, 20])))
+    [(1, 10), (2, 20)]
+    """
 
     def __iter__(self) -> Any:
         return zip(*self.datapipes, strict=False)
@@ -339,6 +401,13 @@ class ForkerIterDataPipe(IterDataPipe):
         datapipe: the stream.
         num_instances: how many.
         buffer_size: samples by which they may be apart; -1: any number.
+
+    Errors: BufferError where they are farther apart than the buffer allows.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> first, second = pipes.IterableWrapper([1, 2]).fork(2)
+    >>> list(first), list(second)
+    ([1, 2], [1, 2])
     """
 
     def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int = 1000) -> list[Any]:
@@ -356,6 +425,13 @@ class DemultiplexerIterDataPipe(IterDataPipe):
         classifier_fn: gives the number of a sample's stream, or None.
         drop_none: leaves out samples for which that is None.
         buffer_size: samples that may wait; -1: any number.
+
+    Errors: BufferError where more samples wait than may; ValueError for a number of no stream.
+
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> even, odd = pipes.IterableWrapper(range(5)).demux(2, lambda x: x % 2)
+    >>> list(even), list(odd)
+    ([0, 2, 4], [1, 3])
     """
 
     def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, classifier_fn: Callable[..., Any],
@@ -374,20 +450,32 @@ class DemultiplexerIterDataPipe(IterDataPipe):
 
 @functional_datapipe("sharding_filter")
 class ShardingFilterIterDataPipe(IterDataPipe):
-    """Every n-th sample, where `apply_sharding` has said which; else all."""
+    """Every n-th sample, where `apply_sharding` has said which; else all. So workers share a stream.
+
+    Args:
+        source_datapipe: the stream.
+        sharding_group_filter: the group of sharding to heed; by default the one without a name.
+
+    >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).sharding_filter()
+    >>> pipe.apply_sharding(2, 1)
+    >>> list(pipe)
+    [1, 3]
+    """
 
     source_datapipe: IterDataPipe[Any]
     sharding_group_filter: Any
     num_of_instances: int
     instance_id: int
 
-    def __init__(self, source_datapipe: IterDataPipe[Any],
-                 sharding_group_filter: Any = None) -> None:  # fmt: skip
+    def __init__(self, source_datapipe: IterDataPipe[Any], sharding_group_filter: Any = None) -> None:
         self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
         self.num_of_instances, self.instance_id = 1, 0
 
     def apply_sharding(self, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> None:
-        """Lets the samples through whose number is `instance_id` modulo `num_of_instances`."""
+        """Lets the samples through whose number is `instance_id` modulo `num_of_instances`.
+
+        `sharding_group` names the kind of sharding: a filter heeds its own only. ValueError for an instance_id outside.
+        """
         if not 0 <= instance_id < num_of_instances:
             raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
         if self.sharding_group_filter is None or sharding_group == self.sharding_group_filter:
@@ -401,69 +489,3 @@ class ShardingFilterIterDataPipe(IterDataPipe):
     def __len__(self) -> int:
         count = len(self.source_datapipe)
         return count // self.num_of_instances + (self.instance_id < count % self.num_of_instances)
-
-
-class FileListerIterDataPipe(IterDataPipe):
-    """Paths of files in folders.
-
-    Args:
-        root: a folder, several, or a stream of them.
-        masks: patterns for names, one of which must fit; none: all.
-        recursive: whether folders within are gone through.
-        abspath: whether paths begin at the root of the file system.
-    """
-
-    recursive: bool
-    abspath: bool
-
-    def __init__(self, root: str = ".", masks: str = "", *, recursive: bool = False, abspath: bool = False) -> None:
-        self.roots: list[str] = [root] if isinstance(root, str) else root
-        self.masks: list[str] = [masks] if isinstance(masks, str) else masks
-        self.recursive, self.abspath = recursive, abspath
-
-    def __iter__(self) -> Iterator[str]:
-        for root in self.roots:
-            for folder, inner, files in os.walk(os.path.abspath(root) if self.abspath else root):
-                inner.sort()
-                for name in sorted(files):
-                    if not any(self.masks) or any(fnmatch.fnmatch(name, mask) for mask in self.masks):
-                        yield os.path.join(folder, name)
-                if not self.recursive:
-                    break
-
-
-class FileOpenerIterDataPipe(IterDataPipe):
-    """(path, open file) for paths.
-
-    Args:
-        datapipe: the paths.
-        mode, encoding: as of `open`.
-    """
-
-    datapipe: FileListerIterDataPipe
-    encoding: str | None
-
-    def __init__(self, datapipe: IterDataPipe[Any], mode: str = "r", encoding: str | None = None) -> None:
-        if mode not in ("b", "t", "rb", "rt", "r"):
-            raise ValueError(f"Invalid mode {mode}")
-        self.datapipe, self.mode, self.encoding = datapipe, mode if "r" in mode else f"r{mode}", encoding
-
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
-        for path in self.datapipe:
-            yield path, open(path, self.mode, encoding=self.encoding)  # noqa: SIM115 - the reader closes it
-
-
-class StreamReaderIterDataPipe(IterDataPipe):
-    """(path, contents) for open files, whole or `chunk` by chunk."""
-
-    datapipe: FileOpenerIterDataPipe
-    chunk: int | None
-
-    def __init__(self, datapipe: IterDataPipe[Any], chunk: int | None = None) -> None:
-        self.datapipe, self.chunk = datapipe, chunk
-
-    def __iter__(self) -> Iterator[tuple[str, bytes | str]]:
-        for path, file in self.datapipe:
-            with file:
-                while part := file.read(-1 if self.chunk is None else self.chunk):
-                    yield path, part

@@ -25,6 +25,11 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
     Args:
         sequence: what has them.
         deepcopy: whether it is copied.
+
+    >>> pipes = torch.utils.data.datapipes.map
+    >>> pipe = pipes.SequenceWrapper([10, 20])
+    >>> len(pipe), pipe[1]
+    (2, 20)
     """
 
     def __init__(self, sequence: Any, deepcopy: bool = True) -> None:
@@ -39,7 +44,16 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
 
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe):
-    """What a function gives for each sample."""
+    """What a function gives for each sample.
+
+    Args:
+        datapipe: the samples.
+        fn: the function, called each time a sample is read.
+
+    >>> pipes = torch.utils.data.datapipes.map
+    >>> pipes.SequenceWrapper([1, 2]).map(lambda x: x * 10)[1]
+    20
+    """
 
     datapipe: SequenceWrapperMapDataPipe
 
@@ -55,7 +69,18 @@ class MapperMapDataPipe(MapDataPipe):
 
 @functional_datapipe("batch")
 class BatcherMapDataPipe(MapDataPipe):
-    """Batches of samples that follow each other; `drop_last` leaves out a last one that is not full."""
+    """Batches of samples that follow each other.
+
+    Args:
+        datapipe: the samples.
+        batch_size: samples in a batch; AssertionError below 1.
+        drop_last: leaves out a last batch that is not full.
+        wrapper_class: what a batch is.
+
+    >>> pipe = torch.utils.data.datapipes.map.SequenceWrapper(range(5)).batch(2)
+    >>> len(pipe), pipe[0], pipe[2]
+    (3, [0, 1], [4])
+    """
 
     datapipe: SequenceWrapperMapDataPipe
     batch_size: int
@@ -81,7 +106,15 @@ class BatcherMapDataPipe(MapDataPipe):
 
 @functional_datapipe("concat")
 class ConcaterMapDataPipe(MapDataPipe):
-    """Several pipes, one behind another."""
+    """Several pipes, one behind another.
+
+    Args:
+        datapipes: the pipes, at least one; TypeError for anything else.
+
+    >>> pipes = torch.utils.data.datapipes.map
+    >>> pipes.SequenceWrapper([1, 2]).concat(pipes.SequenceWrapper([3]))[2]
+    3
+    """
 
     def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
         if not datapipes or not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
@@ -102,7 +135,15 @@ class ConcaterMapDataPipe(MapDataPipe):
 
 @functional_datapipe("zip")
 class ZipperMapDataPipe(ConcaterMapDataPipe):
-    """Tuples of a sample of each pipe."""
+    """Tuples of a sample of each pipe.
+
+    Args:
+        datapipes: the pipes, at least one; TypeError for anything else. The shortest says how many samples there are.
+
+    >>> pipes = torch.utils.data.datapipes.map
+    >>> pipes.SequenceWrapper([1, 2]).zip(pipes.SequenceWrapper([10, 20, 30]))[1]
+    (2, 20)
+    """
 
     def __getitem__(self, index: int) -> tuple[int, int]:
         if index >= len(self):
@@ -119,6 +160,13 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     Args:
         datapipe: the pipe.
         indices: its indices. Default: 0, 1, ...
+
+    The order is another one with every iterator; `set_seed` fixes that of the next, `set_shuffle(False)` keeps that of the
+    indices.
+
+    >>> pipes = torch.utils.data.datapipes.map
+    >>> sorted(pipes.SequenceWrapper([10, 20, 30]).shuffle())
+    [10, 20, 30]
     """
 
     def __init__(self, datapipe: MapDataPipe[Any], *,

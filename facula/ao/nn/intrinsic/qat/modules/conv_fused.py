@@ -72,11 +72,20 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer made of a container with a qconfig, whose parameters and statistics it takes over.
+        """The layer made of a container with a qconfig, whose parameters and statistics it takes over; `prepare_qat` calls it.
 
         Args:
-            mod: the container.
+            mod: the container, such as `nn.intrinsic.ConvBn1d`.
             use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for another class, or without a qconfig.
+
+        >>> from torch.ao.nn import intrinsic
+        >>> container = intrinsic.ConvBn1d(nn.Conv1d(1, 1, 1), nn.BatchNorm1d(1))
+        >>> container.qconfig = torch.ao.quantization.default_qat_qconfig
+        >>> layer = intrinsic.qat.ConvBn1d.from_float(container)
+        >>> layer.weight is container[0].weight
+        True
         """
         qconfig = qconfig_of(cls, mod)
         conv, bn = mod[0], mod[1]
@@ -84,7 +93,12 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
         return made._take(conv, bn)
 
     def to_float(self) -> Conv2d | ConvReLU2d:
-        """The convolution with the normalisation in its weight, with its ReLU where it has one."""
+        """The convolution with the normalisation in its weight, with its ReLU where it has one.
+
+        >>> from torch.ao.nn.intrinsic import qat
+        >>> qat.ConvBn1d(1, 1, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()
+        Conv1d(1, 1, kernel_size=(1,), stride=(1,))
+        """
         bn = self.bn
         conv = self._FLOAT_CONV_MODULE(**{**conv_arguments(self), "bias": True})
         conv.weight, conv.bias = fuse_conv_bn_weights(
@@ -103,14 +117,25 @@ _BN_DOC = """A convolution and a batch normalisation{more}, whose weight is roun
         qconfig: its `weight` says how.
 
     Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.{name}(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1{sizes})).flatten().shape
+    torch.Size([8])
     """
 _RELU_DOC = """A convolution and a ReLU, whose weight is rounded as `convert` will round it.
 
     Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode: as for nn.Conv{n}d.
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
+            as for nn.Conv{n}d.
         qconfig: its `weight` says how.
 
     Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.ConvReLU{n}d(1, 2, 3, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(4, 1{sizes})).flatten().shape
+    torch.Size([8])
     """
 
 
@@ -118,7 +143,8 @@ def _conv_bn(n):
     """ConvBn1d to 3d."""
     conv, bn = getattr(nn, f"Conv{n}d"), getattr(nn, f"BatchNorm{n}d")
     body = {
-        "__doc__": _BN_DOC.format(n=n, more=""), "__module__": __name__, "_FLOAT_MODULE": getattr(nni, f"ConvBn{n}d"),
+        "__doc__": _BN_DOC.format(n=n, more="", name=f"ConvBn{n}d", sizes=", 3" * n), "__module__": __name__,
+        "_FLOAT_MODULE": getattr(nni, f"ConvBn{n}d"),
         "_FLOAT_CONV_MODULE": conv, "_FLOAT_BN_MODULE": bn,
     }  # fmt: skip
     return type(f"ConvBn{n}d", (_ConvBnNd, conv), body)
@@ -127,7 +153,7 @@ def _conv_bn(n):
 def _conv_bn_relu(n, base):
     """ConvBnReLU1d to 3d."""
     body = {
-        "__doc__": _BN_DOC.format(n=n, more=" and a ReLU"), "__module__": __name__,
+        "__doc__": _BN_DOC.format(n=n, more=" and a ReLU", name=f"ConvBnReLU{n}d", sizes=", 3" * n), "__module__": __name__,
         "_FLOAT_MODULE": getattr(nni, f"ConvBnReLU{n}d"), "_FLOAT_RELU_MODULE": nn.ReLU,
         "_FUSED_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
     }  # fmt: skip
@@ -142,7 +168,8 @@ def _conv_relu(n):
         return F.relu(self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias))
 
     body = {
-        "__doc__": _RELU_DOC.format(n=n), "__module__": __name__, "_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
+        "__doc__": _RELU_DOC.format(n=n, sizes=", 3" * n), "__module__": __name__,
+        "_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
         "_FLOAT_CONV_MODULE": getattr(nn, f"Conv{n}d"), "_FLOAT_BN_MODULE": None, "_FLOAT_RELU_MODULE": nn.ReLU,
         "forward": forward,
     }  # fmt: skip

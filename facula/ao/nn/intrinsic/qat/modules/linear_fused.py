@@ -34,6 +34,11 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
         qconfig: its `weight` says how.
 
     Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.LinearBn1d(4, 2, qconfig=default_qat_qconfig)
+    >>> layer(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
     """
 
     _FLOAT_MODULE = nni.LinearBn1d
@@ -53,11 +58,20 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer made of a container with a qconfig, whose parameters and statistics it takes over.
+        """The layer made of a container with a qconfig, whose parameters and statistics it takes over; `prepare_qat` calls it.
 
         Args:
-            mod: the container.
+            mod: the container, `nn.intrinsic.LinearBn1d`.
             use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: AssertionError for another class, or without a qconfig.
+
+        >>> from torch.ao.nn import intrinsic
+        >>> container = intrinsic.LinearBn1d(nn.Linear(2, 1), nn.BatchNorm1d(1))
+        >>> container.qconfig = torch.ao.quantization.default_qat_qconfig
+        >>> layer = intrinsic.qat.LinearBn1d.from_float(container)
+        >>> layer.weight is container[0].weight
+        True
         """
         qconfig = qconfig_of(cls, mod)
         linear, bn = mod[0], mod[1]
@@ -67,7 +81,11 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
         return made._take(linear, bn)
 
     def to_float(self) -> Linear:
-        """The linear layer with the normalisation in its weight."""
+        """The linear layer with the normalisation in its weight.
+
+        >>> torch.ao.nn.intrinsic.qat.LinearBn1d(2, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()
+        Linear(in_features=2, out_features=1, bias=True)
+        """
         bn = self.bn
         linear = nn.Linear(self.in_features, self.out_features)
         linear.weight, linear.bias = fuse_linear_bn_weights(

@@ -26,6 +26,11 @@ class LinearReLU(nnqat.Linear, _FusedModule):
         qconfig: its `weight` says how.
 
     Errors: AssertionError without a qconfig.
+
+    >>> from torch.ao.quantization import default_qat_qconfig
+    >>> layer = torch.ao.nn.intrinsic.qat.LinearReLU(4, 2, qconfig=default_qat_qconfig)
+    >>> bool((layer(torch.ones(3, 4)) >= 0).all())
+    True
     """
 
     _FLOAT_MODULE = nni.LinearReLU

@@ -12,7 +12,13 @@ class BNReLU2d(nnq.BatchNorm2d):
     """A batch normalisation and a ReLU on quantised inputs.
 
     Args:
-        num_features, eps, momentum, device, dtype: as for nn.BatchNorm2d.
+        num_features, eps, momentum, device, dtype: as for nn.quantized.BatchNorm2d.
+
+    Errors: RuntimeError, at a call, for an input that is not quantised.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([[[[1.0, 3.0]]]]), 1.0, 0, torch.quint8)
+    >>> torch.ao.nn.intrinsic.quantized.BNReLU2d(1)(x).dequantize().flatten()
+    tensor([1., 3.])
     """
 
     _FLOAT_MODULE = nni.BNReLU2d
@@ -26,7 +32,13 @@ class BNReLU3d(nnq.BatchNorm3d):
     """A batch normalisation and a ReLU on quantised inputs.
 
     Args:
-        num_features, eps, momentum, device, dtype: as for nn.BatchNorm3d.
+        num_features, eps, momentum, device, dtype: as for nn.quantized.BatchNorm3d.
+
+    Errors: RuntimeError, at a call, for an input that is not quantised.
+
+    >>> x = torch.quantize_per_tensor(torch.tensor([[[[[1.0, 3.0]]]]]), 1.0, 0, torch.quint8)
+    >>> torch.ao.nn.intrinsic.quantized.BNReLU3d(1)(x).dequantize().flatten()
+    tensor([1., 3.])
     """
 
     _FLOAT_MODULE = nni.BNReLU3d

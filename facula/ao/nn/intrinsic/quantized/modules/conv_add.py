@@ -30,11 +30,15 @@ class _ConvAdd(Fused, nnq.Conv2d):
 
 
 class ConvAdd2d(_ConvAdd):
-    """A convolution and an addition on quantised inputs.
+    """A convolution and an addition on quantised inputs; only the sum is rounded.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
             `nn.quantized.Conv2d`.
+
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 1, 2, 2), 1.0, 0, torch.quint8)
+    >>> torch.ao.nn.intrinsic.quantized.ConvAdd2d(1, 1, 1)(x, x).dequantize().flatten()
+    tensor([0., 0., 0., 0.])
     """
 
     _FLOAT_MODULE = nni.ConvAdd2d
@@ -44,11 +48,15 @@ class ConvAdd2d(_ConvAdd):
 
 
 class ConvAddReLU2d(_ConvAdd):
-    """A convolution, an addition and a ReLU on quantised inputs.
+    """A convolution, an addition and a ReLU on quantised inputs; only the sum is rounded.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
             `nn.quantized.Conv2d`.
+
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 1, 2, 2), 1.0, 0, torch.quint8)
+    >>> torch.ao.nn.intrinsic.quantized.ConvAddReLU2d(1, 1, 1)(x, x).dequantize().flatten()
+    tensor([0., 0., 0., 0.])
     """
 
     _FLOAT_MODULE = nni.ConvAddReLU2d

@@ -18,12 +18,17 @@ _DOC = """A convolution and a ReLU on quantised inputs.
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype: as for
             `nn.quantized.Conv{n}d`.
+
+    >>> layer = torch.ao.nn.intrinsic.quantized.ConvReLU{n}d(2, 3, 3)
+    >>> layer(torch.quantize_per_tensor(torch.ones(1, 2{sizes}), 1.0, 0, torch.quint8)).flatten().shape
+    torch.Size([3])
     """
 
 
 def _conv_relu(n):
     body = {
-        "__doc__": _DOC.format(n=n), "__module__": __name__, "_RELU": True, "_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
+        "__doc__": _DOC.format(n=n, sizes=", 3" * n), "__module__": __name__, "_RELU": True,
+        "_FLOAT_MODULE": getattr(nni, f"ConvReLU{n}d"),
         "_get_name": lambda self: f"QuantizedConvReLU{n}d",
     }  # fmt: skip
     return type(f"ConvReLU{n}d", (Fused, getattr(nnq, f"Conv{n}d")), body)

@@ -22,6 +22,10 @@ class LinearReLU(Fused, nnq.Linear):
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
+
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.quint8)
+    >>> torch.ao.nn.intrinsic.quantized.LinearReLU(2, 3)(x).shape
+    torch.Size([1, 3])
     """
 
     _FLOAT_MODULE = nni.LinearReLU
@@ -47,11 +51,15 @@ class _LinearThen(Fused, nnq.Linear):
 
 
 class LinearLeakyReLU(_LinearThen):
-    """A linear layer and a leaky ReLU on quantised inputs.
+    """A linear layer and a leaky ReLU on quantised inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
         negative_slope: as for nn.LeakyReLU.
+
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.quint8)
+    >>> torch.ao.nn.intrinsic.quantized.LinearLeakyReLU(2, 3)(x).shape
+    torch.Size([1, 3])
     """
 
     _FLOAT_MODULE = nni.LinearLeakyReLU
@@ -81,10 +89,14 @@ class LinearLeakyReLU(_LinearThen):
 
 
 class LinearTanh(_LinearThen):
-    """A linear layer and a hyperbolic tangent on quantised inputs.
+    """A linear layer and a hyperbolic tangent on quantised inputs; only the results of the function are rounded.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.Linear`.
+
+    >>> x = torch.quantize_per_tensor(torch.ones(1, 2), 1.0, 0, torch.quint8)
+    >>> torch.ao.nn.intrinsic.quantized.LinearTanh(2, 3)(x).shape
+    torch.Size([1, 3])
     """
 
     _FLOAT_MODULE = nni.LinearTanh

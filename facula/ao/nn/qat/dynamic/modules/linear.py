@@ -22,7 +22,12 @@ class Linear(linear.Linear):
         in_features, out_features, bias, device, dtype: as for nn.Linear.
         qconfig: such as `default_dynamic_qat_qconfig`.
 
-    Errors: ValueError for a qconfig whose activations' scales depend on earlier inputs.
+    Errors: ValueError for a qconfig whose activations' scales depend on earlier inputs; AssertionError without one.
+
+    >>> from torch.ao.quantization import default_dynamic_qat_qconfig
+    >>> layer = torch.ao.nn.qat.dynamic.Linear(4, 2, qconfig=default_dynamic_qat_qconfig)
+    >>> layer(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, qconfig: Any = None, device: Device = None,

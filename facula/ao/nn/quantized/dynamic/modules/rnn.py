@@ -1,4 +1,7 @@
-"""Recurrent layers on float tensors with weights of qint8 or float16; biases and gates are float32."""
+"""Recurrent layers on float tensors with weights of qint8 or float16; biases and gates are float32.
+
+Long because every function states its types and explains its arguments.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,17 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def pack_weight_bias(qweight: Any, bias: Tensor, dtype: facula.dtype) -> tuple[Any, Tensor]:
-    """The weight and bias of one product."""
+    """The weight and bias of one product, as a pair.
+
+    Args:
+        qweight: a quantised weight.
+        bias: of float32, or None.
+        dtype: accepted, and without effect.
+
+    >>> from torch.ao.nn.quantized.dynamic.modules.rnn import pack_weight_bias
+    >>> pack_weight_bias(torch.ones(1), None, torch.qint8)
+    (tensor([1.]), None)
+    """
     return qweight, bias
 
 
@@ -136,11 +149,19 @@ class _RNNBase(nn.Module):
         return f"{self._get_name()}({self.extra_repr()})"
 
     def get_weight(self) -> dict[Any, Any]:
-        """The quantised weights by name."""
+        """The quantised weights by name.
+
+        >>> sorted(torch.ao.nn.quantized.dynamic.GRU(3, 4).get_weight())
+        ['weight_hh_l0', 'weight_ih_l0']
+        """
         return {name: value for name, value in self._weights.items() if name.startswith("weight")}
 
     def get_bias(self) -> dict[Any, Any]:
-        """The biases by name."""
+        """The biases by name.
+
+        >>> sorted(torch.ao.nn.quantized.dynamic.GRU(3, 4).get_bias())
+        ['bias_hh_l0', 'bias_ih_l0']
+        """
         return {name: value for name, value in self._weights.items() if name.startswith("bias")}
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -235,9 +256,16 @@ class _RNNBase(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The layer with its weights quantised as the module's qconfig says.
+        """The layer with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
+
+        Args:
+            mod: the layer, such as nn.GRU; without a qconfig weights become qint8.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
 
         Errors: RuntimeError for weights that are neither to be qint8 nor float16, NotImplementedError for projections.
+
+        >>> torch.ao.nn.quantized.dynamic.GRU.from_float(nn.GRU(3, 4))
+        DynamicQuantizedGRU(3, 4)
         """
         if getattr(mod, "proj_size", 0):
             raise NotImplementedError(
@@ -275,8 +303,9 @@ class LSTM(_RNNBase):
 
     _FLOAT_MODULE = nn.LSTM
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, dtype=facula.qint8) -> None:  # fmt: skip
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
 
 class GRU(_RNNBase):
@@ -297,8 +326,9 @@ class GRU(_RNNBase):
 
     _FLOAT_MODULE = nn.GRU
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("GRU", *args, **kwargs)
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, dtype=facula.qint8) -> None:  # fmt: skip
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
 
 class _Cell(nn.Module):
@@ -332,11 +362,19 @@ class _Cell(nn.Module):
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
     def get_weight(self) -> dict[str, Any]:
-        """The quantised weights by name."""
+        """The quantised weights by name.
+
+        >>> sorted(torch.ao.nn.quantized.dynamic.GRUCell(3, 4).get_weight())
+        ['weight_hh', 'weight_ih']
+        """
         return {name: self._weights[name] for name in ("weight_ih", "weight_hh")}
 
     def get_bias(self) -> dict[str, Any]:
-        """The biases by name."""
+        """The biases by name.
+
+        >>> sorted(torch.ao.nn.quantized.dynamic.GRUCell(3, 4).get_bias())
+        ['bias_hh', 'bias_ih']
+        """
         return {name: self._weights[name] for name in ("bias_ih", "bias_hh")}
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -372,7 +410,17 @@ class _Cell(nn.Module):
 
     @classmethod
     def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
-        """The cell with its weights quantised as the module's qconfig says."""
+        """The cell with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
+
+        Args:
+            mod: the cell, such as nn.GRUCell; without a qconfig weights become qint8.
+            use_precomputed_fake_quant: without effect here; `convert` has one signature for all classes.
+
+        Errors: RuntimeError for weights that are neither to be qint8 nor float16.
+
+        >>> torch.ao.nn.quantized.dynamic.GRUCell.from_float(nn.GRUCell(3, 4))
+        DynamicQuantizedGRUCell(3, 4)
+        """
         weights, dtype = _weights(mod, ("weight_ih", "weight_hh"))
         more = {"nonlinearity": mod.nonlinearity} if hasattr(mod, "nonlinearity") else {}
         made = cls(mod.input_size, mod.hidden_size, bias=mod.bias, dtype=dtype, **more)
@@ -398,8 +446,8 @@ class LSTMCell(_Cell):
 
     _FLOAT_MODULE = nn.LSTMCell
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__("LSTM", *args, **kwargs)
+    def __init__(self, input_size, hidden_size, bias=True, dtype=facula.qint8) -> None:
+        super().__init__("LSTM", input_size, hidden_size, bias, dtype)
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor] | tuple[Tensor]:
         """The new hidden state and cell state."""

@@ -17,10 +17,14 @@ __all__ = ["LinearReLU"]
 
 
 class LinearReLU(nnqd.Linear):
-    """A linear layer with a quantised weight and a ReLU on float inputs.
+    """A linear layer and a ReLU on float inputs, with a weight of qint8 or float16.
 
     Args:
         in_features, out_features, bias, dtype: as for `nn.quantized.dynamic.Linear`.
+
+    >>> layer = torch.ao.nn.intrinsic.quantized.dynamic.LinearReLU(2, 3)
+    >>> bool((layer(torch.ones(1, 2)) >= 0).all())
+    True
     """
 
     _FLOAT_MODULE = nni.LinearReLU

@@ -14,8 +14,8 @@ from facula._serialization.locations import restorer
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
 from facula.export._unlifted import keep
 
+from ._torchscript import Archive, ScriptError
 from .scripted import ScriptModule
-from .torchscript import Archive, ScriptError
 from .traced import hold, state_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SAVED = ("training", "_is_full_backward_hook")  # of Module's own attributes, w
 
 
 class LoadedModule(ScriptModule):
-    """A module of an archive: its parameters, buffers, attributes and methods, which are walked (`torchscript/walker.py`)."""
+    """A module of an archive: its parameters, buffers, attributes and methods, which are walked (`_torchscript/walker.py`)."""
 
     _script_class = None  # of the class that `module_class` makes
 
@@ -159,19 +159,27 @@ def _opened(f):
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> ProgramModule | Module:
-    """Loads a module that `torch.jit.save` wrote; nothing of the file reaches Python's compiler.
+    """Loads a module that `torch.jit.save` of PyTorch or of Facula wrote; nothing of the file reaches Python's compiler.
 
     Args:
         f: a path, or a file object opened for bytes.
         map_location: where tensors go, as for `load`.
         _extra_files: a dict; the values of its keys become the contents of the archive's extra files of these names.
+
     Returns:
         A module. Its parameters are `state_dict()`'s; its methods run op by op, and gradients flow through them.
-    Raises:
+
+    Errors:
         ValueError: there is no such file.
         RuntimeError: the archive is damaged, or holds what TorchScript has not.
         pickle.UnpicklingError: its data names what no archive of TorchScript holds.
-        NotImplementedError: when a method calls an op that Facula has not.
+        NotImplementedError: a method calls an op that Facula has not.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.jit.save(torch.jit.trace(nn.ReLU(), torch.ones(2)), file)
+    >>> torch.jit.load(io.BytesIO(file.getvalue()))(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
     """
     with _opened(f) as data:
         if not looks_like_zip(bytes(data.read(0, min(len(data), 4)))):

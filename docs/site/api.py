@@ -1,0 +1,373 @@
+"""Pages of the API, from the names and docstrings of the package and the op schema: `write(folder, Site().build())`.
+
+A page is a JSON file, `<name>.api`, that `pages.py` shows: one for each function and class, for each method of Tensor
+(with its in-place form), for each module, and an index. Only files whose content changes are written, so Sphinx makes
+the rest from its cache.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import blocks
+
+import facula
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+
+from codegen import batching, docstrings, emit_docs, schema  # noqa: E402  (beside the package, not in it)
+
+#: What a reader meets first; the other namespaces follow by name.
+FIRST = ("torch", "torch.Tensor", "nn", "nn.functional", "optim", "utils.data", "autograd")
+DTYPES = {
+    "bool": ("Bool",), "integers": schema.INTEGERS, "float16, bfloat16": ("Float16", "BFloat16"),
+    "float32, float64": ("Float32", "Float64"), "complex": schema.COMPLEX,
+}  # fmt: skip
+
+
+def public(path: str) -> str:
+    """The name as programs write it after `import facula as torch`."""
+    return f"torch.{path}" if path else "torch"
+
+
+def page_of(path: str) -> str:
+    return f"api/{public(path)}"
+
+
+class Site:
+    """Every page, by its name without the suffix."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, dict] = {}
+        self.modules = dict(docstrings.modules())
+        names = docstrings.names()
+        self.tops = [name for name in names if name.owner is None]
+        self.by_id = {id(name.value): name.path for name in self.tops}
+        self.methods: dict[str, list[docstrings.Name]] = defaultdict(list)
+        for name in names:
+            if name.owner is not None:
+                self.methods[name.path.rpartition(".")[0]].append(name)
+        self.ops: dict[str, list[schema.Op]] = defaultdict(list)
+        for op in schema.load(ROOT / "ops"):
+            for path in op.names:
+                self.ops[path].append(op)
+            if "method" in op.variants and op.names:
+                self.ops[f"Tensor.{op.names[0].rpartition('.')[2]}"].append(op)
+        self.targets = self._targets()
+        self.aliases = self._aliases()
+
+    def _targets(self) -> dict[str, str]:
+        found = {path: page_of(path) for path in self.modules if path}
+        found |= {name.path: page_of(name.path) for name in self.tops}
+        found["Tensor"] = page_of("Tensor")
+        for owner, members in self.methods.items():
+            for name in members:
+                whole = owner == "Tensor"
+                found[name.path] = page_of(_plain(name.path)) if whole else f"{page_of(owner)}#{public(name.path)}"
+        return found
+
+    def _aliases(self) -> dict[str, list[str]]:
+        """Second names of what has a page, by the first; not those that a module merely uses."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for path, module in self.modules.items():
+            for name in getattr(module, "__all__", None) or (dir(module) if not path else ()):
+                first = self.by_id.get(id(getattr(module, name, None)))
+                full = f"{path}.{name}".lstrip(".")
+                if first and full != first and full not in self.targets and not name.startswith("_"):
+                    found[first].append(full)
+        return found
+
+    def link(self, module: str):
+        def target(code: str) -> str | None:
+            name = re.sub(r"^(torch|facula)\.", "", code.removesuffix("()"))
+            if "." not in name and not code.endswith("()") and not name[:1].isupper():
+                return None
+            return self.targets.get(name) or self.targets.get(f"{module}.{name}".lstrip("."))
+
+        return target
+
+    def build(self) -> dict[str, dict]:
+        for name in self.tops:
+            self.pages[page_of(name.path)] = self.page(name)
+        self.tensor_pages()
+        self.module_pages()
+        self.index()
+        return self.pages
+
+    # one name
+
+    def parts(self, name: docstrings.Name) -> tuple[list[str], str]:
+        """Signatures and the rest of the docstring, as the page shows them."""
+        text = name.text
+        stated, rest = "Stated in ops/" in text, text
+        lines = []
+        while match := re.match(r"\w+(?=\()", rest):
+            end = docstrings._balanced(rest, match.end())
+            line, _, after = rest[end:].partition("\n")
+            if line.strip() and not line.startswith((" -> ", ":")):
+                break
+            lines.append(rest[match.end() : end] + (line.partition(":")[0] if stated is False else line))
+            words = line.partition(":")[2] if not stated and ":" in line else ""
+            rest = f"{words}\n{after}".lstrip("\n ")
+        if stated and len(lines) > 1:  # a sentence for each signature
+            first, blank, more = rest.partition("\n\n")
+            rest = first.replace("\n", "\n\n") + blank + more
+        return lines or signature(name), re.sub(r"\n*Stated in ops/\w+\.yaml\.\s*$", "", rest)
+
+    def object(self, name: docstrings.Name, kind: str) -> list:
+        signatures, text = self.parts(name)
+        module = name.path.rpartition(".")[0] if name.owner is None else name.path.rpartition(".")[0].rpartition(".")[0]
+        return ["object", {
+            "kind": kind, "name": public(name.path), "signatures": signatures or [""],
+            "blocks": blocks.parse(text, self.link(module)), "property": name.is_property,
+        }]  # fmt: skip
+
+    def page(self, name: docstrings.Name) -> dict:
+        module = name.path.rpartition(".")[0]
+        is_class = inspect.isclass(name.value)
+        shown = self.object(name, "class" if is_class else "function")
+        body = [up(module), shown]
+        if is_class:
+            body[0][1] += self.bases(name.value)
+            members = self.methods.get(name.path, ())
+            for title, chosen in (
+                ("Methods", [m for m in members if not m.is_property]),
+                ("Properties", [m for m in members if m.is_property]),
+            ):
+                if chosen:
+                    body.append(
+                        [
+                            "section",
+                            title,
+                            title.lower(),
+                            [self.object(m, "property" if m.is_property else "method") for m in chosen],
+                        ]
+                    )
+        body += self.facts(self.ops.get(name.path, ()))
+        if others := self.aliases.get(name.path):
+            body.append(["p", [["t", "Also as "], *_joined([["c", public(other)] for other in others]), ["t", "."]]])
+        return {"title": public(name.path), "also": [public(other) for other in others or ()], "blocks": body}
+
+    def bases(self, value: type) -> list[list]:
+        found = [base for base in value.__bases__ if base is not object and not base.__name__.startswith("_")]
+        parts = []
+        for base in found:
+            path = "Tensor" if base is facula.Tensor else self.by_id.get(id(base))
+            parts.append(["a", public(path), page_of(path)] if path else ["c", base.__name__])
+        return [["t", "; a kind of "], *_joined(parts)] if parts else []
+
+    def facts(self, ops: Iterable[schema.Op], form: emit_docs.Form = emit_docs.FUNCTION) -> list[list]:
+        """What the schema says of an op: a table for each overload."""
+        ops = list(ops)
+        if not ops:
+            return []
+        found = []
+        for op in ops:
+            rows = [["Dtypes", [["t", dtypes(op)]]]] if op.elementwise or len(op.dtypes) < len(schema.DTYPE_SETS["all"]) else []
+            if op.result in emit_docs.RESULTS:
+                rows.append(["Result", [["t", op.result]]])
+            for arg, formula in (op.grad or {}).items():
+                rows.append([f"Derivative, {form.words(op, arg)}", [["c", formula]]])
+            if op.grad == {} or (op.grad is None and not op.composite):
+                rows.append(["Derivative", [["t", "none"]]])
+            if op.composite:
+                rows.append(["Derivative", [["t", "those of the ops that it is written with"]]])
+            if not op.composite and batching.has_rule(op):
+                rows.append(["Inside vmap", [["c", batching.rule(op)]]])
+            for device, what in op.autocast.items():
+                rows.append([f"Under autocast, {device}", [["t", what]]])
+            head = [["c", f"{op.names[0]}({emit_docs.python_signature(op, form)})"]] if len(ops) > 1 else [["t", ""]]
+            found.append(["table", [head, [["t", ""]]] if len(ops) > 1 else [], [[[["t", row]], text] for row, text in rows]])
+        link = [
+            ["t", "Stated in "],
+            ["c", f"ops/{ops[0].topic}.yaml"],
+            ["t", "; what the words mean: "],
+            ["a", "the op schema", "internals/ops"],
+            ["t", "."],
+        ]
+        return [["section", "From the schema", "schema", [*found, ["p", link]]]]
+
+    # Tensor
+
+    def tensor_pages(self) -> None:
+        groups: dict[str, list[docstrings.Name]] = defaultdict(list)
+        for name in self.methods["Tensor"]:
+            groups[_plain(name.path)].append(name)
+        rows: dict[str, list] = defaultdict(list)
+        for path, members in sorted(groups.items()):
+            members.sort(key=lambda m: len(m.path))
+            body = [["p", [["t", "Of "], ["a", "torch.Tensor", page_of("Tensor")]]]]
+            body += [self.object(m, "property" if m.is_property else "method") for m in members]
+            ops = self.ops.get(path, ())
+            body += self.facts(ops, emit_docs.Form(method=True))
+            self.pages[page_of(path)] = {"title": public(path), "also": [], "blocks": body}
+            topic = ops[0].topic if ops else ("properties" if members[0].is_property else "others")
+            rows[topic].append(self.row(members[0], members[1:]))
+        text = docstrings.text_of(facula.Tensor)
+        body = [up(""), *blocks.parse(text, self.link("")), *_by_topic(rows)]
+        self.pages[page_of("Tensor")] = {"title": "torch.Tensor", "also": [], "blocks": body, "sidebar": True, "kind": "class"}
+
+    def row(self, name: docstrings.Name, more: Iterable[docstrings.Name] = ()) -> list:
+        shown = [["a", n.path.rpartition(".")[2], self.targets[n.path]] for n in (name, *more)]
+        return [_joined(shown), self.sentence(name)]
+
+    def sentence(self, name: docstrings.Name) -> list:
+        return blocks.inline(blocks.first_sentence(self.parts(name)[1]), self.link(name.path.rpartition(".")[0]))
+
+    # modules
+
+    def module_pages(self) -> None:
+        members: dict[str, list[docstrings.Name]] = defaultdict(list)
+        for name in self.tops:
+            members[name.path.rpartition(".")[0]].append(name)
+        second: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for first, others in self.aliases.items():
+            for other in others:
+                second[other.rpartition(".")[0]].append((other, first))
+        below: dict[str, list[str]] = defaultdict(list)
+        shown = {path for path in self.modules if path and (members[path] or second[path])}
+        for path in list(shown):  # a module above leads to those below
+            while path := path.rpartition(".")[0]:
+                shown.add(path)
+        for path in sorted(shown):
+            below[path.rpartition(".")[0]].append(path)
+        for path in sorted(shown | {""}):
+            body = [up(path.rpartition(".")[0])] if path else [["p", [["a", "All namespaces", "api/index"]]]]
+            body += blocks.parse(inspect.getdoc(self.modules[path]) or "", self.link(path)) if path in self.modules else []
+            rows: dict[str, list] = defaultdict(list)
+            for name in members[path]:
+                ops = self.ops.get(name.path)
+                home = getattr(name.value, "__module__", None) or ""
+                topic = (
+                    ops[0].topic
+                    if ops
+                    else home.rpartition(".")[2]
+                    if home.startswith(("facula.functions.", "facula.nn."))
+                    else "others"
+                )
+                rows["classes" if inspect.isclass(name.value) and not path else topic].append(self.row(name))
+            split = path in ("", "nn", "nn.functional")
+            body += _by_topic(rows) if split else _table([row for group in rows.values() for row in group])
+            if second[path]:
+                same = [
+                    [[["a", other.rpartition(".")[2], page_of(first)]], [["t", "the same as "], ["c", public(first)]]]
+                    for other, first in second[path]
+                ]
+                body.append(["section", "Second names", "second-names", _table(same)])
+            if path and below[path]:
+                body.append(["section", "Modules below", "modules", _table([self.module_row(p) for p in below[path]])])
+            page = {
+                "title": public(path),
+                "also": [],
+                "blocks": body,
+                "kind": "module",
+                "sidebar": "." not in path or path in docstrings.SPLIT,
+            }
+            self.pages[page_of(path)] = page
+
+    def module_row(self, path: str) -> list:
+        text = blocks.first_sentence(inspect.getdoc(self.modules.get(path)) or "") if path in self.modules else ""
+        return [[["a", public(path), page_of(path)]], blocks.inline(text, self.link(path))]
+
+    def index(self) -> None:
+        listed = [path for path in self.pages if self.pages[path].get("sidebar")]
+        first = [page_of("" if name == "torch" else name.removeprefix("torch.")) for name in FIRST]
+        order = first + sorted(set(listed) - set(first))
+        rows = []
+        for page in order:
+            path = page.removeprefix("api/torch").lstrip(".")
+            rows.append(
+                [
+                    [["a", public(path), page]],
+                    self.module_row(path)[1] if path != "Tensor" else [["t", "Methods and properties of tensors"]],
+                ]
+            )
+        functions = sum(page.get("kind") is None for page in self.pages.values())
+        counted = f"{functions} functions, methods and classes, each with a page. Names are written as after "
+        text = [["t", counted], ["c", "import facula as torch"]]
+        body = [
+            ["p", [*text, ["t", "; for what is missing see "], ["a", "what is supported", "supported"], ["t", "."]]],
+            *_table(rows),
+        ]  # fmt: skip
+        self.pages["api/index"] = {
+            "title": "API",
+            "also": [],
+            "blocks": body,
+            "kind": "module",
+            "sidebar": True,
+            "toctree": order,
+        }
+
+
+def _plain(path: str) -> str:
+    """`add_` stands on the page of `add`, where there is one."""
+    short = path[:-1]
+    return short if path.endswith("_") and hasattr(facula.Tensor, short.rpartition(".")[2]) else path
+
+
+def up(module: str) -> list:
+    return ["p", [["t", "In "], ["a", public(module), page_of(module)]]]
+
+
+def _joined(parts: list) -> list:
+    return [piece for part in parts for piece in (["t", ", "], part)][1:]
+
+
+def _table(rows: list) -> list[list]:
+    return [["table", [], rows]] if rows else []
+
+
+def _by_topic(rows: dict[str, list]) -> list[list]:
+    last = ("others", "properties", "classes")
+    order = sorted(rows, key=lambda topic: (topic in last, topic))
+    return [["section", topic.replace("_", " "), f"topic-{topic}", _table(rows[topic])] for topic in order]
+
+
+def dtypes(op: schema.Op) -> str:
+    known = {word: name for name, word in schema.NAMED_DTYPES.items()} | {"Bool": "bool"}
+    parts = []
+    for label, members in DTYPES.items():
+        taken = [member for member in members if member in op.dtypes]
+        if taken:
+            parts.append(label if len(taken) == len(members) else ", ".join(known[member] for member in taken))
+    return ", ".join(parts)
+
+
+def signature(name: docstrings.Name) -> list[str]:
+    """What `inspect` sees, readable."""
+    if name.is_property:
+        return []
+    try:
+        found = inspect.signature(name.value)
+    except (TypeError, ValueError):
+        return []
+    parameters = list(found.parameters.values())
+    if name.owner is not None and parameters and parameters[0].name in ("self", "cls"):
+        parameters = parameters[1:]
+    text = str(found.replace(parameters=parameters))
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    text = re.sub(r"<(?:class|function) '?([\w.]+)'?(?: at 0x[0-9a-f]+)?>", r"\1", text)
+    text = re.sub(r"<function \S+ at 0x[0-9a-f]+>|<[^<>]* object at 0x[0-9a-f]+>", "...", text)
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
+    return [re.sub(r"\bfacula\._C\.|\bfacula\.", "torch.", text).replace("(/, ", "(").replace("(/)", "()")]
+
+
+def write(folder: Path, pages: dict[str, dict]) -> int:
+    """Writes the pages below `folder`, takes away those that are no longer, and says how many there are."""
+    (folder / "api").mkdir(parents=True, exist_ok=True)
+    for path, page in pages.items():
+        file = folder / f"{path}.api"
+        text = json.dumps(page, separators=(",", ":"))
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+    for file in (folder / "api").glob("*.api"):
+        if f"api/{file.name.removesuffix('.api')}" not in pages:
+            file.unlink()
+    return len(pages)

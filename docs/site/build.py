@@ -1,0 +1,50 @@
+"""Builds the documentation site: `python docs/site/build.py [--out build/docs]`, or `make docs`.
+
+Gathers the sources (stage.py), lets Sphinx make HTML of them, with every warning an error, and follows all links
+(check_links.py). What is asked for beside Facula: `pip install ".[docs]"`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "docs", help="folder of the site")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of Sphinx")
+    options = parser.parse_args()
+    start = time.time()
+    source = options.out.parent / f"{options.out.name}-source"
+    step("gathering", [sys.executable, str(HERE / "stage.py"), str(source)])
+    cache = options.out.parent / f"{options.out.name}-cache"
+    sphinx = ["-W", "--keep-going", "-q", "-j", str(options.jobs), "-c", str(HERE.parent), "-d", str(cache)]
+    step("Sphinx", [sys.executable, "-m", "sphinx", *sphinx, str(source), str(options.out)])
+    step("links", [sys.executable, str(HERE / "check_links.py"), str(options.out)])
+    print(f"{options.out / 'index.html'}: {used():.0f} s of processor time, {time.time() - start:.0f} s by the clock")
+    return 0
+
+
+def used() -> float:
+    """Seconds of processor time of all children so far."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def step(name: str, command: list[str]) -> None:
+    before = used()
+    if subprocess.run(command).returncode:
+        raise SystemExit(f"docs: {name} failed")
+    print(f"{name}: {used() - before:.0f} s of processor time", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

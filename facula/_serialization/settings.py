@@ -1,0 +1,196 @@
+"""What a program sets for all saves and loads: checksums, byte order, maps of files, and which classes a load may use."""
+
+import enum
+import mmap
+import threading
+
+from . import allowed
+
+MAP_SHARED = getattr(mmap, "MAP_SHARED", None)
+MAP_PRIVATE = getattr(mmap, "MAP_PRIVATE", None)
+
+
+class LoadEndianness(enum.Enum):
+    """Byte order assumed for checkpoints that do not record theirs: NATIVE (this machine's), LITTLE or BIG.
+
+    >>> torch.serialization.LoadEndianness.LITTLE.name
+    'LITTLE'
+    """
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+
+class _Settings:
+    """Process-wide defaults."""
+
+    compute_crc32 = True
+    endianness = None
+    mmap_flags = MAP_PRIVATE
+    mmap_default = False
+
+
+class _Modes(threading.local):
+    """What a with block changes, in its own thread."""
+
+    skip_data = False
+
+
+_settings = _Settings()
+_modes = _Modes()
+
+
+def get_default_load_endianness():
+    """The LoadEndianness for files that record none; None means little.
+
+    >>> torch.serialization.get_default_load_endianness() is None
+    True
+    """
+    return _settings.endianness
+
+
+def set_default_load_endianness(endianness):
+    """Sets the byte order for files that record none, a LoadEndianness or None; `endianness` is for the whole process.
+
+    Errors: TypeError for anything else.
+
+    >>> torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.BIG)
+    >>> torch.serialization.get_default_load_endianness().name
+    'BIG'
+    >>> torch.serialization.set_default_load_endianness(None)
+    """
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError(f"set_default_load_endianness: expected LoadEndianness or None, got {endianness!r}")
+    _settings.endianness = endianness
+
+
+def get_crc32_options():
+    """Whether `save` computes checksums of records; True by default.
+
+    >>> torch.serialization.get_crc32_options()
+    True
+    """
+    return _settings.compute_crc32
+
+
+def set_crc32_options(compute_crc32):
+    """Sets by `compute_crc32`, True or False, whether `save` computes checksums; without them a load cannot see damage to
+    tensor data.
+
+    >>> torch.serialization.set_crc32_options(False)
+    >>> torch.serialization.get_crc32_options()
+    False
+    >>> torch.serialization.set_crc32_options(True)
+    """
+    _settings.compute_crc32 = bool(compute_crc32)
+
+
+def get_default_mmap_options():
+    """MAP_PRIVATE or MAP_SHARED of the module `mmap`: how load(mmap=True) maps files; by default private.
+
+    >>> import mmap
+    >>> torch.serialization.get_default_mmap_options() == mmap.MAP_PRIVATE
+    True
+    """
+    return _settings.mmap_flags
+
+
+class set_default_mmap_options:
+    """Sets how load(mmap=True) maps files, for good or as a context manager.
+
+    Args:
+        flags: `mmap.MAP_PRIVATE` keeps changes to tensors in this process, `mmap.MAP_SHARED` writes them to the file.
+
+    Errors: ValueError for other flags.
+
+    >>> import mmap
+    >>> with torch.serialization.set_default_mmap_options(mmap.MAP_SHARED):
+    ...     torch.serialization.get_default_mmap_options() == mmap.MAP_SHARED
+    True
+    """
+
+    def __init__(self, flags):
+        if flags not in (MAP_PRIVATE, MAP_SHARED):
+            raise ValueError(f"set_default_mmap_options: expected MAP_PRIVATE or MAP_SHARED, got {flags!r}")
+        self._before, _settings.mmap_flags = _settings.mmap_flags, flags
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        _settings.mmap_flags = self._before
+
+
+class skip_data:
+    """Inside this context save only reserves room for tensor data, and load leaves tensors uninitialised.
+
+    Args:
+        materialize_fake_tensors: accepted for compatibility; fake tensors are refused by save in any case.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> torch.save(torch.ones(3), file)
+    >>> with torch.serialization.skip_data():
+    ...     torch.load(io.BytesIO(file.getvalue())).shape
+    torch.Size([3])
+    """
+
+    def __init__(self, materialize_fake_tensors=False):
+        self.materialize_fake_tensors = materialize_fake_tensors
+
+    def __enter__(self):
+        self._before, _modes.skip_data = _modes.skip_data, True
+
+    def __exit__(self, *_):
+        _modes.skip_data = self._before
+
+
+def add_safe_globals(safe_globals):
+    """Allows every later load to restore instances of these classes and to use these functions.
+
+    Args:
+        safe_globals: a list of classes or functions, or of pairs (object, "module.name") where the file has another name.
+
+    >>> class Settings:
+    ...     pass
+    >>> torch.serialization.add_safe_globals([Settings])
+    >>> torch.serialization.get_safe_globals() == [Settings]
+    True
+    >>> torch.serialization.clear_safe_globals()
+    """
+    allowed.register(safe_globals)
+
+
+def clear_safe_globals():
+    """Forgets what add_safe_globals allowed.
+
+    >>> torch.serialization.clear_safe_globals()
+    >>> torch.serialization.get_safe_globals()
+    []
+    """
+    allowed.unregister_all()
+
+
+def get_safe_globals():
+    """What add_safe_globals allowed, and safe_globals within its block, as a list.
+
+    >>> with torch.serialization.safe_globals([complex]):
+    ...     torch.serialization.get_safe_globals()
+    [<class 'complex'>]
+    """
+    return allowed.registered()
+
+
+def safe_globals(safe_globals):
+    """A context manager: inside its block every load may restore instances of these classes and use these functions.
+
+    Args:
+        safe_globals: a list of classes or functions, or of pairs (object, "module.name").
+
+    >>> with torch.serialization.safe_globals([complex]):
+    ...     len(torch.serialization.get_safe_globals())
+    1
+    """
+    return allowed.registered_for_a_while(safe_globals)

@@ -1,0 +1,190 @@
+"""What is replaced while a program is traced, and put back at the end: functions and methods that become nodes."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+
+import facula
+from facula.fx import _public
+from facula.fx.node import map_aggregate
+from facula.fx.proxy import Proxy
+
+
+def _proxies_in(arguments):
+    found = []
+
+    def note(value):
+        if isinstance(value, Proxy):
+            found.append(value)
+        return value
+
+    map_aggregate(arguments, note)
+    return found
+
+
+class _Patcher:
+    """Attributes and items that are replaced, and put back at the end."""
+
+    def __init__(self):
+        self._undo, self.visited = [], set()
+
+    def patch_method(self, cls, name, new):
+        """Replaces an attribute."""
+        before = vars(cls).get(name, self)
+        setattr(cls, name, new)
+        self._undo.append((delattr, cls, name, None) if before is self else (setattr, cls, name, before))
+
+    def patch(self, frame_dict, name, new):
+        """Replaces an item."""
+        before = frame_dict.get(name, self)
+        frame_dict[name] = new
+        if before is self:
+            self._undo.append((lambda d, key, _: d.pop(key, None), frame_dict, name, None))
+        else:
+            self._undo.append((dict.__setitem__, frame_dict, name, before))
+
+    def visit_once(self, thing):
+        """Whether this is asked for the first time."""
+        if id(thing) in self.visited:
+            return False
+        self.visited.add(id(thing))
+        return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for how, where, name, value in reversed(self._undo):
+            how(where, name) if how is delattr else how(where, name, value)
+        self._undo.clear()
+        self.visited.clear()
+
+
+def _new_patcher():
+    return _Patcher()
+
+
+_wrapped_fns_to_patch = {}
+_wrapped_methods_to_patch = []
+
+
+def _find_proxy(*objects):
+    """The first proxy in arguments, or None."""
+    found = _proxies_in(objects)
+    return found[0] if found else None
+
+
+def _create_wrapped_func(orig_fn):
+    """A function that becomes a node when it is given a proxy."""
+
+    @functools.wraps(orig_fn)
+    def wrapped(*args, **kwargs):
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        result = proxy.tracer.create_proxy("call_function", orig_fn, args, kwargs)
+        result.node.meta["is_wrapped"] = True
+        return result
+
+    return wrapped
+
+
+def _create_library_func(orig_fn):
+    """The same for a function of Facula, which is written down in PyTorch's way."""
+
+    @functools.wraps(orig_fn)
+    def wrapped(*args, **kwargs):
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        target, args, kwargs = _public.written_call(orig_fn, args, kwargs)
+        return proxy.tracer.create_proxy("call_function", target, args, kwargs)
+
+    return wrapped
+
+
+def _create_method_func(name):
+    """A function that calls a method of its argument."""
+
+    def called(input, *args, **kwargs):
+        return getattr(input, name)(*args, **kwargs)
+
+    return called
+
+
+def _create_op_call(call):
+    """`__call__` of ops by their own names, `torch.ops.aten.relu.default`, which stay what they are in the graph."""
+
+    def called(op, *args, **kwargs):
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return call(op, *args, **kwargs)
+        return proxy.tracer.create_proxy("call_function", op, args, kwargs)
+
+    return called
+
+
+def _create_wrapped_method(cls, name):
+    orig_fn = getattr(cls, name)
+
+    @functools.wraps(orig_fn)
+    def wrapped(*args, **kwargs):
+        proxy = _find_proxy(args, kwargs)
+        if proxy is None:
+            return orig_fn(*args, **kwargs)
+        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
+
+    return wrapped
+
+
+def _patch_wrapped_functions(patcher):
+    for (_, name), frame_dict in list(_wrapped_fns_to_patch.items()):
+        if name not in frame_dict and hasattr(builtins, name):
+            original = getattr(builtins, name)
+        elif name not in frame_dict:
+            continue  # its module has let go of it
+        else:
+            original = frame_dict[name]
+        patcher.patch(frame_dict, name, _create_wrapped_func(original))
+    for cls, name in list(_wrapped_methods_to_patch):
+        patcher.patch_method(cls, name, _create_wrapped_method(cls, name))
+
+
+_LIBRARY_HOMES = ("", ".functional", ".nn.functional", ".nn.init", ".linalg", ".fft", ".special")
+
+
+@functools.cache
+def _library_wrappers():
+    found = {key: _create_library_func(function) for key, function in _public.interceptable().items()}
+    found.update((key, _create_method_func(name)) for key, name in _public.METHODS.items())
+    return found
+
+
+def _patch_library(patcher, wrappers):
+    """Functions of Facula in Python, where programs find them."""
+    homes = [facula if not path else getattr(facula, path.split(".")[1]) for path in ("", ".functional", ".linalg")]
+    homes += [facula.nn.functional, facula.nn.init, facula.special, facula.fft]
+    for home in homes:
+        _patch_globals(patcher, vars(home), wrappers)
+
+
+def _patch_globals(patcher, scope, wrappers):
+    for name, value in list(scope.items()):
+        wrapper = wrappers.get(id(value))
+        if wrapper is not None:
+            patcher.patch(scope, name, wrapper)
+
+
+def _autowrap_check(patcher, frame_dict, function_ids, wrappers=None):
+    """Replaces in the globals of a program what is wrapped automatically."""
+    if not patcher.visit_once(frame_dict):
+        return
+    for name, value in list(frame_dict.items()):
+        if name.startswith("_") and wrappers is None or not callable(value):
+            continue
+        key = id(value)
+        if key in function_ids:
+            patcher.patch(frame_dict, name, _create_wrapped_func(value))
+        elif wrappers is not None and key in wrappers:
+            patcher.patch(frame_dict, name, wrappers[key])

@@ -1,0 +1,96 @@
+"""Streams of files."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from typing import TYPE_CHECKING
+
+from ..datapipe import IterDataPipe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+__all__ = ["FileListerIterDataPipe", "FileOpenerIterDataPipe", "StreamReaderIterDataPipe"]
+
+
+class FileListerIterDataPipe(IterDataPipe):
+    """Paths of files in folders.
+
+    Args:
+        root: a folder, several, or a stream of them.
+        masks: patterns for names, one of which must fit; none: all.
+        recursive: whether folders within are gone through.
+        abspath: whether paths begin at the root of the file system.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "a.txt").write_text("text"), pathlib.Path(folder, "b.bin").write_bytes(b"")
+    ...     [pathlib.Path(path).name for path in torch.utils.data.datapipes.iter.FileLister(folder, "*.txt")]
+    ['a.txt']
+    """
+
+    def __init__(self, root: str = ".", masks: str = "", *, recursive: bool = False, abspath: bool = False) -> None:
+        self.roots = [root] if isinstance(root, str) else root
+        self.masks = [masks] if isinstance(masks, str) else masks
+        self.recursive, self.abspath = recursive, abspath
+
+    def __iter__(self) -> Iterator[str]:
+        for root in self.roots:
+            for folder, inner, files in os.walk(os.path.abspath(root) if self.abspath else root):
+                inner.sort()
+                for name in sorted(files):
+                    if not any(self.masks) or any(fnmatch.fnmatch(name, mask) for mask in self.masks):
+                        yield os.path.join(folder, name)
+                if not self.recursive:
+                    break
+
+
+class FileOpenerIterDataPipe(IterDataPipe):
+    """(path, open file) for paths. Who reads a file closes it.
+
+    Args:
+        datapipe: the paths.
+        mode: "r" or "rt" for text, "rb" for bytes; the "r" may be left out. ValueError for others.
+        encoding: of text, as of `open`.
+
+    >>> import pathlib, tempfile
+    >>> pipes = torch.utils.data.datapipes.iter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "a.txt")
+    ...     _ = path.write_text("text")
+    ...     list(pipes.StreamReader(pipes.FileOpener([str(path)])))[0][1]
+    'text'
+    """
+
+    def __init__(self, datapipe: IterDataPipe[Any], mode: str = "r", encoding: str | None = None) -> None:
+        if mode not in ("b", "t", "rb", "rt", "r"):
+            raise ValueError(f"Invalid mode {mode}")
+        self.datapipe, self.mode, self.encoding = datapipe, mode if "r" in mode else f"r{mode}", encoding
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        for path in self.datapipe:
+            yield path, open(path, self.mode, encoding=self.encoding)  # noqa: SIM115 - the reader closes it
+
+
+class StreamReaderIterDataPipe(IterDataPipe):
+    """(path, contents) for open files, which are closed at their ends.
+
+    Args:
+        datapipe: pairs of a path and an open file.
+        chunk: characters or bytes to read at once, a sample each; by default a file is one sample.
+
+    >>> import io
+    >>> list(torch.utils.data.datapipes.iter.StreamReader([("name", io.StringIO("abc"))], chunk=2))
+    [('name', 'ab'), ('name', 'c')]
+    """
+
+    def __init__(self, datapipe: IterDataPipe[Any], chunk: int | None = None) -> None:
+        self.datapipe, self.chunk = datapipe, chunk
+
+    def __iter__(self) -> Iterator[tuple[str, bytes | str]]:
+        for path, file in self.datapipe:
+            with file:
+                while part := file.read(-1 if self.chunk is None else self.chunk):
+                    yield path, part

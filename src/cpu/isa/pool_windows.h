@@ -1,0 +1,84 @@
+// The windows that the outputs of a pool see, written out axis by axis.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "cpu/isa.h"
+#include "ops/pool.h"
+
+namespace facula::cpu::FACULA_ISA {
+
+inline int64_t spatial_count(const Tensor& t) {
+  int64_t count = 1;
+  for (int64_t s : spatial_part(t)) count *= s;
+  return count;
+}
+
+// Sizes of one let a tensor have both formats: then the other tensor tells.
+inline bool channels_last(const Tensor& a, const Tensor& b) { return !a.is_contiguous() || !b.is_contiguous(); }
+
+// The rule of an axis, written out.
+struct AxisTable {
+  int64_t in = 1, step = 1;
+  std::vector<int64_t> begin{0}, end{1};
+  std::vector<double> divisor{1};
+
+  AxisTable() = default;
+  explicit AxisTable(const PoolAxis& axis) : in(axis.in), step(axis.step), begin(), end(), divisor() {
+    for (int64_t o = 0; o < axis.out; ++o) {
+      begin.push_back(axis.begin(o));
+      end.push_back(axis.end(o));
+      divisor.push_back(axis.divisor(o));
+    }
+  }
+  int64_t out() const { return static_cast<int64_t>(begin.size()); }
+};
+
+struct WindowTables {
+  std::array<AxisTable, 3> axes;
+  double divisor = 0;
+
+  WindowTables() = default;
+  explicit WindowTables(const PoolGeometry& geometry) : divisor(geometry.divisor) {
+    for (size_t d = 0; d < axes.size(); ++d) axes[d] = AxisTable(geometry.axes[d]);
+  }
+};
+
+// Splits a flat output position into its window along each axis.
+struct Window {
+  int64_t begin[3], end[3], step[3];
+  double divisor = 1;
+  bool empty() const { return begin[0] >= end[0] || begin[1] >= end[1] || begin[2] >= end[2]; }
+};
+
+inline Window window_at(const WindowTables& g, int64_t position) {
+  Window w;
+  for (int d = 2; d >= 0; --d) {
+    const AxisTable& axis = g.axes[d];
+    size_t o = static_cast<size_t>(position % axis.out());
+    position /= axis.out();
+    w.begin[d] = axis.begin[o];
+    w.end[d] = axis.end[o];
+    w.step[d] = axis.step;
+    w.divisor *= axis.divisor[o];
+  }
+  if (g.divisor != 0) w.divisor = g.divisor;
+  return w;
+}
+
+// Calls f(flat input position) for every element of a window.
+template <class F>
+inline void for_each_in(const WindowTables& g, const Window& w, F&& f) {
+  for (int64_t i0 = w.begin[0]; i0 < w.end[0]; i0 += w.step[0])
+    for (int64_t i1 = w.begin[1]; i1 < w.end[1]; i1 += w.step[1])
+      for (int64_t i2 = w.begin[2]; i2 < w.end[2]; i2 += w.step[2]) f((i0 * g.axes[1].in + i1) * g.axes[2].in + i2);
+}
+
+inline int64_t window_size(const WindowTables& g) {
+  int64_t size = 1;
+  for (const AxisTable& axis : g.axes) size *= (axis.end[0] - axis.begin[0]) / axis.step + 1;
+  return size;
+}
+
+}  // namespace facula::cpu::FACULA_ISA

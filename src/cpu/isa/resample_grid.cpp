@@ -1,0 +1,523 @@
+// Sampling at the positions of a grid.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "cpu/isa.h"
+#include "cpu/isa/grain.h"
+#include "cpu/isa/lanes.h"
+#include "cpu/isa/transpose.h"
+#include "kernels/math.h"
+#include "ops/pool.h"
+#include "ops/resample.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+constexpr int64_t kPoints = 64;  // positions handled together
+
+// What a run of coordinates reads along its axis.
+template <class T>
+struct AxisTaps {
+  int count = 1;
+  int32_t index[4][kPoints];  // -1: outside
+  T weight[4][kPoints];
+  T slope[4][kPoints];  // derivative of weight by the coordinate
+};
+
+// Loops over the positions are free of branches, so that they become vector code.
+template <class T>
+struct AxisRule {
+  int64_t size;
+  GridSampling how;
+
+  T unnormalized(T x) const {
+    return how.align_corners ? (x + 1) / 2 * static_cast<T>(size - 1) : ((x + 1) * static_cast<T>(size) - 1) / 2;
+  }
+  T rate() const { return static_cast<T>(how.align_corners ? size - 1 : size) / 2; }
+
+  // Coordinates brought into the input as the padding mode says; `slope` is multiplied by the derivative.
+  void pad(int64_t n, T* x, T* slope) const {
+    if (how.padding == 2) reflect(n, x, slope);
+    if (how.padding == 0) return;
+    const T last = static_cast<T>(size - 1);
+    FACULA_SIMD
+    for (int64_t p = 0; p < n; ++p) {
+      slope[p] = (x[p] <= 0) | (x[p] >= last) ? T(0) : slope[p];
+      T raised = x[p] <= 0 ? T(0) : x[p];
+      x[p] = raised >= last ? last : raised;
+    }
+  }
+  // Mirrored at the outer pixels' centres or edges, as often as needed.
+  void reflect(int64_t n, T* x, T* slope) const {
+    const T low = how.align_corners ? T(0) : T(-0.5), span = static_cast<T>(how.align_corners ? size - 1 : size);
+    FACULA_SIMD
+    for (int64_t p = 0; p < n; ++p) {
+      const T from_low = x[p] - low, distance = kernels::abs(from_low), turns = kernels::floor(distance / span);
+      const T extra = kernels::fmod_quick(distance, span);
+      const bool odd = turns - T(2) * kernels::floor(turns / T(2)) != T(0);
+      const T turned = (from_low < 0) != odd ? -slope[p] : slope[p];
+      slope[p] = span == 0 ? T(0) : turned;
+      x[p] = span == 0 ? T(0) : (odd ? span - extra : extra) + low;
+    }
+  }
+  // An index, or -1; anything that no integer holds is outside.
+  int32_t index(T x) const {
+    const bool inside = (x >= 0) & (x < static_cast<T>(size));
+    return inside ? static_cast<int32_t>(inside ? x : T(0)) : -1;
+  }
+
+  void taps(int64_t n, const T* coordinates, int64_t step, AxisTaps<T>& t) const {
+    T x[kPoints], slope[kPoints];
+    for (int64_t p = 0; p < n; ++p) x[p] = unnormalized(coordinates[p * step]), slope[p] = rate();
+    if (how.interpolation == 2) return cubic(n, x, slope, t);
+    pad(n, x, slope);
+    if (how.interpolation == 1) {
+      t.count = 1;
+      FACULA_SIMD
+      for (int64_t p = 0; p < n; ++p) {
+        t.index[0][p] = index(kernels::round_half_even(x[p]));
+        t.weight[0][p] = 1;
+        t.slope[0][p] = 0;
+      }
+      return;
+    }
+    t.count = 2;
+    FACULA_SIMD
+    for (int64_t p = 0; p < n; ++p) {
+      const T low = kernels::floor(x[p]);
+      t.index[0][p] = index(low);
+      t.index[1][p] = index(low + 1);
+      t.weight[0][p] = low + 1 - x[p];
+      t.weight[1][p] = x[p] - low;
+      t.slope[0][p] = -slope[p];
+      t.slope[1][p] = slope[p];
+    }
+  }
+
+  void cubic(int64_t n, const T* x, const T* slope, AxisTaps<T>& t) const {
+    const T a = T(-0.75);
+    t.count = 4;
+    for (int k = 0; k < 4; ++k) {
+      T place[kPoints], ignored[kPoints] = {};
+      const bool inner = k == 1 || k == 2;
+      FACULA_SIMD
+      for (int64_t p = 0; p < n; ++p) {
+        const T low = kernels::floor(x[p]), u = x[p] - low - static_cast<T>(k - 1), d = kernels::abs(u);
+        place[p] = low + static_cast<T>(k - 1);
+        t.weight[k][p] = inner ? ((a + 2) * d - (a + 3)) * d * d + 1 : (((d - 5) * d + 8) * d - 4) * a;
+        const T derivative = inner ? (3 * (a + 2) * d - 2 * (a + 3)) * d : (3 * d * d - 10 * d + 8) * a;
+        t.slope[k][p] = derivative * (u < 0 ? -slope[p] : slope[p]);
+      }
+      pad(n, place, ignored);
+      FACULA_SIMD
+      for (int64_t p = 0; p < n; ++p) t.index[k][p] = index(kernels::round_half_even(place[p]));
+    }
+  }
+};
+
+constexpr int kMaxReads = 64;  // of one position: four along each of three axes
+
+// The input elements that a run of grid positions reads, all axes together: arrays over the positions, one after the
+// other for each element of their neighbourhoods.
+template <class T>
+struct Samples {
+  int reads = 0;
+  std::vector<int32_t> offset = std::vector<int32_t>(kMaxReads * kPoints);  // -1: outside
+  std::vector<T> weight = std::vector<T>(kMaxReads * kPoints);
+  std::vector<T> slope[3];  // of the weight by x, y, z; empty unless asked for
+  std::unique_ptr<AxisTaps<T>[]> axis{new AxisTaps<T>[3]};
+  std::vector<T> rows;  // of channels, one for each position
+
+  T* room(int64_t elements) {
+    rows.resize(static_cast<size_t>(elements));
+    return rows.data();
+  }
+};
+
+template <class T>
+class Sampler {
+ public:
+  // `input` gives sizes and strides.
+  Sampler(const Tensor& input, const GridSampling& how) : dims_(static_cast<int>(input.dim()) - 2) {
+    int64_t extent = 0;
+    for (int d = 0; d < dims_; ++d) {  // x is of the last dimension
+      rules_[d] = {input.size(-1 - d), how};
+      strides_[d] = input.stride(-1 - d);
+      extent += (input.size(-1 - d) - 1) * strides_[d];
+    }
+    FACULA_CHECK(extent <= INT32_MAX, ErrorKind::NotImplemented,
+                 "grid_sample: planes of at most 2^31 elements, got shape ", input.sizes());
+  }
+
+  /// What `n` positions read, their coordinates side by side in `grid`.
+  void read(const T* grid, int64_t n, Samples<T>& s) const {
+    AxisTaps<T>* axis = s.axis.get();
+    for (int d = 0; d < dims_; ++d) rules_[d].taps(n, grid + d, dims_, axis[d]);
+    if (dims_ == 2) {
+      axis[2].count = 1;
+      for (int64_t p = 0; p < n; ++p) axis[2].index[0][p] = 0, axis[2].weight[0][p] = 1, axis[2].slope[0][p] = 0;
+    }
+    const int32_t stride0 = static_cast<int32_t>(strides_[0]), stride1 = static_cast<int32_t>(strides_[1]),
+                  stride2 = static_cast<int32_t>(strides_[2]);
+    s.reads = 0;
+    for (int k = 0; k < axis[2].count; ++k)
+      for (int j = 0; j < axis[1].count; ++j)
+        for (int i = 0; i < axis[0].count; ++i) {
+          const int32_t *x = axis[0].index[i], *y = axis[1].index[j], *z = axis[2].index[k];
+          const T *wx = axis[0].weight[i], *wy = axis[1].weight[j], *wz = axis[2].weight[k];
+          const int64_t at = s.reads++ * kPoints;
+          int32_t* offset = s.offset.data() + at;
+          T* weight = s.weight.data() + at;
+          FACULA_SIMD
+          for (int64_t p = 0; p < n; ++p) {
+            offset[p] = (x[p] | y[p] | z[p]) < 0 ? -1 : x[p] * stride0 + y[p] * stride1 + z[p] * stride2;
+            weight[p] = offset[p] < 0 ? T(0) : wx[p] * wy[p] * wz[p];
+          }
+          if (s.slope[0].empty()) continue;
+          T *by_x = s.slope[0].data() + at, *by_y = s.slope[1].data() + at, *by_z = s.slope[2].data() + at;
+          FACULA_SIMD
+          for (int64_t p = 0; p < n; ++p) {
+            by_x[p] = axis[0].slope[i][p] * wy[p] * wz[p];
+            by_y[p] = wx[p] * axis[1].slope[j][p] * wz[p];
+            by_z[p] = wx[p] * wy[p] * axis[2].slope[k][p];
+          }
+        }
+  }
+
+ private:
+  int dims_;
+  AxisRule<T> rules_[3];
+  int64_t strides_[3] = {0, 0, 0};
+};
+
+int64_t points_of(const Tensor& grid) { return grid.numel() / (grid.size(0) * grid.size(-1)); }
+
+template <class F>
+void visit_float(DType dtype, F&& f) {
+  if (dtype == DType::Float32) f(TypeTag<float>{});
+  else f(TypeTag<double>{});
+}
+
+// Calls f(image, first position, count, samples) for runs of positions of one image.
+template <class T, class F>
+void for_samples(const Tensor& input, const Tensor& grid, const GridSampling& how, bool slopes, int64_t work, F&& f) {
+  int64_t batch = input.size(0), points = points_of(grid), dims = grid.size(-1),
+          runs = (points + kPoints - 1) / kPoints;
+  Sampler<T> sampler(input, how);
+  parallel_for(0, batch * runs, grain_of(work * kPoints), [&](int64_t from, int64_t to) {
+    Samples<T> s;
+    for (int d = 0; slopes && d < 3; ++d) s.slope[d].resize(kMaxReads * kPoints);
+    for (int64_t run = from; run < to; ++run) {
+      int64_t n = run / runs, first = run % runs * kPoints, count = std::min(kPoints, points - first);
+      sampler.read(grid.data<T>() + (n * points + first) * dims, count, s);
+      f(n, first, count, s);
+    }
+  });
+}
+
+// ---- channels that lie side by side: positions read, and write, vectors of them
+
+template <class T>
+bool has_vectors_of_channels(const Tensor& image) {
+  return image.stride(1) == 1 && image.size(1) >= VectorOf<T>::lanes;
+}
+
+/// The row that a position reads, or one that stands for nothing.
+template <class T>
+T* row_at(T* image, int32_t offset, T* nothing) {
+  return offset < 0 ? nothing : image + offset;
+}
+
+/// The weighted rows of `vectors` vectors of channels that one position reads.
+template <int vectors, class T>
+void weigh_channels(T* out, const T* image, const Samples<T>& s, int64_t p) {
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  static constexpr T nothing[vectors * lanes] = {};
+  typename VectorOf<T>::type sums[vectors] = {};
+  for (int k = 0; k < s.reads; ++k) {
+    const T* row = row_at(image, s.offset[k * kPoints + p], nothing);
+    const T weight = s.weight[k * kPoints + p];
+    for (int v = 0; v < vectors; ++v) sums[v] += load_vector(row + v * lanes) * weight;
+  }
+  std::memcpy(out, sums, sizeof sums);
+}
+
+/// A run of positions of one image: `rows` receives their channels.
+template <class T>
+void sample_channels(T* rows, const T* image, int64_t channels, int64_t count, const Samples<T>& s) {
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  for (int64_t p = 0; p < count; ++p) {
+    T* row = rows + p * channels;
+    int64_t c = 0;
+    for (; c + 2 * lanes <= channels; c += 2 * lanes) weigh_channels<2>(row + c, image + c, s, p);
+    for (; c + lanes <= channels; c += lanes) weigh_channels<1>(row + c, image + c, s, p);
+    c = channels - lanes;  // the rest, some of it again
+    if (channels % lanes) weigh_channels<1>(row + c, image + c, s, p);
+  }
+}
+
+/// Values of positions in planes of `points` positions, turned into rows of channels, and back.
+template <class T>
+using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+template <class T>
+void planes_to_rows(T* rows, const T* planes, int64_t points, int64_t channels, int64_t count) {
+  constexpr int64_t item = sizeof(T);
+  transpose_tiles<BitsOf<T>>(reinterpret_cast<const char*>(planes), points * item, reinterpret_cast<char*>(rows),
+                             channels * item, count, channels);
+}
+template <class T>
+void rows_to_planes(T* planes, const T* rows, int64_t points, int64_t channels, int64_t count) {
+  constexpr int64_t item = sizeof(T);
+  transpose_tiles<BitsOf<T>>(reinterpret_cast<const char*>(rows), channels * item, reinterpret_cast<char*>(planes),
+                             points * item, channels, count);
+}
+
+/// The channels of a run of positions, plane by plane.
+template <class T>
+void sample_planes(T* out, int64_t points, const T* image, int64_t channels, int64_t channel_step, int64_t count,
+                   const Samples<T>& s) {
+  for (int64_t c = 0; c < channels; ++c) {
+    const T* source = image + c * channel_step;
+    T sums[kPoints] = {};
+    for (int k = 0; k < s.reads; ++k) {
+      const int32_t* offset = s.offset.data() + k * kPoints;
+      const T* weight = s.weight.data() + k * kPoints;
+      FACULA_SIMD
+      for (int64_t p = 0; p < count; ++p) {
+        const T value = source[std::max(offset[p], 0)];  // read in any case: a gather needs no branch
+        sums[p] += offset[p] >= 0 ? value * weight[p] : T(0);
+      }
+    }
+    std::copy_n(sums, count, out + c * points);
+  }
+}
+
+constexpr int64_t kMoved = 16 * kPoints;  // positions that read one element each, handled together
+
+/// The elements of planes at `count` positions, 0 for what is outside: plane after plane, as each fits into the cache.
+template <class T>
+void move_to_planes(T* out, int64_t points, const T* image, int64_t channels, int64_t channel_step, int64_t count,
+                    const int32_t* offset) {
+  int32_t place[kMoved], outside[kMoved], others = 0;
+  for (int64_t p = 0; p < count; ++p) {
+    place[p] = std::max(offset[p], 0);  // read in any case: no branch
+    outside[others] = static_cast<int32_t>(p);
+    others += offset[p] < 0;
+  }
+  for (int64_t c = 0; c < channels; ++c, out += points, image += channel_step) {
+    FACULA_SIMD
+    for (int64_t p = 0; p < count; ++p) out[p] = image[place[p]];
+    for (int32_t k = 0; k < others; ++k) out[outside[k]] = T(0);
+  }
+}
+
+template <class T>
+void nearest_planes(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how) {
+  const int64_t channels = input.size(1), points = points_of(grid), dims = grid.size(-1),
+                blocks = (points + kMoved - 1) / kMoved;
+  const Sampler<T> sampler(input, how);
+  parallel_for(0, input.size(0) * blocks, grain_of(channels * kMoved), [&](int64_t from, int64_t to) {
+    Samples<T> s;
+    int32_t offset[kMoved];
+    for (int64_t block = from; block < to; ++block) {
+      const int64_t n = block / blocks, first = block % blocks * kMoved, total = std::min(kMoved, points - first);
+      for (int64_t p = 0; p < total; p += kPoints) {
+        const int64_t count = std::min(kPoints, total - p);
+        sampler.read(grid.data<T>() + (n * points + first + p) * dims, count, s);
+        std::copy_n(s.offset.data(), count, offset + p);
+      }
+      move_to_planes(out.data<T>() + n * channels * points + first, points, input.data<T>() + n * input.stride(0),
+                     channels, input.stride(1), total, offset);
+    }
+  });
+}
+
+void grid_sampler_cpu(const Tensor& out, const Tensor& input, const Tensor& grid, const GridSampling& how) {
+  LockRelease release(out.numel() > kGrain);
+  int64_t channels = input.size(1), points = points_of(grid);
+  visit_float(out.dtype(), [&]<class T>(TypeTag<T>) {
+    const bool by_vectors = has_vectors_of_channels<T>(input);
+    if (how.interpolation == 1 && !by_vectors) return nearest_planes<T>(out, input, grid, how);
+    for_samples<T>(input, grid, how, false, channels * 8, [&](int64_t n, int64_t first, int64_t count, Samples<T>& s) {
+      const T* image = input.data<T>() + n * input.stride(0);
+      T* to = out.data<T>() + n * channels * points + first;
+      if (!by_vectors) return sample_planes(to, points, image, channels, input.stride(1), count, s);
+      T* rows = s.room(kPoints * channels);
+      sample_channels(rows, image, channels, count, s);
+      rows_to_planes(to, rows, points, channels, count);
+    });
+  });
+}
+
+/// Adds `vectors` vectors of channels of one position, weighted, to the rows that it read.
+template <int vectors, class T>
+void add_channels(T* image, const T* values, const Samples<T>& s, int64_t p) {
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  T nothing[vectors * lanes] = {};
+  typename VectorOf<T>::type g[vectors];
+  std::memcpy(g, values, sizeof g);
+  for (int k = 0; k < s.reads; ++k) {
+    T* row = row_at(image, s.offset[k * kPoints + p], nothing);
+    const T weight = s.weight[k * kPoints + p];
+    for (int v = 0; v < vectors; ++v) {
+      const auto sum = load_vector(row + v * lanes) + g[v] * weight;
+      std::memcpy(row + v * lanes, &sum, sizeof sum);
+    }
+  }
+}
+
+/// Adds the channels [from, to) of a run of positions, which `rows` holds, to an image.
+template <class T>
+void spread_channels(T* image, const T* rows, int64_t from, int64_t to, int64_t count, const Samples<T>& s) {
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  const int64_t width = to - from;
+  for (int64_t p = 0; p < count; ++p) {
+    const T* row = rows + p * width;
+    T* target = image + from;
+    int64_t c = 0;
+    for (; c + 2 * lanes <= width; c += 2 * lanes) add_channels<2>(target + c, row + c, s, p);
+    for (; c + lanes <= width; c += lanes) add_channels<1>(target + c, row + c, s, p);
+    for (int k = 0; c < width && k < s.reads; ++k) {
+      const int32_t offset = s.offset[k * kPoints + p];
+      for (int64_t rest = c; rest < width && offset >= 0; ++rest)
+        target[offset + rest] += row[rest] * s.weight[k * kPoints + p];
+    }
+  }
+}
+
+/// The same for planes.
+template <class T>
+void spread_planes(const Tensor& result, int64_t n, int64_t from, int64_t to, const T* gradient, int64_t points,
+                   int64_t count, const Samples<T>& s) {
+  for (int64_t c = from; c < to; ++c) {
+    const T* g = gradient + (c - from) * points;
+    T* target = result.data<T>() + n * result.stride(0) + c * result.stride(1);
+    for (int k = 0; k < s.reads; ++k) {
+      for (int64_t p = 0; p < count; ++p) {
+        int32_t offset = s.offset[k * kPoints + p];
+        if (offset >= 0) target[offset] += g[p] * s.weight[k * kPoints + p];
+      }
+    }
+  }
+}
+
+// Threads share the images and blocks of their channels, so that no two add to one element.
+void grid_sampler_input_cpu(const Tensor& result, const Tensor& gradient, const Tensor& grid, const GridSampling& how) {
+  LockRelease release(gradient.numel() > kGrain);
+  int64_t batch = result.size(0), channels = result.size(1), points = points_of(grid), dims = grid.size(-1);
+  visit_float(result.dtype(), [&]<class T>(TypeTag<T>) {
+    const bool by_vectors = has_vectors_of_channels<T>(result);
+    const int64_t width = by_vectors ? 2 * VectorOf<T>::lanes : 1, blocks = (channels + width - 1) / width;
+    Sampler<T> sampler(result, how);
+    parallel_for(0, batch * blocks, grain_of(points * 8 * width), [&](int64_t begin, int64_t end) {
+      Samples<T> s;
+      while (begin < end) {
+        const int64_t n = begin / blocks, last = std::min(end, (n + 1) * blocks);
+        const int64_t from = begin % blocks * width, to = std::min(channels, (last - n * blocks) * width);
+        T* image = result.data<T>() + n * result.stride(0);
+        for (int64_t first = 0; first < points; first += kPoints) {
+          int64_t count = std::min(kPoints, points - first);
+          sampler.read(grid.data<T>() + (n * points + first) * dims, count, s);
+          const T* g = gradient.data<T>() + (n * channels + from) * points + first;
+          if (!by_vectors) {
+            spread_planes(result, n, from, to, g, points, count, s);
+            continue;
+          }
+          T* rows = s.room(kPoints * (to - from));
+          planes_to_rows(rows, g, points, to - from, count);
+          spread_channels(image, rows, from, to, count, s);
+        }
+        begin = last;
+      }
+    });
+  });
+}
+
+/// The derivatives of a run of positions by their coordinates: sums[d][p].
+template <class T>
+void slopes_of_planes(T (*sums)[kPoints], int64_t dims, const T* gradient, int64_t points, const T* image,
+                      int64_t channels, int64_t channel_step, int64_t count, const Samples<T>& s) {
+  for (int64_t c = 0; c < channels; ++c) {
+    const T *source = image + c * channel_step, *g = gradient + c * points;
+    for (int k = 0; k < s.reads; ++k) {
+      const int32_t* offset = s.offset.data() + k * kPoints;
+      T value[kPoints];
+      FACULA_SIMD
+      for (int64_t p = 0; p < count; ++p) {
+        const T x = source[std::max(offset[p], 0)];
+        value[p] = offset[p] >= 0 ? x * g[p] : T(0);
+      }
+      for (int64_t d = 0; d < dims; ++d) {
+        const T* slope = s.slope[d].data() + k * kPoints;
+        FACULA_SIMD
+        for (int64_t p = 0; p < count; ++p) sums[d][p] += value[p] * slope[p];
+      }
+    }
+  }
+}
+
+/// The product of two rows of channels, added up to one vector.
+template <class T>
+auto row_product(const T* a, const T* b, int64_t channels) {
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  auto sum = load_vector(a) * load_vector(b);
+  int64_t c = lanes;
+  for (; c + lanes <= channels; c += lanes) sum += load_vector(a + c) * load_vector(b + c);
+  for (; c < channels; ++c) sum[0] += a[c] * b[c];
+  return sum;
+}
+
+template <class T>
+void slopes_of_channels(T (*sums)[kPoints], int64_t dims, const T* rows, const T* image, int64_t channels,
+                        int64_t count, const Samples<T>& s) {
+  for (int64_t p = 0; p < count; ++p) {
+    typename VectorOf<T>::type total[3] = {};
+    for (int k = 0; k < s.reads; ++k) {
+      const int64_t at = k * kPoints + p;
+      if (s.offset[at] < 0) continue;
+      const auto product = row_product(rows + p * channels, image + s.offset[at], channels);
+      for (int64_t d = 0; d < dims; ++d) total[d] += product * s.slope[d][at];
+    }
+    for (int64_t d = 0; d < dims; ++d) {
+      auto pair = merge_lanes<2>(total[d], [](auto a, auto b) { return a + b; });
+      sums[d][p] = T(pair[0]) + T(pair[1]);
+    }
+  }
+}
+
+void grid_sampler_grid_cpu(const Tensor& result, const Tensor& gradient, const Tensor& input, const Tensor& grid,
+                           const GridSampling& how) {
+  if (how.interpolation == 1) return;  // nearest: zero everywhere
+  LockRelease release(gradient.numel() > kGrain);
+  int64_t channels = input.size(1), points = points_of(grid), dims = grid.size(-1);
+  visit_float(result.dtype(), [&]<class T>(TypeTag<T>) {
+    const bool by_vectors = has_vectors_of_channels<T>(input);
+    for_samples<T>(input, grid, how, true, channels * 16, [&](int64_t n, int64_t first, int64_t count, Samples<T>& s) {
+      T sums[3][kPoints] = {};
+      const T* image = input.data<T>() + n * input.stride(0);
+      const T* g = gradient.data<T>() + n * channels * points + first;
+      if (by_vectors) {
+        T* rows = s.room(kPoints * channels);
+        planes_to_rows(rows, g, points, channels, count);
+        slopes_of_channels(sums, dims, rows, image, channels, count, s);
+      } else {
+        slopes_of_planes(sums, dims, g, points, image, channels, input.stride(1), count, s);
+      }
+      T* to = result.data<T>() + (n * points + first) * dims;
+      for (int64_t p = 0; p < count; ++p)
+        for (int64_t d = 0; d < dims; ++d) to[p * dims + d] = sums[d][p];
+    });
+  });
+}
+
+}  // namespace
+
+void register_resample_grid() {
+  grid_sampler_kernel.set(DeviceType::CPU, grid_sampler_cpu);
+  grid_sampler_input_kernel.set(DeviceType::CPU, grid_sampler_input_cpu);
+  grid_sampler_grid_kernel.set(DeviceType::CPU, grid_sampler_grid_cpu);
+}
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,105 @@
+#include "python/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "core/host.h"
+
+namespace facula::python {
+namespace {
+
+struct Shared {
+  int fd;
+  size_t bytes;
+};
+
+void release_shared(Storage* s) {
+  auto* shared = static_cast<Shared*>(s->context);
+  munmap(s->data, shared->bytes);
+  close(shared->fd);
+  delete shared;
+}
+
+[[noreturn]] void fail(const char* op, const char* call, size_t bytes) {
+  throw_error(ErrorKind::Runtime, op, ": ", call, " failed (", std::strerror(errno), ") for ", bytes, " bytes");
+}
+
+int make_memory(size_t bytes, const char* op) {
+  int fd = memfd_create("facula", MFD_CLOEXEC);
+  if (fd < 0) fail(op, "memfd_create", bytes);
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    close(fd);
+    fail(op, "ftruncate", bytes);
+  }
+  return fd;
+}
+
+void* map_memory(int fd, size_t bytes, const char* op) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) {
+    close(fd);
+    fail(op, "mmap", bytes);
+  }
+  return data;
+}
+
+}  // namespace
+
+std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& origin) {
+  std::vector<TensorImpl*> impls;
+  for (TensorImpl* impl : {origin.impl(), origin.defined() ? origin.impl()->base : nullptr}) {
+    if (impl && impl->storage == s && (impls.empty() || impls[0] != impl)) impls.push_back(impl);
+  }
+  size_t known = impls.size() + host.storage_objects(s);
+  return static_cast<size_t>(s->refs.load()) == known ? std::optional(impls) : std::nullopt;
+}
+
+void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after) {
+  for (TensorImpl* impl : impls) impl->data = after + (impl->data - before);
+}
+
+bool is_shared(const Storage* s) { return s->release_data == release_shared; }
+
+bool share(Storage* s, const Tensor& origin, const char* op) {
+  if (is_shared(s) || s->nbytes == 0) return true;
+  FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, op, ": only memory of the CPU can be shared, got device ",
+               s->device);
+  auto impls = all_holders(s, origin);
+  if (!impls) return false;
+  int fd = make_memory(s->nbytes, op);
+  auto* data = static_cast<char*>(map_memory(fd, s->nbytes, op));
+  std::memcpy(data, s->data, s->nbytes);
+  char* before = s->data;
+  replace_storage_data(s, data, release_shared, new Shared{fd, s->nbytes});
+  s->resizable = false;
+  move_holders(*impls, before, data);
+  return true;
+}
+
+int shared_descriptor(const Storage* s) { return static_cast<Shared*>(s->context)->fd; }
+
+int shared_copy(const Storage* s, const char* op) {
+  const int fd = make_memory(s->nbytes, op);
+  void* data = map_memory(fd, s->nbytes, op);
+  std::memcpy(data, s->data, s->nbytes);
+  munmap(data, s->nbytes);
+  return fd;
+}
+
+Storage* storage_on_shared(int descriptor, int64_t bytes, const char* op) {
+  FACULA_CHECK(bytes > 0, ErrorKind::Value, op, ": nbytes must be positive, got ", bytes);
+  const size_t size = static_cast<size_t>(bytes);
+  const int fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) fail(op, "dup", size);
+  if (lseek(fd, 0, SEEK_END) < bytes) {
+    close(fd);
+    throw_error(ErrorKind::Value, op, ": the shared memory is smaller than nbytes, got ", bytes);
+  }
+  void* data = map_memory(fd, size, op);
+  return borrow_storage(data, size, kCPU, release_shared, new Shared{fd, size});
+}
+
+}  // namespace facula::python

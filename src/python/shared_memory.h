@@ -1,0 +1,29 @@
+// Storages whose bytes several processes map: anonymous memory, known by a descriptor.
+//
+// A tensor remembers the address of its first element, so that bytes can move (into shared memory, or to grow) only
+// while everybody who holds the storage is known: the storage object, the tensor it was taken from, and that tensor's
+// base.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace facula::python {
+
+/// Those who hold the storage, if nobody else does: then its bytes can move.
+std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& origin);
+void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after);
+
+bool is_shared(const Storage* s);
+/// Moves the bytes into shared memory; false when somebody else holds them.
+bool share(Storage* s, const Tensor& origin, const char* op);
+/// The descriptor of a storage that is shared.
+int shared_descriptor(const Storage* s);
+/// The descriptor of new shared memory with a copy of the bytes; the caller closes it.
+int shared_copy(const Storage* s, const char* op);
+/// A storage on shared memory that somebody gave the descriptor of, which stays theirs.
+Storage* storage_on_shared(int descriptor, int64_t bytes, const char* op);
+
+}  // namespace facula::python

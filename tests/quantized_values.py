@@ -1,0 +1,13 @@
+"""Quantised tensors of normal numbers, for tests."""
+
+import numpy as np
+
+import facula as torch
+
+
+def values(*shape, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype("float32"))
+
+
+def quantized(*shape, scale=0.05, zero_point=10, dtype=torch.quint8, seed=0):
+    return torch.quantize_per_tensor(values(*shape, seed=seed), scale, zero_point, dtype)
