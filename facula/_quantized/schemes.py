@@ -53,11 +53,11 @@ def named(name):
     return getattr(facula, name)
 
 
-per_tensor_affine = qscheme("per_tensor_affine")
-per_channel_affine = qscheme("per_channel_affine")
-per_tensor_symmetric = qscheme("per_tensor_symmetric")
-per_channel_symmetric = qscheme("per_channel_symmetric")
-per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
+per_tensor_affine: qscheme = qscheme("per_tensor_affine")
+per_channel_affine: qscheme = qscheme("per_channel_affine")
+per_tensor_symmetric: qscheme = qscheme("per_tensor_symmetric")
+per_channel_symmetric: qscheme = qscheme("per_channel_symmetric")
+per_channel_affine_float_qparams: qscheme = qscheme("per_channel_affine_float_qparams")
 
 #: the dtypes whose levels can be told apart in memory here, with the least and the greatest level
 LIMITS = {_C.quint8: (0, 255), _C.qint8: (-128, 127), _C.qint32: (-(2**31), 2**31 - 1)}

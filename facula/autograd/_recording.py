@@ -31,6 +31,13 @@ class Recording:
         threads: {number: name}.
     """
 
+    events: EventList
+    details: EventList
+    memory: list[Any]
+    threads: dict[Any, Any]
+    device_memory: list[Any]
+    streams: dict[Any, Any]
+
     def __init__(self, lanes: Sequence[Sequence[Sequence[Any] | int | str]], flops: bool = False, activity: Any = None,
                  asynchronous: Sequence[Any] = ()) -> None:  # fmt: skip
         from .. import _C

@@ -226,10 +226,9 @@ class profile:
         """Time of all events without that of the events inside them, in microseconds."""
         return self._finished().events.self_cpu_time_total
 
-    def table(
-        self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55, max_shapes_column_width=80,
-        header=None, top_level_events_only=False, time_unit=None,
-    ) -> str:  # fmt: skip
+    def table(self, sort_by: Any = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
+              max_shapes_column_width: int = 80, header: str | None = None, top_level_events_only: bool = False,
+              time_unit: Any = None) -> str:  # fmt: skip
         """The events as a table of names, times, bytes and numbers of calls.
 
         Args:

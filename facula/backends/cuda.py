@@ -308,7 +308,7 @@ True
     return preferred
 
 
-preferred_linalg_library = _preference(
+preferred_linalg_library: Callable[..., Any] = _preference(
     "preferred_linalg_library",
     _LinalgBackend,
     _LinalgBackend(int(os.environ.get("TORCH_LINALG_PREFER_CUSOLVER") == "1")),  # as src/cuda/flags.h
@@ -319,11 +319,11 @@ By default cuSOLVER, where it is there, does single and large matrices, and our 
 "cusolver" (or TORCH_LINALG_PREFER_CUSOLVER=1 in the environment) it does all that it can. There is no MAGMA.""",
     lambda kind: _C._cuda_set_flag("prefer_cusolver", kind.name == "Cusolver"),
 )
-preferred_blas_library = _preference(
+preferred_blas_library: Callable[..., Any] = _preference(
     "preferred_blas_library", _BlasBackend, _BlasBackend.Cublas, ("Default", "Cublas", "Cublaslt"),
     " for matrix products on CUDA; kept, and without effect: each product has its way.",
 )
-preferred_rocm_fa_library = _preference(
+preferred_rocm_fa_library: Callable[..., Any] = _preference(
     "preferred_rocm_fa_library", _ROCmFABackend, _ROCmFABackend.Default, ("Default",),
     " for attention with ROCm, which is not there."
 )

@@ -123,8 +123,8 @@ class _Cat(_Joined):
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         _check_sequence(cseq, "cat")
-        self.cseq = list(cseq)
-        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        self.cseq: list[Constraint] = list(cseq)
+        self.lengths: list[int] = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
             raise ValueError(f"constraints.cat: expected {len(self.cseq)} lengths, got {len(self.lengths)}")
         self.dim = dim
@@ -149,7 +149,7 @@ class _Stack(_Joined):
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         _check_sequence(cseq, "stack")
-        self.cseq = list(cseq)
+        self.cseq: list[Constraint] = list(cseq)
         self.dim = dim
 
     @property

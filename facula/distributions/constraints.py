@@ -64,17 +64,17 @@ class _Bounded(Constraint):
 
 
 class _BoundedBelow(_Bounded):
-    def __init__(self, lower_bound):
+    def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
 
 class _BoundedAbove(_Bounded):
-    def __init__(self, upper_bound):
+    def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
 
 class _BoundedTwice(_Bounded):
-    def __init__(self, lower_bound, upper_bound):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound = lower_bound
         self.upper_bound = upper_bound
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import facula
 from facula import _C
@@ -274,9 +273,27 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     return ((a.conj() if a.is_complex() else a) * b).sum(dim, dtype=dtype)
 
 
-UniqueAll = collections.namedtuple("UniqueAll", "values indices inverse_indices counts")
-UniqueCounts = collections.namedtuple("UniqueCounts", "values counts")
-UniqueInverse = collections.namedtuple("UniqueInverse", "values inverse_indices")
+class UniqueAll(NamedTuple):
+    """What unique_all gives."""
+
+    values: facula.Tensor
+    indices: facula.Tensor
+    inverse_indices: facula.Tensor
+    counts: facula.Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What unique_counts gives."""
+
+    values: facula.Tensor
+    counts: facula.Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What unique_inverse gives."""
+
+    values: facula.Tensor
+    inverse_indices: facula.Tensor
 
 
 def first_positions(inverse: Tensor, count: int) -> Tensor:

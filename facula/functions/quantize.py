@@ -133,8 +133,8 @@ def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduc
     low, high = min(low, 0.0), max(high, 0.0)
     scale = (high - low) / (most - least)
     if scale == 0.0 or math.isinf(1.0 / scale):
-        scale = 0.1
-    smallest = 6.1e-5
+        scale: qscheme = 0.1
+    smallest: qscheme = 6.1e-5
     if scale < smallest:
         low, high, scale = low * smallest / scale, high * smallest / scale, smallest
     from_low, from_high = least - low / scale, most - high / scale

@@ -143,7 +143,13 @@ def _cell(mode: str, name: str, doc: str):
     return cell
 
 
-lstm_cell = _cell("LSTM", "lstm_cell", "One step of a long short-term memory network, from state (h, c) to the next.")
-gru_cell = _cell("GRU", "gru_cell", "One step of a network of gated recurrent units.")
-rnn_tanh_cell = _cell("RNN_TANH", "rnn_tanh_cell", "One step of an Elman network: tanh(W_ih x + b_ih + W_hh h + b_hh).")
-rnn_relu_cell = _cell("RNN_RELU", "rnn_relu_cell", "One step of an Elman network: relu(W_ih x + b_ih + W_hh h + b_hh).")
+lstm_cell: Callable[..., tuple[Tensor, Tensor]] = _cell(
+    "LSTM", "lstm_cell", "One step of a long short-term memory network, from state (h, c) to the next."
+)
+gru_cell: Callable[..., Tensor] = _cell("GRU", "gru_cell", "One step of a network of gated recurrent units.")
+rnn_tanh_cell: Callable[..., Tensor] = _cell(
+    "RNN_TANH", "rnn_tanh_cell", "One step of an Elman network: tanh(W_ih x + b_ih + W_hh h + b_hh)."
+)
+rnn_relu_cell: Callable[..., Tensor] = _cell(
+    "RNN_RELU", "rnn_relu_cell", "One step of an Elman network: relu(W_ih x + b_ih + W_hh h + b_hh)."
+)

@@ -287,21 +287,21 @@ class Node:
     # ---- what is called
 
     @property
-    def op(self):
+    def op(self) -> Any:
         """The kind of step: "placeholder", "get_attr", "call_function", "call_method", "call_module" or "output"."""
         return self._op
 
     @op.setter
-    def op(self, value):
+    def op(self, value: Any) -> None:
         self._set_called(value, self._target)
 
     @property
-    def target(self):
+    def target(self) -> Any:
         """The function that is called, or the name of the method, module, attribute or input."""
         return self._target
 
     @target.setter
-    def target(self, value):
+    def target(self, value: Any) -> None:
         self._set_called(self._op, value)
 
     def _set_called(self, op, target):

@@ -512,7 +512,8 @@ class ONNXTracedModule(facula.nn.Module):
     NotImplementedError: jit.ONNXTracedModule is not supported by Facula
     """
 
-    def __init__(self, inner, strict=True, force_outplace=False, return_inputs=False, return_inputs_states=False) -> None:
+    def __init__(self, inner: Any, strict: bool = True, force_outplace: bool = False, return_inputs: bool = False,
+                 return_inputs_states: bool = False) -> None:  # fmt: skip
         raise NotImplementedError("jit.ONNXTracedModule is not supported by Facula")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 if not TYPE_CHECKING:
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> Any:
         if name in ("intrinsic", "qat", "quantized"):  # old names of what stands in ao.nn
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

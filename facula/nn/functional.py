@@ -168,6 +168,9 @@ from .functions.resample import (
 from .functions.shape import channel_shuffle, native_channel_shuffle, pixel_shuffle, pixel_unshuffle
 from .functions.split_join import pad
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = [
     "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "ScalingType", "SwizzleType",
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -195,7 +198,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
 
-    def __getattr__(name):
+    def __getattr__(name: str) -> Any:
         from facula.compat import placeholders
 
         return placeholders.member("torch.nn.functional", name)

@@ -66,6 +66,8 @@ class SequentialLR(_Composite):
     [0.5]
     """
 
+    last_epoch: int
+
     def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Iterable[int],
                  last_epoch: int = -1) -> None:  # fmt: skip
         if len(schedulers) < 1:
@@ -140,6 +142,8 @@ class ChainedScheduler(_Composite):
     [0.25]
     [0.125]
     """
+
+    optimizer: Optimizer | None
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:

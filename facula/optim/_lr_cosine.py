@@ -34,6 +34,9 @@ class CosineAnnealingLR(LRScheduler):
     0.0
     """
 
+    T_max: int
+    eta_min: float
+
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
@@ -84,6 +87,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     0.5
     """
 
+    T_mult: int
+    eta_min: float
+
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         name = "CosineAnnealingWarmRestarts"
         if not isinstance(T_0, int) or T_0 <= 0:
@@ -114,7 +120,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i *= self.T_mult
         else:
             self._place(epoch)
-        self.last_epoch = math.floor(epoch)
+        self.last_epoch: int = math.floor(epoch)
         self._get_lr_called_within_step = True
         try:
             rates = self.get_lr()
@@ -135,5 +141,5 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur = epoch % self.T_0
         else:
             falls = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-            self.T_cur = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult**falls
+            self.T_cur: int = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
+            self.T_i: int = self.T_0 * self.T_mult**falls

@@ -61,6 +61,9 @@ class CyclicLR(LRScheduler):
     [0.0] 0.9
     """
 
+    mode: str
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, base_lr: float | Sequence[float], max_lr: float | Sequence[float],
                  step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
                  scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
@@ -72,27 +75,27 @@ class CyclicLR(LRScheduler):
         if last_epoch == -1:
             for lr, group in zip(base_lrs, optimizer.param_groups, strict=True):
                 set_value(group, "lr", lr)
-        self.max_lrs = per_group("CyclicLR", optimizer, max_lr)
+        self.max_lrs: Any = per_group("CyclicLR", optimizer, max_lr)
         up = float(step_size_up)
         down = up if step_size_down is None else float(step_size_down)
-        self.total_size = up + down
-        self.step_ratio = up / self.total_size
+        self.total_size: float = up + down
+        self.step_ratio: float = up / self.total_size
         if scale_fn is None and mode not in _CYCLE_SCALES:
             raise ValueError(f"CyclicLR: mode must be one of {', '.join(_CYCLE_SCALES)}, got {mode!r}")
         self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
-        self.scale_mode = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
+        self.scale_mode: Any = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = _uses_betas("CyclicLR", optimizer)
-            self.base_momentums = per_group("CyclicLR", optimizer, base_momentum)
-            self.max_momentums = per_group("CyclicLR", optimizer, max_momentum)
+            self.use_beta1: bool = _uses_betas("CyclicLR", optimizer)
+            self.base_momentums: Any = per_group("CyclicLR", optimizer, base_momentum)
+            self.max_momentums: Any = per_group("CyclicLR", optimizer, max_momentum)
             if last_epoch == -1:
                 bounds = zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True)
                 for least, most, group in bounds:
                     _set_momentum(group, most, self.use_beta1)
                     group["base_momentum"], group["max_momentum"] = least, most
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = base_lrs
+        self.base_lrs: Any = base_lrs
 
     def scale_fn(self, x: float) -> float:
         """The height of the cycle.
@@ -197,7 +200,7 @@ class OneCycleLR(LRScheduler):
                  three_phase: bool = False, last_epoch: int = -1) -> None:  # fmt: skip
         check_optimizer("OneCycleLR", optimizer)
         self.optimizer = optimizer
-        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        self.total_steps: int = _total_steps(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
@@ -210,7 +213,7 @@ class OneCycleLR(LRScheduler):
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = _uses_betas("OneCycleLR", optimizer)
+            self.use_beta1: bool = _uses_betas("OneCycleLR", optimizer)
             least = per_group("OneCycleLR", optimizer, base_momentum)
             most = per_group("OneCycleLR", optimizer, max_momentum)
             if last_epoch == -1:

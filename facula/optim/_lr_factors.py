@@ -23,7 +23,7 @@ class _LambdaScheduler(LRScheduler):
     def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
                  last_epoch: int = -1) -> None:  # fmt: skip
         name = type(self).__name__
-        self.lr_lambdas = per_group(name, optimizer, lr_lambda)
+        self.lr_lambdas: Any = per_group(name, optimizer, lr_lambda)
         for function in self.lr_lambdas:
             if not callable(function):
                 raise TypeError(f"{name}: lr_lambda must be callable, got {type(function).__name__}")
@@ -125,6 +125,9 @@ class StepLR(LRScheduler):
     [0.5]
     """
 
+    step_size: int
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
@@ -159,6 +162,9 @@ class MultiStepLR(LRScheduler):
     [0.5]
     [0.25]
     """
+
+    milestones: Counter[int]
+    gamma: float
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
@@ -197,6 +203,9 @@ class ConstantLR(LRScheduler):
     [0.5]
     [1.0]
     """
+
+    factor: float
+    total_iters: int
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1.0:
@@ -239,6 +248,10 @@ class LinearLR(LRScheduler):
     [1.0]
     [1.0]
     """
+
+    start_factor: float
+    end_factor: float
+    total_iters: int
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
                  last_epoch: int = -1) -> None:  # fmt: skip
@@ -318,6 +331,9 @@ class PolynomialLR(LRScheduler):
     [0.0625]
     [0.0]
     """
+
+    total_iters: int
+    power: float
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power

@@ -141,7 +141,7 @@ class AveragedModel(Module):
             raise AssertionError("AveragedModel: avg_fn and multi_avg_fn exclude each other, got both")
         self.module = deepcopy(model)
         if device is not None:
-            self.module = self.module.to(device)
+            self.module: Module = self.module.to(device)
         self.register_buffer("n_averaged", facula.tensor(0, dtype=facula.int64, device=device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 

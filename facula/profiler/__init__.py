@@ -268,7 +268,7 @@ class profile:
         self._end_step()
         before = self.current_action
         self.step_num += 1
-        self.current_action = self.schedule(self.step_num)
+        self.current_action: Any = self.schedule(self.step_num)
         if before == ProfilerAction.RECORD_AND_SAVE and self._running:
             self._end()
             if self.on_trace_ready:

@@ -28,6 +28,9 @@ class WorkerInfo:
     WorkerInfo(id=0, name=me)
     """
 
+    name: str
+    id: int
+
     def __init__(self, name: str, id: int) -> None:
         self.name, self.id = name, id
 

@@ -170,6 +170,8 @@ class BlockMask:
     _TENSORS = tuple(
         f"{full}{side}_{what}" for side in ("kv", "q") for full in ("", "full_") for what in ("num_blocks", "indices")
     )
+    dq_write_order: Any
+    dq_write_order_full: Any
 
     def __init__(self, seq_lengths: Sequence[int], kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor,
                  full_kv_indices: Tensor, q_num_blocks: Tensor, q_indices: Tensor, full_q_num_blocks: Tensor,
@@ -185,8 +187,8 @@ class BlockMask:
         values = locals()
         for name in self._TENSORS:
             setattr(self, name, values[name])
-        self.seq_lengths = tuple(seq_lengths)
-        self.BLOCK_SIZE = _pair(BLOCK_SIZE)
+        self.seq_lengths: tuple[Any, ...] = tuple(seq_lengths)
+        self.BLOCK_SIZE: tuple[Any, ...] = _pair(BLOCK_SIZE)
         self.mask_mod = mask_mod
         self.dq_write_order, self.dq_write_order_full = dq_write_order, dq_write_order_full
         self._dq_kv_order, self._dq_kv_order_spt = dq_kv_order, dq_kv_order_spt

@@ -94,7 +94,8 @@ def _window(q_len, kv_len, window_size, device):
     return create_block_mask(seen, 1, 1, q_len, kv_len, device)
 
 
-def varlen_attn_out(out: Tensor, query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, **options) -> Tensor | Any:
+def varlen_attn_out(out: Tensor, query: Tensor, key: Any, value: Any, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: Any,
+                    max_k: int, **options: Any) -> Tensor | Any:  # fmt: skip
     """`varlen_attn` into a tensor, which is returned (with the logarithms, where they are asked for).
 
     Args:

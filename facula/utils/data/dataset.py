@@ -52,7 +52,7 @@ class Dataset(Generic[_T_co]):
     def __getitem__(self, index: int) -> _T_co:
         raise NotImplementedError(f"{type(self).__name__}: a Dataset subclass defines __getitem__")
 
-    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
         return ConcatDataset([self, other])
 
 
@@ -271,7 +271,7 @@ class Subset(Dataset[_T_co]):
         return len(self.indices)
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset[Any]]:
     """Splits `dataset` at random into Subsets of the given lengths, or of fractions that sum to 1.
 
     With fractions, floor(len * fraction) samples go to each and what is left over goes round one by one.

@@ -107,6 +107,8 @@ ConvBnReLU3d: type[Any]
 ConvReLU1d, ConvReLU2d, ConvReLU3d = _sizes("ConvReLU", _ConvReLU, "Conv{}d", "ReLU")
 ConvBn1d, ConvBn2d, ConvBn3d = _sizes("ConvBn", _ConvBn, "Conv{}d", "BatchNorm{}d")
 ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = _sizes("ConvBnReLU", _ConvBnReLU, "Conv{}d", "BatchNorm{}d", "ReLU")
+BNReLU2d: type[Any]
+BNReLU3d: type[Any]
 _, BNReLU2d, BNReLU3d = _sizes("BNReLU", _BNReLU, "BatchNorm{}d", "ReLU")
 
 

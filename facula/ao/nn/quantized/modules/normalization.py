@@ -41,6 +41,9 @@ class LayerNorm(_Levels, nn.LayerNorm):
     tensor([[-1.,  1.]])
     """
 
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, normalized_shape: int | Sequence[int], weight: Tensor, bias: Tensor, scale: float, zero_point: int,
                  eps: float = 1e-5, elementwise_affine: bool = True, device: Device = None,
                  dtype: facula.dtype | None = None) -> None:  # fmt: skip
@@ -86,6 +89,9 @@ class GroupNorm(_Levels, nn.GroupNorm):
     tensor([[-1.,  1.]])
     """
 
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, num_groups: int, num_channels: Any, weight: Tensor, bias: Tensor, scale: float, zero_point: int,
                  eps: float = 1e-5, affine: bool = True, device: Device = None,
                  dtype: facula.dtype | None = None) -> None:  # fmt: skip
@@ -114,6 +120,9 @@ class GroupNorm(_Levels, nn.GroupNorm):
 
 
 class _InstanceNorm(_Levels):
+    weight: Tensor
+    bias: Tensor
+
     def __init__(self, num_features: int, weight: Tensor, bias: Tensor, scale: float, zero_point: int, eps: float = 1e-5,
                  momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Device = None,
                  dtype: facula.dtype | None = None) -> None:  # fmt: skip

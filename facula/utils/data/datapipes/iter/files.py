@@ -31,9 +31,12 @@ class FileListerIterDataPipe(IterDataPipe):
     ['a.txt']
     """
 
+    recursive: bool
+    abspath: bool
+
     def __init__(self, root: str = ".", masks: str = "", *, recursive: bool = False, abspath: bool = False) -> None:
-        self.roots = [root] if isinstance(root, str) else root
-        self.masks = [masks] if isinstance(masks, str) else masks
+        self.roots: list[str] = [root] if isinstance(root, str) else root
+        self.masks: list[str] = [masks] if isinstance(masks, str) else masks
         self.recursive, self.abspath = recursive, abspath
 
     def __iter__(self) -> Iterator[str]:
@@ -64,6 +67,9 @@ class FileOpenerIterDataPipe(IterDataPipe):
     'text'
     """
 
+    datapipe: IterDataPipe[Any]
+    encoding: str | None
+
     def __init__(self, datapipe: IterDataPipe[Any], mode: str = "r", encoding: str | None = None) -> None:
         if mode not in ("b", "t", "rb", "rt", "r"):
             raise ValueError(f"Invalid mode {mode}")
@@ -85,6 +91,9 @@ class StreamReaderIterDataPipe(IterDataPipe):
     >>> list(torch.utils.data.datapipes.iter.StreamReader([("name", io.StringIO("abc"))], chunk=2))
     [('name', 'ab'), ('name', 'c')]
     """
+
+    datapipe: IterDataPipe[Any]
+    chunk: int | None
 
     def __init__(self, datapipe: IterDataPipe[Any], chunk: int | None = None) -> None:
         self.datapipe, self.chunk = datapipe, chunk

@@ -176,6 +176,12 @@ def _conv_relu(n):
     return type(f"ConvReLU{n}d", (getattr(nnqat, f"Conv{n}d"), _FusedModule), body)
 
 
+ConvBn1d: type[Any]
+ConvBn2d: type[Any]
+ConvBn3d: type[Any]
+ConvBnReLU1d: type[Any]
+ConvBnReLU2d: type[Any]
+ConvBnReLU3d: type[Any]
 ConvBn1d, ConvBn2d, ConvBn3d = map(_conv_bn, (1, 2, 3))
 ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = map(_conv_bn_relu, (1, 2, 3), (ConvBn1d, ConvBn2d, ConvBn3d))
 ConvReLU1d, ConvReLU2d, ConvReLU3d = map(_conv_relu, (1, 2, 3))

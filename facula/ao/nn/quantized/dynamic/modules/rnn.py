@@ -303,8 +303,8 @@ class LSTM(_RNNBase):
 
     _FLOAT_MODULE = nn.LSTM
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, dtype=facula.qint8) -> None:  # fmt: skip
+    def __init__(self, input_size: Any, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
 
@@ -326,8 +326,8 @@ class GRU(_RNNBase):
 
     _FLOAT_MODULE = nn.GRU
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, dtype=facula.qint8) -> None:  # fmt: skip
+    def __init__(self, input_size: Any, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
 
@@ -446,7 +446,7 @@ class LSTMCell(_Cell):
 
     _FLOAT_MODULE = nn.LSTMCell
 
-    def __init__(self, input_size, hidden_size, bias=True, dtype=facula.qint8) -> None:
+    def __init__(self, input_size: Any, hidden_size: int, bias: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__("LSTM", input_size, hidden_size, bias, dtype)
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor] | tuple[Tensor]:
