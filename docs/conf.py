@@ -14,6 +14,7 @@ extensions = ["myst_parser", "pages"]
 source_suffix = {".md": "markdown"}
 root_doc = "index"
 nitpicky = True
+smartquotes = False  # docstrings quote code
 
 myst_enable_extensions = ["colon_fence", "attrs_block"]
 myst_heading_anchors = 4

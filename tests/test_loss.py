@@ -162,6 +162,12 @@ def test_class_errors():
         F.cross_entropy(facula.zeros(3, 4), facula.tensor([0, 1, 2]), facula.ones(3))
 
 
+@pytest.mark.parametrize(("shape", "error"), [((3,), RuntimeError), ((4, 1), ValueError)])
+def test_weights_of_multi_margin_loss_are_one_for_each_class(shape, error):
+    with pytest.raises(error, match=r"multi_margin_loss: weight must have 4 entries, got shape \("):
+        F.multi_margin_loss(facula.zeros(1, 4), facula.tensor([3]), weight=facula.ones(shape))
+
+
 def ctc_reference(log_probs, target):
     """Sums over all paths."""
     steps, classes = log_probs.shape

@@ -213,6 +213,19 @@ def test_pages_say_what_docstrings_and_the_schema_say(site):
     assert "torch.nn.Linear" in json.dumps(site.pages["api/torch.nn"])
 
 
+def test_the_filter_knows_every_name_of_pytorch(site, tmp_path):
+    stage.Stage(tmp_path).names(site)
+    rows = json.loads((tmp_path / "_static" / "names.js").read_text().partition("=")[2].rstrip("; \n"))
+    found = {name: (here, rest) for name, here, rest in rows}
+    assert found["torch.add"] == (1, "api/torch.add.html") and found["torch.nn.Linear"] == (1, "api/torch.nn.Linear.html")
+    assert found["torch.Tensor.add_"] == (1, "api/torch.Tensor.add.html") and found["torch.float32"][0] == 1
+    assert found["torch.Tensor.to_mkldnn"] == (0, "the op of one vendor's library, which PyTorch calls by itself; use the op without the library's name")
+    assert found["torch.symeig"] == (0, "removed in PyTorch 1.9; use linalg.eigh")
+    assert sum(len(names) for names in stage.supported.names()[1].values()) <= len(rows)
+    pages = {rest.partition("#")[0] for here, rest in found.values() if here and rest}
+    assert {page.removesuffix(".html") for page in pages} <= set(site.pages) and len(pages) > 2000
+
+
 def test_links_between_pages_of_the_api_resolve(site):
     known = set(site.pages) | {"supported", "internals/ops"}
     anchors = {page: set(re.findall(r'"name": "([\w.]+)"', json.dumps(text))) for page, text in site.pages.items()}

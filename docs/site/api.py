@@ -62,6 +62,9 @@ class Site:
                 self.ops[f"Tensor.{op.names[0].rpartition('.')[2]}"].append(op)
         self.targets = self._targets()
         self.aliases = self._aliases()
+        self.shown = self._shown()
+        for path in self.modules.keys() - self.shown - {name.path for name in self.tops}:
+            self.targets.pop(path, None)
 
     def _targets(self) -> dict[str, str]:
         found = {path: page_of(path) for path in self.modules if path}
@@ -83,6 +86,14 @@ class Site:
                 if first and full != first and full not in self.targets and not name.startswith("_"):
                     found[first].append(full)
         return found
+
+    def _shown(self) -> set[str]:
+        """Modules that have a page: those with names, and those above them."""
+        found = {path.rpartition(".")[0] for path in (*(name.path for name in self.tops), *sum(self.aliases.values(), []))}
+        for path in list(found):
+            while path := path.rpartition(".")[0]:
+                found.add(path)
+        return found | {""}
 
     def link(self, module: str):
         def target(code: str) -> str | None:
@@ -232,13 +243,9 @@ class Site:
             for other in others:
                 second[other.rpartition(".")[0]].append((other, first))
         below: dict[str, list[str]] = defaultdict(list)
-        shown = {path for path in self.modules if path and (members[path] or second[path])}
-        for path in list(shown):  # a module above leads to those below
-            while path := path.rpartition(".")[0]:
-                shown.add(path)
-        for path in sorted(shown):
+        for path in sorted(self.shown - {""}):
             below[path.rpartition(".")[0]].append(path)
-        for path in sorted(shown | {""}):
+        for path in sorted(self.shown):
             body = [up(path.rpartition(".")[0])] if path else [["p", [["a", "All namespaces", "api/index"]]]]
             body += blocks.parse(inspect.getdoc(self.modules[path]) or "", self.link(path)) if path in self.modules else []
             rows: dict[str, list] = defaultdict(list)

@@ -27,10 +27,19 @@ def main() -> int:
     step("gathering", [sys.executable, str(HERE / "stage.py"), str(source)])
     cache = options.out.parent / f"{options.out.name}-cache"
     sphinx = ["-W", "--keep-going", "-q", "-j", str(options.jobs), "-c", str(HERE.parent), "-d", str(cache)]
+    clear(source, options.out)
     step("Sphinx", [sys.executable, "-m", "sphinx", *sphinx, str(source), str(options.out)])
     step("links", [sys.executable, str(HERE / "check_links.py"), str(options.out)])
     print(f"{options.out / 'index.html'}: {used():.0f} s of processor time, {time.time() - start:.0f} s by the clock")
     return 0
+
+
+def clear(source: Path, out: Path) -> None:
+    """Takes away pages whose sources are gone; Sphinx leaves them."""
+    pages = {path.relative_to(source).with_suffix(".html") for path in source.rglob("*") if path.suffix in (".md", ".api")}
+    for path in out.rglob("*.html"):
+        if path.relative_to(out) not in pages and path.name != "search.html":
+            path.unlink()
 
 
 def used() -> float:

@@ -9,24 +9,18 @@ from __future__ import annotations
 import json
 import re
 import sys
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
 
-class Page(HTMLParser):
-    """The anchors of a page, and where it leads."""
+class Page:
+    """The anchors of a page, and where it leads. Quotes in the text of a page that Sphinx made are written as `&quot;`."""
 
     def __init__(self, text: str):
-        super().__init__(convert_charrefs=True)
-        self.anchors: set[str] = {"", "top"}
-        self.links: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}  # type: ignore[arg-type]
-        self.links += [found[key] for key in ("href", "src") if found.get(key)]  # type: ignore[misc]
+        found = [(key, unescape(value)) for key, value in re.findall(r'\s(id|name|href|src)="([^"]*)"', text)]
+        self.anchors = {"", "top", *(value for key, value in found if key in ("id", "name"))}
+        self.links = [value for key, value in found if key in ("href", "src") and value]
 
 
 def check(folder: Path) -> tuple[list[str], int, int]:

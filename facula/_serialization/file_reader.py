@@ -23,7 +23,8 @@ class PyTorchFileReader:
     Args:
         file: a path, or a file open for reading in binary mode.
 
-    Errors: RuntimeError for an archive that is damaged or not made like a checkpoint; TypeError for what is no file.
+    Errors: RuntimeError for a file that cannot be opened, is damaged or is not made like a checkpoint; TypeError for what is no
+    file.
 
     Example:
         >>> import io
@@ -37,7 +38,10 @@ class PyTorchFileReader:
     def __init__(self, file: Any) -> None:
         self._file = None
         if isinstance(file, (str, os.PathLike)):
-            self._file = open(file, "rb", buffering=0)  # noqa: SIM115 - open as long as the reader is
+            try:
+                self._file = open(file, "rb", buffering=0)  # noqa: SIM115 - open as long as the reader is
+            except OSError as error:
+                raise RuntimeError(f"PyTorchFileReader: the file cannot be opened: {error}") from None
             source = FileSource(self._file)
         elif hasattr(file, "read"):
             source = MemorySource(file.read())

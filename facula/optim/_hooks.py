@@ -32,9 +32,10 @@ def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:
 
     Returns a handle, whose ``remove()`` takes the hook away.
 
+    >>> from torch.optim.optimizer import register_optimizer_step_pre_hook
     >>> def tell(optimizer, args, kwargs):
     ...     print("before a step of", type(optimizer).__name__)
-    >>> handle = torch.optim.optimizer.register_optimizer_step_pre_hook(tell)
+    >>> handle = register_optimizer_step_pre_hook(tell)
     >>> torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()
     before a step of SGD
     >>> handle.remove()
@@ -50,9 +51,10 @@ def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
 
     Returns a handle, whose ``remove()`` takes the hook away.
 
+    >>> from torch.optim.optimizer import register_optimizer_step_post_hook
     >>> def tell(optimizer, args, kwargs):
     ...     print("after a step of", type(optimizer).__name__)
-    >>> handle = torch.optim.optimizer.register_optimizer_step_post_hook(tell)
+    >>> handle = register_optimizer_step_post_hook(tell)
     >>> torch.optim.SGD([torch.zeros(1, requires_grad=True)]).step()
     after a step of SGD
     >>> handle.remove()

@@ -9,6 +9,7 @@
 #include "functions.h"
 #include "python/bindings.h"
 #include "python/docs/functions.h"
+#include "python/docs/properties.h"
 #include "python/docs/tensor.h"
 #include "python/docs/types.h"
 #include "python/free_threading.h"
@@ -376,11 +377,10 @@ PyMethodDef methods[] = {
     {"detach_", method_detach_, METH_NOARGS, docs::tensor::kDetachInPlace},
     {"_accumulator", method_accumulator, METH_NOARGS, "The node that receives the gradient of the tensor."},
     {}};
-PyGetSetDef properties[] = {
-    {"grad_fn", get_grad_fn, nullptr, "The node that made the tensor, or None.", nullptr},
-    {"output_nr", get_output_nr, nullptr, "Which output of grad_fn it is.", nullptr},
-    {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called on a result of an op.", nullptr},
-    {}};
+PyGetSetDef properties[] = {{"grad_fn", get_grad_fn, nullptr, docs::properties::kGradFn, nullptr},
+                            {"output_nr", get_output_nr, nullptr, docs::properties::kOutputNr, nullptr},
+                            {"retains_grad", get_retains_grad, nullptr, docs::properties::kRetainsGrad, nullptr},
+                            {}};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include "core/sparse.h"
 #include "functions.h"
 #include "python/args.h"
+#include "python/docs/properties.h"
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
@@ -254,45 +255,43 @@ int set_dict(PyObject* o, PyObject* value, void* context) {
 }  // namespace
 
 PyGetSetDef tensor_properties[] = {
-    {"shape", fact<get_shape>, nullptr, "The sizes, as a Size.", const_cast<char*>("shape.__get__")},
-    {"dtype", fact<get_dtype>, nullptr, "The type of the elements.", const_cast<char*>("dtype.__get__")},
-    {"device", fact<get_device>, nullptr, "Where the elements are.", const_cast<char*>("device.__get__")},
-    {"layout", fact<get_layout>, nullptr, "strided.", const_cast<char*>("layout.__get__")},
-    {"ndim", fact<get_ndim>, nullptr, "The number of dimensions.", const_cast<char*>("ndim.__get__")},
-    {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
-    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"shape", fact<get_shape>, nullptr, docs::properties::kShape, const_cast<char*>("shape.__get__")},
+    {"dtype", fact<get_dtype>, nullptr, docs::properties::kDtype, const_cast<char*>("dtype.__get__")},
+    {"device", fact<get_device>, nullptr, docs::properties::kDevice, const_cast<char*>("device.__get__")},
+    {"layout", fact<get_layout>, nullptr, docs::properties::kLayout, const_cast<char*>("layout.__get__")},
+    {"ndim", fact<get_ndim>, nullptr, docs::properties::kNdim, const_cast<char*>("ndim.__get__")},
+    {"itemsize", get_itemsize, nullptr, docs::properties::kItemsize, nullptr},
+    {"nbytes", get_nbytes, nullptr, docs::properties::kNbytes, nullptr},
     {"_version", get_version, nullptr, "How often the storage was written in place.", nullptr},
-    {"requires_grad", fact<get_requires_grad>, set_requires_grad_property, "Whether ops on it are recorded.",
+    {"requires_grad", fact<get_requires_grad>, set_requires_grad_property, docs::properties::kRequiresGrad,
      const_cast<char*>("requires_grad.__get__")},
-    {"is_leaf", fact<get_is_leaf>, nullptr, "Whether no recorded op made it.", const_cast<char*>("is_leaf.__get__")},
+    {"is_leaf", fact<get_is_leaf>, nullptr, docs::properties::kIsLeaf, const_cast<char*>("is_leaf.__get__")},
     {"_base", get_base, nullptr, "The tensor it is a view of, or None.", nullptr},
-    {"grad", fact<get_grad>, set_grad, "The accumulated gradient, or None.", const_cast<char*>("grad.__get__")},
+    {"grad", fact<get_grad>, set_grad, docs::properties::kGrad, const_cast<char*>("grad.__get__")},
     {"_grad", get_grad_quietly, set_grad, "As grad, without a warning where it is not kept.", nullptr},
-    {"data", result<get_data>, set_data, "The same values without history; assigning exchanges the storage.",
-     const_cast<char*>("data.__get__")},
-    {"real", result<get_real>, set_real, "The real part (a view).", const_cast<char*>("real.__get__")},
-    {"imag", result<get_imag>, set_imag, "The imaginary part (a view).", const_cast<char*>("imag.__get__")},
-    {"T", result<get_T>, nullptr, "Dimensions reversed.", const_cast<char*>("T.__get__")},
-    {"mT", result<get_mT>, nullptr, "The last two dimensions exchanged.", const_cast<char*>("mT.__get__")},
-    {"H", result<get_H>, nullptr, "The conjugate transpose of a matrix.", const_cast<char*>("H.__get__")},
-    {"mH", result<get_mH>, nullptr, "The last two dimensions exchanged and conjugated.",
-     const_cast<char*>("mH.__get__")},
-    {"is_cuda", fact<get_is_cuda>, nullptr, "On a CUDA device.", const_cast<char*>("is_cuda.__get__")},
-    {"is_cpu", fact<get_is_cpu>, nullptr, "On the CPU.", const_cast<char*>("is_cpu.__get__")},
-    {"is_meta", fact<get_is_meta>, nullptr, "Without data.", const_cast<char*>("is_meta.__get__")},
-    {"is_sparse", has_layout<Layout::SparseCoo>, nullptr, "Of the layout sparse_coo.", nullptr},
-    {"is_sparse_csr", has_layout<Layout::SparseCsr>, nullptr, "Of the layout sparse_csr.", nullptr},
-    {"is_quantized", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_nested", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_mkldnn", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_mps", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_xpu", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_xla", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_ipu", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_vulkan", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_maia", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_mtia", get_constant<false>, nullptr, "False.", nullptr},
-    {"is_ort", get_constant<false>, nullptr, "False.", nullptr},
+    {"data", result<get_data>, set_data, docs::properties::kData, const_cast<char*>("data.__get__")},
+    {"real", result<get_real>, set_real, docs::properties::kReal, const_cast<char*>("real.__get__")},
+    {"imag", result<get_imag>, set_imag, docs::properties::kImag, const_cast<char*>("imag.__get__")},
+    {"T", result<get_T>, nullptr, docs::properties::kT, const_cast<char*>("T.__get__")},
+    {"mT", result<get_mT>, nullptr, docs::properties::kMT, const_cast<char*>("mT.__get__")},
+    {"H", result<get_H>, nullptr, docs::properties::kH, const_cast<char*>("H.__get__")},
+    {"mH", result<get_mH>, nullptr, docs::properties::kMH, const_cast<char*>("mH.__get__")},
+    {"is_cuda", fact<get_is_cuda>, nullptr, docs::properties::kIsCuda, const_cast<char*>("is_cuda.__get__")},
+    {"is_cpu", fact<get_is_cpu>, nullptr, docs::properties::kIsCpu, const_cast<char*>("is_cpu.__get__")},
+    {"is_meta", fact<get_is_meta>, nullptr, docs::properties::kIsMeta, const_cast<char*>("is_meta.__get__")},
+    {"is_sparse", has_layout<Layout::SparseCoo>, nullptr, docs::properties::kIsSparse, nullptr},
+    {"is_sparse_csr", has_layout<Layout::SparseCsr>, nullptr, docs::properties::kIsSparseCsr, nullptr},
+    {"is_quantized", get_constant<false>, nullptr, docs::properties::kIsQuantized, nullptr},
+    {"is_nested", get_constant<false>, nullptr, docs::properties::kIsNested, nullptr},
+    {"is_mkldnn", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
+    {"is_mps", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
+    {"is_xpu", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
+    {"is_xla", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
+    {"is_ipu", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
+    {"is_vulkan", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
+    {"is_maia", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
+    {"is_mtia", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
+    {"is_ort", get_constant<false>, nullptr, "False: there are no tensors of this kind.", nullptr},
     {"__dict__", get_dict, set_dict, nullptr, nullptr},
     {}};
 
@@ -300,24 +299,34 @@ namespace {
 
 // methods that are not ops
 
+/// The one argument of a method, by place or by name; null where it is left out or None.
+PyObject* only_argument(const char* method, const char* name, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  const Py_ssize_t given = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  const bool known = given == n || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), name) == 0;
+  FACULA_CHECK(given <= 1, ErrorKind::Type, method, "(): expected at most ", name, ", got ", given, " arguments");
+  FACULA_CHECK(known, ErrorKind::Type, method, "(): expected ", name, ", got ", utf8(PyTuple_GET_ITEM(kwnames, 0)));
+  return given && args[0] != Py_None ? args[0] : nullptr;
+}
+
 PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None) return get_shape(self, nullptr);
   return guarded([&] {
+    PyObject* arg = only_argument("size", "dim", args, n, kwnames);
+    if (!arg) return get_shape(self, nullptr);
     const Tensor& t = tensor_of(self);
-    FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "size: dim is an int, got ", Py_TYPE(args[0])->tp_name);
-    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "size: a 0-d tensor has no dimension, got dim ", to_int(args[0]));
-    const int64_t dim = wrap_dim(to_int(args[0]), t.dim(), "size");
+    FACULA_CHECK(is_int(arg), ErrorKind::Type, "size: dim is an int, got ", Py_TYPE(arg)->tp_name);
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "size: a 0-d tensor has no dimension, got dim ", to_int(arg));
+    const int64_t dim = wrap_dim(to_int(arg), t.dim(), "size");
     if (Owned recorded = recorded_sizes(self)) return check(PySequence_GetItem(recorded.get(), dim));
     return PyLong_FromLongLong(t.size(dim));
   });
 }
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0 || args[0] == Py_None)
-    return guarded([&] { return wrap_ints(strided_tensor_of(self).strides()); });
   return guarded([&] {
+    PyObject* arg = only_argument("stride", "dim", args, n, kwnames);
     const Tensor& t = strided_tensor_of(self);
-    FACULA_CHECK(is_int(args[0]), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(args[0])->tp_name);
-    return PyLong_FromLongLong(t.stride(wrap_dim(to_int(args[0]), t.dim(), "stride")));
+    if (!arg) return wrap_ints(t.strides());
+    FACULA_CHECK(is_int(arg), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(arg)->tp_name);
+    return PyLong_FromLongLong(t.stride(wrap_dim(to_int(arg), t.dim(), "stride")));
   });
 }
 PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).dim()); }
@@ -353,14 +362,14 @@ PyObject* method_item(PyObject* self, PyObject*) {
   });
 }
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  PyObject* format = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? args[0] : nullptr;
-  if (!format) return guarded([&] { return PyBool_FromLong(strided_tensor_of(self).is_contiguous()); });
-  if (!PyObject_TypeCheck(format, &MemoryFormatType)) {
-    PyErr_Format(PyExc_TypeError, "is_contiguous: memory_format is a facula.memory_format, got %s",
-                 Py_TYPE(format)->tp_name);
-    return nullptr;
-  }
-  return guarded([&] { return PyBool_FromLong(strided_tensor_of(self).is_contiguous(to_memory_format(format))); });
+  return guarded([&] {
+    PyObject* format = only_argument("is_contiguous", "memory_format", args, n, kwnames);
+    const Tensor& t = strided_tensor_of(self);
+    if (!format) return PyBool_FromLong(t.is_contiguous());
+    FACULA_CHECK(PyObject_TypeCheck(format, &MemoryFormatType), ErrorKind::Type,
+                 "is_contiguous: memory_format is a facula.memory_format, got ", Py_TYPE(format)->tp_name);
+    return PyBool_FromLong(t.is_contiguous(to_memory_format(format)));
+  });
 }
 PyObject* method_is_floating_point(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_floating()); }
 PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_complex()); }
@@ -372,8 +381,10 @@ PyObject* method_is_inference(PyObject* self, PyObject*) {
 }
 PyObject* method_requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
-    bool wanted = n > 0 || (kwnames && PyTuple_GET_SIZE(kwnames) > 0) ? to_bool(args[0]) : true;
-    set_requires_grad(tensor_of(self), wanted);
+    PyObject* wanted = only_argument("requires_grad_", "requires_grad", args, n, kwnames);
+    FACULA_CHECK(wanted || n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0, ErrorKind::Type,
+                 "requires_grad_: requires_grad is a bool, got None");
+    set_requires_grad(tensor_of(self), !wanted || to_bool(wanted));
     return Py_NewRef(self);
   });
 }

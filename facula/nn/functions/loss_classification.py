@@ -314,7 +314,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float
         weight: (C,), a factor by the class of the target.
         reduction: 'mean' over the batch, 'sum', or 'none' for the loss of each sample.
 
-    Errors: ValueError for another p or reduction, or a weight of another size; RuntimeError for shapes that do not fit.
+    Errors: ValueError for another p or reduction, or a weight of more dimensions; RuntimeError for shapes that do not fit.
 
     >>> F.multi_margin_loss(torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([3]))
     tensor(0.3250)
@@ -325,9 +325,8 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float
     _check_margin_shapes("multi_margin_loss", input, target, per_class_target=False)
     scores = input if input.dim() == 2 else input.reshape(1, -1)
     if weight is not None and (weight.dim() != 1 or weight.numel() != scores.size(1)):
-        raise ValueError(
-            f"multi_margin_loss: weight must have {scores.size(1)} entries, got shape {tuple(weight.shape)}"
-        )
+        error = ValueError if weight.dim() != 1 else RuntimeError
+        raise error(f"multi_margin_loss: weight must have {scores.size(1)} entries, got shape {tuple(weight.shape)}")
     index = target.reshape(-1, 1)
     terms = (margin - scores.gather(1, index) + scores).clamp_min(0)
     terms = terms if p == 1 else terms * terms

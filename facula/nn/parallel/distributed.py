@@ -67,14 +67,13 @@ class DistributedDataParallel(Module, _LazyJoinable):
     ...     store = distributed.FileStore(f"{folder}/store", 1)
     ...     distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     ...     model = DistributedDataParallel(nn.Linear(2, 1, bias=False))
-    ...     model(torch.ones(3, 2)).sum().backward()
+    ...     with model.no_sync():  # gradients add up; the next pass outside averages them
+    ...         model(torch.ones(3, 2)).sum().backward()
+    ...     with model.join():  # processes may have different numbers of batches
+    ...         model(torch.ones(3, 2)).sum().backward()
     ...     distributed.destroy_process_group()
     >>> model.module.weight.grad
-    tensor([[3., 3.]])
-    >>> with model.no_sync():  # gradients add up; the next pass outside averages them
-    ...     model(torch.ones(3, 2)).sum().backward()
-    >>> with model.join():  # processes may have different numbers of batches
-    ...     model(torch.ones(3, 2)).sum().backward()
+    tensor([[6., 6.]])
     >>> model.will_sync_module_buffers()
     False
     """
