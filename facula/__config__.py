@@ -1,12 +1,14 @@
 """What this build is, as text."""
 
+from __future__ import annotations
+
 import os
 import platform
 
 import facula
 
 
-def show():
+def show() -> str:
     """A few lines on version, platform and threads."""
     return (
         f"Facula {facula.__version__}\n"
@@ -16,7 +18,7 @@ def show():
     )
 
 
-def parallel_info():
+def parallel_info() -> str:
     """How work is divided among threads."""
     omp = os.environ.get("OMP_NUM_THREADS")
     return f"facula.get_num_threads(): {facula.get_num_threads()}\nOMP_NUM_THREADS: {omp}\n"

@@ -35,6 +35,8 @@ from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_e
 from .functions.index import nonzero  # noqa: E402  (hides the op, which has no as_tuple)
 
 if TYPE_CHECKING:  # loaded on first use, below
+    from typing import Any
+
     from . import autograd, distributions, func, multiprocessing, nn, optim, testing, utils
     from .func import vmap
     from .functions.control_flow import *  # noqa: F403
@@ -55,7 +57,7 @@ __all__ = ["Size", "Tensor", "device", "dtype", "layout", "memory_format", "__ve
 __all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in LAZY_MODULES:
         return _lazy_module(name)
     if name in LAZY_NAMES:
@@ -95,5 +97,5 @@ def _c_placeholder(name):
 _C.__getattr__ = _c_placeholder
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(set(globals()) | set(LAZY_MODULES) | set(LAZY_NAMES))

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
+from typing import TYPE_CHECKING
 
 import facula
 from facula._schema_of import infer
 from facula._subclasses import FakeTensorMode
 from facula.library import CustomOpDef
 from facula.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
@@ -120,7 +126,7 @@ def check(op, args, kwargs, test_utils, raise_exception, atol, rtol):
         raise ValueError(f"opcheck: invalid test_utils, expected some of {TESTS}, got {test_utils}")
     functions = _test_schema, _test_autograd_registration, _test_faketensor, _test_aot_dispatch_dynamic
     run = dict(zip(TESTS, functions, strict=True))
-    found: dict = {}
+    found: dict[Any, Any] = {}
     for name in wanted:
         try:
             run[name](op, tuple(args), kwargs, **({"atol": atol, "rtol": rtol} if name == TESTS[-1] else {}))
@@ -135,7 +141,7 @@ def check(op, args, kwargs, test_utils, raise_exception, atol, rtol):
 class Kernel:
     """The kernel that an operator has for a key."""
 
-    def __init__(self, op, dispatch_key):
+    def __init__(self, op: Any, dispatch_key: str) -> None:
         from facula.library import find
 
         if isinstance(op, str):
@@ -148,7 +154,7 @@ class Kernel:
             raise RuntimeError(f"get_kernel: no kernel is registered for {key}, got {op} with {list(kernels)}")
         self._function = kernels[kinds[-1]]
 
-    def call_boxed(self, dispatch_keys, *args, **kwargs):
+    def call_boxed(self, dispatch_keys: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Runs the kernel; the keys say nothing here."""
         del dispatch_keys
         return self._function(*args, **kwargs)

@@ -11,10 +11,15 @@ import importlib
 import itertools
 import os
 import types
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, library
 from facula.functions import control_flow
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Any
 
 _missing = object()
 
@@ -36,6 +41,8 @@ def _arguments(key):
 
 class OpOverload:
     """One overload of an operator, for example `ops.aten.add.Tensor`; calling it runs the operator."""
+
+    ops: Operators
 
     def __init__(self, packet, overload):
         self.overloadpacket, self._overloadname = packet, overload
@@ -217,15 +224,15 @@ class Operators(types.ModuleType):
 
     def __init__(self):
         super().__init__("torch.ops")
-        self.loaded_libraries = set()
+        self.loaded_libraries: set[Any] = set()
 
-    def __getattr__(self, namespace):
+    def __getattr__(self, namespace: str) -> Any:
         if namespace.startswith("__"):
             raise AttributeError(f"torch.ops: no attribute {namespace!r}")
         found = self.__dict__[namespace] = OpNamespace(namespace)
         return found
 
-    def load_library(self, path):
+    def load_library(self, path: str | PathLike[str]) -> None:
         """Loads a shared library, whose operators are then among these; or what Facula provides in its place.
 
         Raises OSError where it cannot be loaded, as one that was compiled for PyTorch's own libraries cannot unless
@@ -245,7 +252,7 @@ class Operators(types.ModuleType):
         self.loaded_libraries.add(path)
 
     @staticmethod
-    def check_registrations():
+    def check_registrations() -> None:
         """RuntimeError where a library that was loaded since the last call declared operators wrongly."""
         library.take_over_operators()
 
@@ -259,7 +266,7 @@ class Classes(Operators):
         super().__init__()
         self.__name__ = "torch.classes"
 
-    def __getattr__(self, namespace):
+    def __getattr__(self, namespace: str) -> Any:
         if namespace.startswith("__"):
             raise AttributeError(f"torch.classes: no attribute {namespace!r}")
         raise RuntimeError(f"torch.classes: no class is registered, asked for {namespace!r}")

@@ -1,6 +1,13 @@
 """The switch that treats tensors of subclasses as plain ones; apart from `overrides`, so that it loads at once."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import _C
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class DisableTorchFunctionSubclass:
@@ -15,9 +22,9 @@ class DisableTorchFunctionSubclass:
     ('Marked', 'Tensor')
     """
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         _C._change_override_disabled(1)
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._change_override_disabled(-1)

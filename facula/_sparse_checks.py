@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 from . import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 COMPRESSED = {
     _C.sparse_csr: ("crow_indices", "col_indices", True, False),
@@ -38,33 +43,33 @@ class check_sparse_tensor_invariants:
     _enabled = False
 
     @staticmethod
-    def is_enabled():
+    def is_enabled() -> bool | None:
         """Whether constructors check."""
         return check_sparse_tensor_invariants._enabled
 
     @staticmethod
-    def enable():
+    def enable() -> None:
         """From now on constructors check."""
         check_sparse_tensor_invariants._enabled = True
 
     @staticmethod
-    def disable():
+    def disable() -> None:
         """From now on constructors do not check."""
         check_sparse_tensor_invariants._enabled = False
 
-    def __init__(self, enable=True):
+    def __init__(self, enable: bool = True) -> None:
         self._wanted, self._before = bool(enable), None
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self._before is not None:
             raise RuntimeError("check_sparse_tensor_invariants: this context manager is entered already, got a second enter")
         self._before = self.is_enabled()
         check_sparse_tensor_invariants._enabled = self._wanted
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         check_sparse_tensor_invariants._enabled, self._before = self._before, None
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Any:
         import functools
 
         @functools.wraps(function)

@@ -1,6 +1,16 @@
 """Compilation marks. Facula runs eagerly: functions come back as they are, and nothing is ever compiling."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula._dynamo import OptimizedModule
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "compile",
@@ -47,9 +57,8 @@ def _check_how(backend, mode):
         raise RuntimeError(f"compile: a mode is one of {', '.join(_MODES)}, got {mode!r}")
 
 
-def compile(
-    model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False
-):
+def compile(model: Module | None = None, *, fullgraph: bool = False, dynamic: Any = None, backend: str = "inductor",
+            mode: str | None = None, options: Any = None, disable: bool = False) -> OptimizedModule:  # fmt: skip
     """Hands back a function itself; as a decorator with arguments too.
 
     A module comes in an `OptimizedModule`, whose parameters are named as in checkpoints of compiled models.
@@ -84,7 +93,7 @@ def compile(
     return OptimizedModule(model)
 
 
-def allow_in_graph(fn):
+def allow_in_graph(fn: Callable[..., Any]) -> Any:
     """Gives a function back as it is: in PyTorch, a mark for its compiler.
 
     Args:
@@ -96,7 +105,7 @@ def allow_in_graph(fn):
     return fn
 
 
-def assume_constant_result(fn):
+def assume_constant_result(fn: Callable[..., Any]) -> Any:
     """Gives a function back as it is: in PyTorch, a mark for its compiler.
 
     Args:
@@ -108,7 +117,7 @@ def assume_constant_result(fn):
     return fn
 
 
-def nested_compile_region(fn=None, options=None):
+def nested_compile_region(fn: Callable[..., Any] | None = None, options: Any = None) -> Any:
     """Gives a function back as it is, or a decorator that does: in PyTorch, a mark for its compiler.
 
     Args:
@@ -121,7 +130,7 @@ def nested_compile_region(fn=None, options=None):
     return fn if fn is not None else lambda fn: fn
 
 
-def disable(fn=None, recursive=True, *, reason=None):
+def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: Any = None) -> Any:
     """Gives a function back as it is, or a decorator that does: nothing is compiled, so nothing has to be left out.
 
     Args:
@@ -138,9 +147,8 @@ def disable(fn=None, recursive=True, *, reason=None):
     return fn if fn is not None else lambda fn: fn
 
 
-def substitute_in_graph(
-    original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False
-):
+def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False,
+                        is_embedded_type: bool = False) -> Any:  # fmt: skip
     """A decorator that gives its function back: there are no graphs in which it could stand for another one.
 
     Args:
@@ -153,14 +161,14 @@ def substitute_in_graph(
     return lambda fn: fn
 
 
-def reset():
+def reset() -> None:
     """Forgets what was compiled: nothing, so it does nothing.
 
     >>> torch.compiler.reset()
     """
 
 
-def list_backends(exclude_tags=("debug", "experimental")):
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """The names of PyTorch's backends that torch.compile takes; all of them run eagerly.
 
     Args:
@@ -187,7 +195,7 @@ def set_stance(stance="default", *, skip_guard_eval_unsafe=False, force_backend=
     yield
 
 
-def set_enable_guard_collectives(enabled):
+def set_enable_guard_collectives(enabled: bool) -> Any:
     """Gives the setting that there was, False; there are no guards that processes could share.
 
     Args:
@@ -199,7 +207,7 @@ def set_enable_guard_collectives(enabled):
     return False
 
 
-def cudagraph_mark_step_begin():
+def cudagraph_mark_step_begin() -> None:
     """Marks the begin of a step for graphs of CUDA that a compiler recorded; there are none, so it does nothing.
 
     >>> torch.compiler.cudagraph_mark_step_begin()
@@ -209,7 +217,7 @@ def cudagraph_mark_step_begin():
 _exporting = False  # set while `facula.export` records
 
 
-def is_compiling():
+def is_compiling() -> bool:
     """Whether a program is being recorded by torch.export.
 
     >>> torch.compiler.is_compiling()
@@ -221,7 +229,7 @@ def is_compiling():
 is_dynamo_compiling = is_exporting = is_compiling
 
 
-def save_cache_artifacts():
+def save_cache_artifacts() -> None:
     """None: nothing is compiled, so there is no cache to save.
 
     >>> torch.compiler.save_cache_artifacts() is None
@@ -229,7 +237,7 @@ def save_cache_artifacts():
     """
 
 
-def load_cache_artifacts(serialized_artifacts):
+def load_cache_artifacts(serialized_artifacts: Any) -> None:
     """None: nothing is compiled, so there is no cache to fill.
 
     Args:

@@ -1,6 +1,13 @@
 """torch.functional: another place under which some functions of the top level are known."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
 
 NAMES = """
     atleast_1d atleast_2d atleast_3d broadcast_shapes broadcast_tensors block_diag cartesian_prod cdist chain_matmul
@@ -8,7 +15,7 @@ NAMES = """
     """.split()
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in NAMES:
         return getattr(facula, name)
     raise AttributeError(f"module 'facula.functional' has no attribute {name!r}")

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.distributed.rpc._agent import RpcFuture
 
 __all__ = ["Future", "collect_all", "wait_all"]
 T = TypeVar("T")
@@ -32,7 +38,7 @@ class Future(Generic[T]):
     ValueError: no value
     """
 
-    def __init__(self, *, devices=None):
+    def __init__(self, *, devices: Sequence[Any] | None = None) -> None:
         if devices:
             raise NotImplementedError(f"Future: values on accelerators, got devices={devices}")
         self._changed = threading.Condition()
@@ -40,17 +46,17 @@ class Future(Generic[T]):
         self._value = self._error = None
         self._callbacks = []
 
-    def done(self):
+    def done(self) -> bool:
         """Whether there is a value or an exception."""
         return self._done
 
-    def wait(self):
+    def wait(self) -> Any:
         """The value, once it is there; raises the exception that was set in its place."""
         with self._changed:
             self._changed.wait_for(lambda: self._done)
         return self.value()
 
-    def value(self):
+    def value(self) -> Any:
         """As wait, of a future that is done.
 
         Raises:
@@ -62,7 +68,7 @@ class Future(Generic[T]):
             raise self._error
         return self._value
 
-    def then(self, callback):
+    def then(self, callback: Callable[..., Any]) -> Future[Any]:
         """A future of callback(self), which is called when this one is done; its exception is passed on."""
         follower = Future()
 
@@ -79,7 +85,7 @@ class Future(Generic[T]):
         self.add_done_callback(run)
         return follower
 
-    def add_done_callback(self, callback):
+    def add_done_callback(self, callback: Callable[..., Any]) -> None:
         """Calls callback(self) when it is done, at once if it is, in the order in which callbacks are added."""
         with self._changed:
             if not self._done:
@@ -87,7 +93,7 @@ class Future(Generic[T]):
                 return
         callback(self)
 
-    def set_result(self, result):
+    def set_result(self, result: Any) -> None:
         """Gives the value `result`, and calls the callbacks.
 
         Raises:
@@ -95,7 +101,7 @@ class Future(Generic[T]):
         """
         self._finish(result, None)
 
-    def set_exception(self, result):
+    def set_exception(self, result: Any) -> None:
         """Gives an exception, `result`, in the place of a value: `wait` and `value` raise it.
 
         Raises:
@@ -121,7 +127,7 @@ class Future(Generic[T]):
         return callbacks
 
 
-def collect_all(futures):
+def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
     """A future of the list of futures, done when all of them are; an exception of the first that failed is passed on.
 
     >>> a, b = torch.futures.Future(), torch.futures.Future()
@@ -152,7 +158,7 @@ def collect_all(futures):
     return together
 
 
-def wait_all(futures):
+def wait_all(futures: Sequence[Future[Any]]) -> list[int]:
     """Waits for all futures and returns the list of their values; raises the exception of the first that failed.
 
     Args:

@@ -3,6 +3,8 @@
 `load` and `list` run a repository's hubconf.py and so need `source="local"`: Facula fetches no code.
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import importlib.util
@@ -10,11 +12,17 @@ import os
 import re
 import sys
 import zipfile
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
 import facula
 from facula._serialization.replacing import replacing
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
@@ -33,7 +41,7 @@ def _get_torch_home():
     return os.path.expanduser(os.getenv(ENV_TORCH_HOME, default))
 
 
-def get_dir():
+def get_dir() -> str:
     """Where downloads are kept: set_dir's argument, or $TORCH_HOME/hub, or $XDG_CACHE_HOME/torch/hub, or ~/.cache/torch/hub.
 
     >>> torch.hub.set_dir("models")
@@ -44,7 +52,7 @@ def get_dir():
     return _chosen_dir or os.path.join(_get_torch_home(), "hub")
 
 
-def set_dir(d):
+def set_dir(d: str) -> None:
     """Keeps downloads in a directory from now on.
 
     Args:
@@ -89,7 +97,8 @@ def _entry(module, name):
     return function
 
 
-def list(github, force_reload=False, skip_validation=False, trust_repo="check", verbose=True, source="github"):
+def list(github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
+         verbose: bool = True, source: str = "github") -> list[str]:  # fmt: skip
     r"""The names of the entry points of a repository's hubconf.py: its public functions and classes.
 
     Args:
@@ -111,7 +120,8 @@ def list(github, force_reload=False, skip_validation=False, trust_repo="check", 
         return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
-def help(github, model, force_reload=False, skip_validation=False, trust_repo="check", source="github"):
+def help(github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
+         source: str = "github") -> str | None:  # fmt: skip
     r"""The docstring of an entry point of a repository's hubconf.py.
 
     Args:
@@ -134,16 +144,16 @@ def help(github, model, force_reload=False, skip_validation=False, trust_repo="c
 
 
 def load(
-    repo_or_dir,
-    model,
-    *args,
-    source="github",
-    trust_repo="check",
-    force_reload=False,
-    verbose=True,
-    skip_validation=False,
-    **kwargs,
-):
+    repo_or_dir: str,
+    model: str,
+    *args: Any,
+    source: str = "github",
+    trust_repo: str = "check",
+    force_reload: bool = False,
+    verbose: bool = True,
+    skip_validation: bool = False,
+    **kwargs: Any,
+) -> object:
     r"""What an entry point of a repository's hubconf.py returns: a model, as a rule.
 
     Args:
@@ -194,7 +204,7 @@ def _progress_bar(name, total):
     return tqdm(total=total or None, desc=name, unit="B", unit_scale=True, unit_divisor=1024)
 
 
-def download_url_to_file(url, dst, hash_prefix=None, progress=True):
+def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Downloads to a file, which appears only when it is complete.
 
     Args:
@@ -236,14 +246,14 @@ def download_url_to_file(url, dst, hash_prefix=None, progress=True):
 
 
 def load_state_dict_from_url(
-    url,
-    model_dir=None,
-    map_location=None,
-    progress=True,
-    check_hash=False,
-    file_name=None,
-    weights_only=False,
-):
+    url: str,
+    model_dir: str | None = None,
+    map_location: str | None = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> dict[str, Tensor]:
     """Loads a checkpoint, which is downloaded the first time only.
 
     Args:
@@ -328,7 +338,7 @@ class _Bar:
         self.close()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name != "tqdm":
         raise AttributeError(f"module 'torch.hub' has no attribute {name!r}")
     try:

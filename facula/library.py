@@ -15,13 +15,25 @@ by which arguments are bound, and can be combined with what is registered here.
 The rule of `register_vmap` runs when an argument carries a batch; without one the kernel sees the batch as vmap shows it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import inspect
 import threading
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, _autocast, _native_operators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula._opcheck import Kernel
 
 __all__ = [
     "Library",
@@ -58,11 +70,11 @@ _level = _Level()
 class AutoDispatchBelowAutograd:
     """Within it, operators run the kernels below those registered under "Autograd"."""
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         _level.below_autograd += 1
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _level.below_autograd -= 1
 
 
@@ -73,7 +85,7 @@ class ExcludeDispatchKeyGuard:
         keys: a `DispatchKeySet` of keys of autocast, whose regions are left, and of autograd, below which operators run.
     """
 
-    def __init__(self, keys):
+    def __init__(self, keys: Any) -> None:
         names = {key.name for key in keys}
         if unknown := names - {*_AUTOCAST_KEYS, *_AUTOGRAD_KEYS}:
             raise NotImplementedError(f"_ExcludeDispatchKeyGuard: keys of autocast and autograd can be left out, got {unknown}")
@@ -81,18 +93,18 @@ class ExcludeDispatchKeyGuard:
         self._devices = tuple(_AUTOCAST_KEYS[name] for name in names if name in _AUTOCAST_KEYS)
         self._below = bool(names & {*_AUTOGRAD_KEYS})
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._parts.enter_context(_autocast.paused(tuple(d for d in self._devices if d in ("cpu", "cuda"))))
         if self._below:
             self._parts.enter_context(AutoDispatchBelowAutograd())
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._parts.__exit__(*exception)
 
 
 #: the rules of `distributed.tensor.experimental.register_sharding`, by qualified names
-_over_processes: dict = {}
+_over_processes: dict[Any, Any] = {}
 
 
 class CustomOpDef:
@@ -103,7 +115,7 @@ class CustomOpDef:
         fn: the kernel.
     """
 
-    def __init__(self, name, fn=None, schema=None):
+    def __init__(self, name: str, fn: Callable[..., Any] | None = None, schema: Any = None) -> None:
         self._qualname, self._schema = name, schema
         self._namespace, _, self._name = name.partition("::")
         self._kernels = {}
@@ -138,14 +150,14 @@ class CustomOpDef:
         if isinstance(self._kernels.get(key), (_native_operators.Kernels, type(None))):
             self._kernels[key] = _native_operators.Kernels(self._overloads, below)
 
-    def call_overload(self, overload, args, kwargs):
+    def call_overload(self, overload: str, args: Any, kwargs: Any) -> Tensor:
         """A call of `torch.ops.namespace.name.overload`."""
         if overload not in self._overloads:
             return self(*args, **kwargs)
         with _native_operators.asked_for(overload):
             return self(*args, **kwargs)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor | Any:
         if self._overloads and _C._recording():
             name, values = _native_operators.Kernels(self._overloads, False).bind(args, kwargs)
             return _C._record_op(_C._boxed_op(name)["key"], values, lambda: self._run(args, kwargs), ())
@@ -216,7 +228,7 @@ class CustomOpDef:
             body["vmap"] = vmap
         return type(self._name, (facula.autograd.Function,), {name: staticmethod(f) for name, f in body.items()})
 
-    def register_kernel(self, device_types, func=None, /):
+    def register_kernel(self, device_types: str, func: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
         """Registers (or as a decorator) the kernel for these device types."""
         kinds = (
             (device_types,) if device_types is None or isinstance(device_types, str) else tuple(device_types)
@@ -232,12 +244,12 @@ class CustomOpDef:
 
         return register if func is None else register(func)
 
-    def register_fake(self, fn, /):
+    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Registers what runs for tensors without values: fake ones, and those on the meta device."""
         self._fake = fn
         return fn
 
-    def register_autograd(self, backward, /, *, setup_context=None):
+    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
         """Registers the backward: (ctx, *gradients) -> gradients of the inputs that can be given by position.
 
         `setup_context(ctx, inputs, output)` also gets `keyword_only_inputs` where the kernel has such parameters.
@@ -245,7 +257,7 @@ class CustomOpDef:
         self._backward, self._setup_context = backward, setup_context
         self.__dict__.pop("_function", None)
 
-    def register_vmap(self, func=None, /):
+    def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
         """Registers (or as a decorator) the rule (info, in_dims, *arguments) -> (output, out_dims) for batches."""
 
         def register(rule):
@@ -255,17 +267,17 @@ class CustomOpDef:
 
         return register if func is None else register(func)
 
-    def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
+    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
         """Hands `fn` back. It is never called: tensors of classes with `__torch_dispatch__` cannot be made."""
         return fn if fn is not None else lambda fn: fn
 
-    def register_autocast(self, device_type, cast_inputs):
+    def register_autocast(self, device_type: str, cast_inputs: facula.dtype) -> None:
         """Inside an autocast region of `device_type`, floating-point arguments come in the dtype `cast_inputs`."""
         if not isinstance(device_type, str):
             raise ValueError(f"library.register_autocast: device_type is a str, got {type(device_type).__name__}")
         self._casts[device_type] = cast_inputs
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<CustomOpDef({self._qualname})>"
 
 
@@ -293,7 +305,7 @@ def _nothing(*args, **kwargs):
 _operators = {}
 
 
-def take_over_operators():
+def take_over_operators() -> None:
     """Makes operators known that libraries in C++ have registered; a RuntimeError says what was wrong with them."""
     _native_operators.take_over(_take_over)
 
@@ -313,7 +325,7 @@ def _take_over(name, schema, keys):
         op._set_native(_RECORDED, False)
 
 
-def find(namespace, name):
+def find(namespace: str, name: str) -> CustomOpDef | None:
     """The operator registered as namespace::name, or None: what `torch.ops` asks."""
     take_over_operators()
     return _operators.get(f"{namespace}::{name.partition('.')[0]}")
@@ -328,7 +340,8 @@ def _operator(name):
     return _operators.setdefault(name, CustomOpDef(name))
 
 
-def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None, tags=None):
+def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: tuple[Any, ...] = (),
+              device_types: str | None = None, schema: Any = None, tags: Any = None) -> Callable[..., Any]:  # fmt: skip
     """Makes a function, or the decorated one, the operator `name`, which torch.ops reaches too.
 
     Args:
@@ -361,7 +374,7 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
     return define_op if fn is None else define_op(fn)
 
 
-def triton_op(name, fn=None, /, *, mutates_args, schema=None):
+def triton_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any, schema: Any = None) -> Any:
     """An operator, by custom_op: kernels of Triton are functions like others here, into which no compiler looks.
 
     Args:
@@ -379,7 +392,7 @@ def triton_op(name, fn=None, /, *, mutates_args, schema=None):
     return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
-def wrap_triton(triton_kernel, /):
+def wrap_triton(triton_kernel: Any, /) -> Any:
     """Gives the kernel back as it is: there is no compiler that would have to see it.
 
     Args:
@@ -391,7 +404,7 @@ def wrap_triton(triton_kernel, /):
     return triton_kernel
 
 
-def define(qualname, schema=None, *, lib=None, tags=()):
+def define(qualname: str, schema: Any = None, *, lib: Any = None, tags: Any = ()) -> Any:
     """Declares an operator; as a decorator, with the decorated function as its kernel for all devices.
 
     Args:
@@ -410,7 +423,7 @@ def define(qualname, schema=None, *, lib=None, tags=()):
     return lambda fn: (_operator(qualname).register_kernel(None, fn), fn)[1]
 
 
-def impl(qualname, types, func=None, *, lib=None):
+def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
     """Registers a function, or the decorated one, as the kernel of an operator.
 
     Args:
@@ -431,7 +444,7 @@ def impl(qualname, types, func=None, *, lib=None):
     return _operator(qualname).register_kernel(types, func)
 
 
-def register_kernel(op, device_types, func=None, /, *, lib=None):
+def register_kernel(op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
     """Registers a function, or the decorated one, as the kernel of an operator for kinds of devices.
 
     Args:
@@ -450,7 +463,8 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
     return _operator(op).register_kernel(device_types, func)
 
 
-def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None, _stacklevel: int = 1,
+                  allow_override: bool = False) -> Callable[..., Any]:  # fmt: skip
     """Registers a function, or the decorated one, that makes results of the right shape for tensors without values.
 
     It runs in the place of the kernel for fake tensors and those on the meta device.
@@ -471,7 +485,7 @@ def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=F
 impl_abstract = register_fake
 
 
-def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, lib: Any = None) -> None:
     """Registers the derivative of an operator.
 
     Args:
@@ -495,7 +509,7 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     _operator(op).register_autograd(backward, setup_context=setup_context)
 
 
-def register_vmap(op, func=None, /, *, lib=None):
+def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
     """Registers a function, or the decorated one, that says what an operator does to a batch inside vmap.
 
     Args:
@@ -512,7 +526,8 @@ def register_vmap(op, func=None, /, *, lib=None):
     return _operator(op).register_vmap(func)
 
 
-def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None, allow_override=False):
+def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None,
+                            allow_override: bool = False) -> Any:  # fmt: skip
     """Gives the function back: it is never called, as tensors of classes with __torch_dispatch__ cannot be made.
 
     Args:
@@ -528,7 +543,7 @@ def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None,
     return _operator(op).register_torch_dispatch(torch_dispatch_class, func)
 
 
-def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
     """Says in which dtype an operator is given its floating-point tensors inside an autocast region; it runs outside of it.
 
     Args:
@@ -548,7 +563,7 @@ def register_autocast(op, device_type, cast_inputs, /, *, lib=None):
     _operator(op).register_autocast(device_type, cast_inputs)
 
 
-def get_ctx():
+def get_ctx() -> Any:
     """What a fake kernel may ask for sizes that nobody knows: an object whose `new_dynamic_size` raises.
 
     Errors: NotImplementedError from `new_dynamic_size`: shapes of fake tensors are known here.
@@ -564,7 +579,8 @@ class _FakeContext:
     create_unbacked_symint = new_dynamic_size
 
 
-def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
+def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: set[str] | str | tuple[Any, ...],
+                 op_name: str | None = None) -> str:  # fmt: skip
     """The schema of a function by its annotations, such as "(Tensor x, SymInt n) -> Tensor".
 
     Args:
@@ -580,10 +596,10 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
 
 
 def opcheck(
-    op, args, kwargs=None, *,
-    test_utils=("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"),
-    raise_exception=True, atol=None, rtol=None,
-):  # fmt: skip
+    op: Any, args: Any, kwargs: Any = None, *,
+    test_utils: Any = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"),
+    raise_exception: bool = True, atol: float | None = None, rtol: float | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Tests whether an operator keeps to what it was registered with.
 
     Args:
@@ -604,7 +620,7 @@ def opcheck(
     return check(op, args, kwargs or {}, test_utils, raise_exception, atol, rtol)
 
 
-def get_kernel(op, dispatch_key):
+def get_kernel(op: Any, dispatch_key: str) -> Kernel:
     """The kernel of an operator for a key, such as "CPU": an object with `call_boxed(keys, *args)`.
 
     Errors: RuntimeError where there is none.
@@ -614,7 +630,7 @@ def get_kernel(op, dispatch_key):
     return Kernel(op, dispatch_key)
 
 
-def fallthrough_kernel():
+def fallthrough_kernel() -> Any:
     """A mark that stands for "no kernel of its own", to be handed on; not a function to call.
 
     Errors: NotImplementedError when called.
@@ -627,12 +643,13 @@ def fallthrough_kernel():
     raise NotImplementedError("library.fallthrough_kernel is a mark, not a function to call")
 
 
-def custom_ops_impl(qualname, *, device_types=("cpu", "cuda"), func=None):
+def custom_ops_impl(qualname: str, *, device_types: Sequence[str] = ("cpu", "cuda"),
+                    func: Callable[..., Any] | None = None) -> Any:  # fmt: skip
     """The name of `impl` before there was this module: `torch._custom_ops.impl`."""
     return _operator(qualname).register_kernel(device_types, func)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.library", name)
@@ -656,14 +673,18 @@ class Library:
     tensor(6.)
     """
 
-    def __init__(self, ns, kind, dispatch_key=""):
+    ns: str
+    kind: str
+    dispatch_key: str
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def _name(self, op):
         op = op.name() if hasattr(op, "overloadpacket") else getattr(op, "_qualified_op_name", getattr(op, "_qualname", op))
         return op if "::" in op else f"{self.ns}::{op}"
 
-    def define(self, schema, alias_analysis="", *, tags=()):
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Declares the operator of a schema; gives its name.
 
         Args:
@@ -674,7 +695,8 @@ class Library:
         op._schema = schema
         return op._name
 
-    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+    def impl(self, op_name: str, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False,
+             allow_override: bool = False) -> Callable[..., Any]:  # fmt: skip
         """Registers a kernel; gives it back.
 
         Args:

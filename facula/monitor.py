@@ -5,10 +5,17 @@
     seconds.add(0.25)    # an Event with "step_seconds.mean" and "step_seconds.max" follows every minute
 """
 
+from __future__ import annotations
+
 import datetime
 import enum
 import threading
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = [
     "Aggregation",
@@ -69,7 +76,11 @@ class Event:
     ('epoch', {'loss': 0.5})
     """
 
-    def __init__(self, name, timestamp, data):
+    name: str
+    timestamp: datetime
+    data: dict[Any, Any]
+
+    def __init__(self, name: str, timestamp: Any, data: Any) -> None:
         if not isinstance(name, str) or not isinstance(timestamp, datetime.datetime):
             raise TypeError(
                 f"Event: expected a name and a datetime, got {type(name).__name__} and {type(timestamp).__name__}"
@@ -79,7 +90,7 @@ class Event:
                 raise TypeError(f"Event: data must be text to str, float, int or bool, got {key!r}: {value!r}")
         self.name, self.timestamp, self.data = name, timestamp, dict(data)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Event(name={self.name!r}, timestamp={self.timestamp!r}, data={self.data!r})"
 
 
@@ -97,7 +108,7 @@ _lock = threading.Lock()
 _handlers = {}
 
 
-def register_event_handler(callback):
+def register_event_handler(callback: Callable[..., Any]) -> EventHandlerHandle:
     """Calls a function with each event from now on; gives a handle to end that.
 
     Args:
@@ -119,7 +130,7 @@ def register_event_handler(callback):
     return handle
 
 
-def unregister_event_handler(handler):
+def unregister_event_handler(handler: EventHandlerHandle) -> None:
     """Ends what register_event_handler began; a second time changes nothing.
 
     Args:
@@ -136,7 +147,7 @@ def unregister_event_handler(handler):
         _handlers.pop(handler, None)
 
 
-def log_event(event):
+def log_event(event: Any) -> None:
     """Gives an event to all handlers, on this thread, before it returns.
 
     Args:
@@ -183,7 +194,7 @@ class Stat:
     1.5
     """
 
-    def __init__(self, name, aggregations, window_size, max_samples=_NO_LIMIT):
+    def __init__(self, name: str, aggregations: Sequence[Aggregation], window_size: Any, max_samples: int = _NO_LIMIT) -> None:
         self._values = []  # first: __del__ finds it whatever follows
         aggregations = list(aggregations)
         if not isinstance(name, str) or not isinstance(window_size, datetime.timedelta):
@@ -201,16 +212,16 @@ class Stat:
         self._last = dict.fromkeys(self._aggregations, 0.0)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """What the statistic is called."""
         return self._name
 
     @property
-    def count(self):
+    def count(self) -> int:
         """How many values the window has so far."""
         return len(self._values)
 
-    def add(self, v):
+    def add(self, v: float) -> None:
         """Adds a value to the window of now.
 
         Args:
@@ -229,7 +240,7 @@ class Stat:
             if event is not None:
                 log_event(event)
 
-    def get(self):
+    def get(self) -> dict[Aggregation, float]:
         """Aggregation -> its value in the last window that ended; zeros before the first one has."""
         with self._lock:
             return dict(self._last)
@@ -248,7 +259,7 @@ class Stat:
         data = {f"{self._name}.{aggregation.name.lower()}": value for aggregation, value in self._last.items()}
         return Event(STAT_EVENT, datetime.datetime.now(), data)
 
-    def __del__(self):
+    def __del__(self) -> None:
         if self._values:
             log_event(self._end_window())
 
@@ -278,10 +289,10 @@ class TensorboardEventHandler:
     step.mean 1.5
     """
 
-    def __init__(self, writer):
+    def __init__(self, writer: Any) -> None:
         self._writer = writer
 
-    def __call__(self, event):
+    def __call__(self, event: Any) -> None:
         if event.name == STAT_EVENT:
             for name, value in event.data.items():
                 self._writer.add_scalar(name, value, walltime=event.timestamp.timestamp())

@@ -11,10 +11,19 @@ import contextlib
 import functools
 import importlib
 import threading
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula._overrides_off import DisableTorchFunctionSubclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = [
     "get_ignored_functions",
@@ -40,7 +49,7 @@ has_torch_function_variadic = _C._has_torch_function_variadic
 has_torch_function_unary = _C._has_torch_function_variadic
 
 
-def has_torch_function(relevant_args):
+def has_torch_function(relevant_args: Sequence[Tensor | int]) -> bool:
     """Whether a call with these arguments goes to an override or to a mode.
 
     Args:
@@ -145,7 +154,8 @@ def _call_overrides(func, candidates, args, kwargs):
     )
 
 
-def handle_torch_function(public_api, relevant_args, *args, **kwargs):
+def handle_torch_function(public_api: Callable[..., Any], relevant_args: Sequence[Tensor], *args: Any,
+                          **kwargs: Any) -> Tensor | None:  # fmt: skip
     """Calls the override of a function written in Python: that of a mode, else those of the arguments, subclasses first.
 
     Args:
@@ -165,7 +175,7 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     return _call_overrides(public_api, relevant_args, args, kwargs)
 
 
-def wrap_torch_function(dispatcher):
+def wrap_torch_function(dispatcher: Any) -> Any:
     """A decorator that makes a function of Python overridable.
 
     Args:
@@ -217,7 +227,7 @@ def get_default_nowrap_functions():
     return frozenset(getattr(_C.Tensor, name).__get__ for name in _PLAIN_PROPERTIES)
 
 
-def default_torch_function(cls, func, types, args=(), kwargs=None):
+def default_torch_function(cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """`Tensor.__torch_function__`: runs the function and gives its results the subclass."""
     with _first_run(cls, func, args) as first:
         if not first or not all(issubclass(cls, kind) for kind in types):
@@ -299,18 +309,18 @@ class TorchFunctionMode:
     2
     """
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__}: a mode defines __torch_function__, got {func}")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         _push(self)
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _pop()
 
     @classmethod
-    def push(cls, *args, **kwargs):
+    def push(cls, *args: Any, **kwargs: Any) -> Self:
         """A new mode, to be entered by `with`.
 
         Args:
@@ -327,7 +337,7 @@ class BaseTorchFunctionMode(TorchFunctionMode):
     tensor([2., 2.])
     """
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
 
@@ -354,12 +364,14 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
     True
     """
 
-    def __enter__(self):
+    suspended: Any
+
+    def __enter__(self) -> Self:
         self.suspended, _modes.stack = _modes.stack, []
         _C._set_function_mode_active(False)
         return super().__enter__()
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
         _modes.stack = self.suspended
         _C._set_function_mode_active(bool(self.suspended))
@@ -379,7 +391,7 @@ def enable_reentrant_dispatch():
 # Questions
 
 
-def is_tensor_like(inp):
+def is_tensor_like(inp: Tensor | float) -> bool:
     """Whether something is a tensor or takes over functions of tensors by __torch_function__.
 
     Args:
@@ -391,7 +403,7 @@ def is_tensor_like(inp):
     return type(inp) is _C.Tensor or hasattr(inp, "__torch_function__")
 
 
-def is_tensor_method_or_property(func):
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether a function handed to __torch_function__ is a method or property of Tensor.
 
     Args:
@@ -480,7 +492,7 @@ def _names():
     return table
 
 
-def resolve_name(f):
+def resolve_name(f: Callable[..., Any]) -> str:
     """The dotted public name of a function that can be overridden, None for another one.
 
     Args:
@@ -492,7 +504,7 @@ def resolve_name(f):
     return _names().get(f)
 
 
-def get_testing_overrides():
+def get_testing_overrides() -> Any:
     """For each overridable function a function of any arguments that returns -1, for tests that try them all.
 
     >>> torch.overrides.get_testing_overrides()[torch.add](1, 2)

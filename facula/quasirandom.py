@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy
 
 import facula
 
 from ._sobol_numbers import table
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = ["SobolEngine"]
 
@@ -31,8 +38,11 @@ class SobolEngine:
 
     MAXBIT = 30
     MAXDIM = 21201
+    seed: int | None
+    scramble: bool
+    dimension: int
 
-    def __init__(self, dimension, scramble=False, seed=None):
+    def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
         if not isinstance(dimension, int) or not 1 <= dimension <= self.MAXDIM:
             raise ValueError(f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}], got {dimension}")
         self.seed, self.scramble, self.dimension = seed, bool(scramble), dimension
@@ -50,11 +60,11 @@ class SobolEngine:
             generator = facula.Generator()
             generator.manual_seed(self.seed)
         bits = facula.randint(2, (self.dimension, self.MAXBIT), generator=generator)
-        self.shift = (bits << facula.arange(self.MAXBIT)).sum(1)
+        self.shift: Tensor = (bits << facula.arange(self.MAXBIT)).sum(1)
         lower = facula.randint(2, (self.dimension, self.MAXBIT, self.MAXBIT), generator=generator).tril().numpy()
-        self.sobolstate = facula.from_numpy(_scrambled(self.sobolstate.numpy(), lower, self.MAXBIT))
+        self.sobolstate: Tensor = facula.from_numpy(_scrambled(self.sobolstate.numpy(), lower, self.MAXBIT))
 
-    def draw(self, n=1, out=None, dtype=None):
+    def draw(self, n: int = 1, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
         """The next `n` points, one in each row.
 
         Args:
@@ -74,7 +84,7 @@ class SobolEngine:
             return points
         return out.resize_(points.shape).copy_(points)
 
-    def draw_base2(self, m, out=None, dtype=None):
+    def draw_base2(self, m: int, out: Tensor | None = None, dtype: facula.dtype | None = None) -> Tensor:
         """The next 2**m points, one in each row, so that all that were drawn are a power of 2, which is what balances them.
 
         Args:
@@ -100,7 +110,7 @@ class SobolEngine:
             )
         return self.draw(n, out=out, dtype=dtype)
 
-    def fast_forward(self, n):
+    def fast_forward(self, n: int) -> Self:
         """Leaves out points; gives the engine.
 
         Args:
@@ -118,7 +128,7 @@ class SobolEngine:
         self.num_generated += n
         return self
 
-    def reset(self):
+    def reset(self) -> Self:
         """Begins again with the first point; gives the engine.
 
         >>> engine = torch.quasirandom.SobolEngine(1)
@@ -127,7 +137,7 @@ class SobolEngine:
         True
         """
         self.quasi = self.shift.clone()
-        self.num_generated = 0
+        self.num_generated: int = 0
         return self
 
     def _steps(self, n):
@@ -143,10 +153,10 @@ class SobolEngine:
             bit = (~(number + i) & (number + i + 1)).bit_length() - 1  # the lowest that is not set
             state = state ^ directions[:, bit]
             found[i] = state
-        self.quasi = facula.from_numpy(state.copy())
+        self.quasi: Tensor = facula.from_numpy(state.copy())
         return found
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         text = f"{type(self).__name__}(dimension={self.dimension}"
         if self.scramble:
             text += ", scramble=True"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 from . import _C
 
-default_generator = _C.default_generator
+if TYPE_CHECKING:
+    from facula import Generator, Tensor
+
+default_generator: Generator = _C.default_generator
 _standard_gamma, _sample_dirichlet = _C._ops._standard_gamma, _C._ops._sample_dirichlet
 _standard_gamma_grad, _dirichlet_grad = _C._ops._standard_gamma_grad, _C._ops._dirichlet_grad
 
@@ -22,7 +26,7 @@ __all__ = [
 ]
 
 
-def manual_seed(seed):
+def manual_seed(seed: int) -> Generator:
     """Restarts the default generators of all devices from a seed.
 
     Args:
@@ -41,7 +45,7 @@ def manual_seed(seed):
     return default_generator
 
 
-def seed():
+def seed() -> int:
     """Restarts the CPU's default generator from the system's entropy; returns the seed.
 
     >>> torch.seed() == torch.initial_seed()
@@ -50,7 +54,7 @@ def seed():
     return default_generator.seed()
 
 
-def initial_seed():
+def initial_seed() -> int:
     """The seed from which the CPU's default generator was restarted last.
 
     >>> generator = torch.manual_seed(7)
@@ -60,7 +64,7 @@ def initial_seed():
     return default_generator.initial_seed()
 
 
-def get_rng_state():
+def get_rng_state() -> Tensor:
     """The state of the CPU's default generator, a uint8 tensor.
 
     >>> state = torch.get_rng_state()
@@ -72,7 +76,7 @@ def get_rng_state():
     return default_generator.get_state()
 
 
-def set_rng_state(new_state):
+def set_rng_state(new_state: Tensor) -> None:
     """The CPU's default generator continues from a state that get_rng_state gave.
 
     Args:
@@ -89,7 +93,7 @@ def set_rng_state(new_state):
     default_generator.set_state(new_state)
 
 
-def thread_safe_generator():
+def thread_safe_generator() -> None:
     """None: the default generator may be used from every thread.
 
     >>> torch.random.thread_safe_generator() is None

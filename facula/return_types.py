@@ -1,6 +1,13 @@
 """The named tuples that ops with several results give: `facula.return_types.max`, ..."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
 
 # The core makes a type when its op first returns one; for those asked for earlier, a call that does.
 _CALLS = {
@@ -39,14 +46,14 @@ _CALLS = {
 }
 
 
-def pytree_register_structseq(cls):
+def pytree_register_structseq(cls: type) -> None:
     """Lets trees of containers (`utils._pytree`) go through the named tuples of a class."""
     from facula.utils import _pytree
 
     _pytree.register_pytree_node(cls, lambda value: (list(value), None), lambda parts, _: cls(parts))
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "all_return_types":
         return [__getattr__(key) for key in sorted(_CALLS)]
     if name in _CALLS and not hasattr(getattr(_C, "return_types", None), name):

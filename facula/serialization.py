@@ -6,6 +6,8 @@ Plain data (numbers, text, containers, tensors, numpy arrays, paths, dates, ...)
 `save` refuses what `load` could not restore, and replaces its target only once the new file is whole.
 """
 
+from __future__ import annotations
+
 import contextlib
 import io
 import os
@@ -15,6 +17,7 @@ import stat
 import sys
 import tempfile
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula._serialization import allowed, legacy, source
@@ -48,6 +51,13 @@ from facula._serialization.settings import (  # noqa: F401  (public names)
     skip_data,
 )
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "SourceChangeWarning",
@@ -94,13 +104,13 @@ class SourceChangeWarning(Warning):
 
 
 def save(
-    obj,
-    f,
-    pickle_module=pickle,
-    pickle_protocol=DEFAULT_PROTOCOL,
-    _use_new_zipfile_serialization=True,
-    _disable_byteorder_record=False,
-):
+    obj: Any,
+    f: FileLike,
+    pickle_module: ModuleType = pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Saves `obj` to a file that `load`, here or in PyTorch, reads back.
 
     Args:
@@ -180,7 +190,8 @@ def _replacing(target):
 # -- loading ------------------------------------------------------------------------------------------
 
 
-def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
+def load(f: FileLike, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+         mmap: bool | None = None, **pickle_load_args: Any) -> Any:  # fmt: skip
     """Loads what `save`, here or in PyTorch, wrote.
 
     Args:
@@ -332,7 +343,7 @@ def _get_layout(name):
     return allowed._layout(name)
 
 
-def get_unsafe_globals_in_checkpoint(f):
+def get_unsafe_globals_in_checkpoint(f: Callable[..., Any]) -> list[str]:
     """The names in a checkpoint, as "module.name", that load(weights_only=True) does not restore, as a list.
 
     Args:
@@ -374,7 +385,7 @@ def mkdtemp():
         shutil.rmtree(path)
 
 
-def check_module_version_greater_or_equal(module, req_version_tuple, error_if_malformed=True):
+def check_module_version_greater_or_equal(module: Module, req_version_tuple: Any, error_if_malformed: bool = True) -> bool:
     """Whether `module.__version__` is at least the given version.
 
     Args:
@@ -398,7 +409,7 @@ def check_module_version_greater_or_equal(module, req_version_tuple, error_if_ma
     return found >= tuple(req_version_tuple)
 
 
-def normalize_storage_type(storage_type):
+def normalize_storage_type(storage_type: Any) -> Any:
     """The storage class of the top level that has the name of the class `storage_type`.
 
     >>> torch.serialization.normalize_storage_type(torch.FloatStorage) is torch.FloatStorage
@@ -407,7 +418,7 @@ def normalize_storage_type(storage_type):
     return getattr(facula, storage_type.__name__)
 
 
-def storage_to_tensor_type(storage):
+def storage_to_tensor_type(storage: Any) -> Any:
     """The legacy tensor class for a typed storage, whose class names its dtype.
 
     >>> torch.serialization.storage_to_tensor_type(torch.FloatStorage()) is torch.FloatTensor

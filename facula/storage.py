@@ -4,14 +4,25 @@ A `TypedStorage` pairs an untyped storage with a dtype; its index counts element
 `FloatStorage`, `LongStorage`, ... are TypedStorages of a fixed dtype.
 """
 
+from __future__ import annotations
+
 import io
 import mmap
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import facula
 from facula import UntypedStorage  # noqa: F401  (public: torch.storage.UntypedStorage)
 from facula._serialization import tensors as _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.types import Device
 
 #: Storage class names that checkpoints use, by the name of their dtype. Other dtypes travel untyped.
 STORAGE_DTYPES = {
@@ -38,7 +49,7 @@ STORAGE_DTYPES = {
 class _Legacy(type):
     """The class of FloatStorage and its relatives: any storage of the dtype, on the device, is an instance."""
 
-    def __instancecheck__(cls, value):
+    def __instancecheck__(cls, value: Any) -> bool:
         if cls.dtype is None or not isinstance(value, TypedStorage):
             return type.__instancecheck__(cls, value)
         return value.dtype is cls.dtype and value.device.type == cls.device_type
@@ -73,8 +84,9 @@ class TypedStorage(metaclass=_Legacy):
     dtype = None
     device_type = "cpu"
 
-    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
-        self.dtype = dtype if dtype is not None else (type(self).dtype or facula.get_default_dtype())
+    def __init__(self, *args: Any, wrap_storage: Any = None, dtype: facula.dtype | None = None, device: Device = None,
+                 _internal: bool = False) -> None:  # fmt: skip
+        self.dtype: facula.dtype = dtype if dtype is not None else (type(self).dtype or facula.get_default_dtype())
         device = facula.device(type(self).device_type if device is None else device)
         if wrap_storage is not None:
             if args:
@@ -94,12 +106,12 @@ class TypedStorage(metaclass=_Legacy):
     # -- size and place ---------------------------------------------------------------------------
 
     @property
-    def device(self):
+    def device(self) -> Any:
         """Where the bytes are."""
         return self._untyped_storage.device
 
     @property
-    def is_cuda(self):
+    def is_cuda(self) -> bool:
         """Whether the bytes are on a CUDA device."""
         return self.device.type == "cuda"
 
@@ -108,7 +120,7 @@ class TypedStorage(metaclass=_Legacy):
         return self._untyped_storage._cdata
 
     @classmethod
-    def from_file(cls, filename, shared=False, size=0):
+    def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> Self:
         """`size` elements of a file, as a memory map.
 
         Args:
@@ -130,7 +142,8 @@ class TypedStorage(metaclass=_Legacy):
         return cls(wrap_storage=untyped_from_file(filename, shared, size * dtype.itemsize))
 
     @classmethod
-    def from_buffer(cls, buffer, byte_order, dtype=None, count=-1, offset=0):
+    def from_buffer(cls, buffer: Any, byte_order: str, dtype: facula.dtype | None = None, count: int = -1,
+                    offset: int = 0) -> Self:  # fmt: skip
         """A copy of the elements that bytes hold.
 
         Args:
@@ -163,33 +176,33 @@ class TypedStorage(metaclass=_Legacy):
 
     _from_buffer = from_buffer
 
-    def untyped(self):
+    def untyped(self) -> Any:
         """The UntypedStorage underneath."""
         return self._untyped_storage
 
-    def element_size(self):
+    def element_size(self) -> int:
         """Bytes of one element."""
         return self.dtype.itemsize
 
-    def nbytes(self):
+    def nbytes(self) -> Any:
         """Bytes of all elements."""
         return self._untyped_storage.nbytes()
 
-    def size(self):
+    def size(self) -> Any:
         """Number of elements."""
         return self.nbytes() // self.element_size()
 
     __len__ = _size = size
 
-    def data_ptr(self):
+    def data_ptr(self) -> Any:
         """Address of the first element."""
         return self._untyped_storage.data_ptr()
 
-    def get_device(self):
+    def get_device(self) -> Any:
         """Number of the device, -1 for the CPU."""
         return self.device.index if self.device.index is not None else -1
 
-    def pickle_storage_type(self):
+    def pickle_storage_type(self) -> Any:
         """The name that checkpoints use for a storage of this dtype."""
         return storage_class_name(self.dtype)
 
@@ -199,23 +212,23 @@ class TypedStorage(metaclass=_Legacy):
         dtype = getattr(self.dtype, "_levels", self.dtype)  # of a quantised one: its integers
         return _core.tensor_from_storage(self._untyped_storage, dtype, 0, (self.size(),), (1,))
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         picked = self._tensor()[index]
         if isinstance(index, slice):
             return TypedStorage(wrap_storage=picked.clone().untyped_storage(), dtype=self.dtype)
         return picked.item()
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: int, value: Any) -> None:
         self._tensor()[index] = value._tensor() if isinstance(value, TypedStorage) else value
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return iter(self.tolist())
 
-    def tolist(self):
+    def tolist(self) -> Any:
         """The elements as Python numbers."""
         return self._tensor().tolist()
 
-    def fill_(self, value):
+    def fill_(self, value: Any) -> Self:
         """Sets every element to one value; returns the storage.
 
         Args:
@@ -227,7 +240,7 @@ class TypedStorage(metaclass=_Legacy):
         self._tensor().fill_(value)
         return self
 
-    def copy_(self, source, non_blocking=False):
+    def copy_(self, source: str, non_blocking: bool = False) -> Self:
         """Copies the elements of another storage, converting them; returns the storage.
 
         Args:
@@ -242,7 +255,7 @@ class TypedStorage(metaclass=_Legacy):
         self._tensor().copy_(source._tensor(), non_blocking=non_blocking)
         return self
 
-    def clone(self):
+    def clone(self) -> TypedStorage:
         """A copy with bytes of its own.
 
         >>> storage = torch.FloatStorage([1.0, 2.0])
@@ -253,11 +266,11 @@ class TypedStorage(metaclass=_Legacy):
         """
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
-    def cpu(self):
+    def cpu(self) -> TypedStorage:
         """The elements on the CPU, a copy where they are elsewhere."""
         return TypedStorage(wrap_storage=self._untyped_storage.cpu(), dtype=self.dtype)
 
-    def cuda(self, device=None, non_blocking=False):
+    def cuda(self, device: Device = None, non_blocking: bool = False) -> TypedStorage:
         """The elements on a CUDA device, a copy where they are elsewhere.
 
         Args:
@@ -270,7 +283,7 @@ class TypedStorage(metaclass=_Legacy):
         """
         return TypedStorage(wrap_storage=self._untyped_storage.cuda(device, non_blocking), dtype=self.dtype)
 
-    def to(self, *, device, non_blocking=False):
+    def to(self, *, device: Device, non_blocking: bool = False) -> TypedStorage:
         """The elements on `device`, a copy where they are elsewhere.
 
         `non_blocking` lets a copy between pinned memory and a GPU go on while the program continues.
@@ -278,7 +291,7 @@ class TypedStorage(metaclass=_Legacy):
         moved = self._untyped_storage.to(device=device, non_blocking=non_blocking)
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)
 
-    def resize_(self, size):
+    def resize_(self, size: Sequence[int]) -> Self:
         """Makes room for another number of elements; those that fit are kept. Returns the storage.
 
         Args:
@@ -290,7 +303,7 @@ class TypedStorage(metaclass=_Legacy):
         self._untyped_storage.resize_(size * self.element_size())
         return self
 
-    def type(self, dtype=None):
+    def type(self, dtype: facula.dtype | None = None) -> str | TypedStorage:
         """The name of the class, or the elements converted to `dtype`."""
         if dtype is None:
             name = self.pickle_storage_type() or "TypedStorage"
@@ -302,11 +315,11 @@ class TypedStorage(metaclass=_Legacy):
 
     # -- sharing, pickling ------------------------------------------------------------------------
 
-    def is_pinned(self, device="cuda"):
+    def is_pinned(self, device: Device = "cuda") -> bool:
         """Whether the bytes lie in pinned memory."""
         return self._untyped_storage.is_pinned(device)
 
-    def pin_memory(self, device="cuda"):
+    def pin_memory(self, device: Device = "cuda") -> Self:
         """A copy in pinned memory, from which a GPU copies by itself; the storage itself where it is there.
 
         `device` names the kind of device that would use the memory. RuntimeError without a GPU.
@@ -318,41 +331,41 @@ class TypedStorage(metaclass=_Legacy):
         pinned = self._untyped_storage.pin_memory(device)
         return self if pinned is self._untyped_storage else type(self)(wrap_storage=pinned, dtype=self.dtype)
 
-    def is_shared(self):
+    def is_shared(self) -> bool:
         """Whether other processes can map the bytes."""
         return self._untyped_storage.is_shared()
 
-    def share_memory_(self):
+    def share_memory_(self) -> Self:
         """Moves the bytes to memory that other processes can map."""
         self._untyped_storage.share_memory_()
         return self
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, TypedStorage):
             return NotImplemented
         return self._cdata == other._cdata and self.dtype == other.dtype
 
     __hash__ = object.__hash__
 
-    def __copy__(self):
+    def __copy__(self) -> TypedStorage:
         return self.clone()
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         memo = memo.setdefault("facula", {})
         if self._cdata not in memo:
             memo[self._cdata] = self.clone()
         return memo[self._cdata]
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         stream = io.BytesIO()
         facula.save(self, stream, _use_new_zipfile_serialization=False)
         return _load_from_bytes, (stream.getvalue(),)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{''.join(f' {v}' + chr(10) for v in self)}[TypedStorage of {self.dtype}, size {self.size()}]"
 
 
-def storage_class_name(dtype):
+def storage_class_name(dtype: facula.dtype) -> str | None:
     """The name of the legacy storage class of `dtype`, or None where there is none.
 
     >>> torch.storage.storage_class_name(torch.float32)
@@ -361,7 +374,7 @@ def storage_class_name(dtype):
     return _NAMES.get(dtype)
 
 
-def reduce_untyped(storage):
+def reduce_untyped(storage: Any) -> tuple[Callable[..., Any], tuple[bytes]]:
     r"""The pickled form of an UntypedStorage, for its `__reduce__`: a function, and its arguments with a copy of the bytes.
 
     Args:
@@ -374,7 +387,7 @@ def reduce_untyped(storage):
     return _untyped_from_bytes, (bytes(_core.storage_view(storage)),)
 
 
-def untyped_from_file(filename, shared=False, nbytes=0):
+def untyped_from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
     """The first `nbytes` bytes of a file as a storage, without reading them: `UntypedStorage.from_file`.
 
     Args:

@@ -1,7 +1,13 @@
 """The version of the PyTorch API that Facula offers, comparable with strings and tuples."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["TorchVersion"]
 
@@ -35,19 +41,19 @@ class TorchVersion(str):
         pre = (0, rest) if re.match(r"a|b|c|rc|dev|alpha|beta", rest) else (1, rest)
         return numbers, pre
 
-    def __lt__(self, other):
+    def __lt__(self, other: Any) -> bool:
         return self._key(self) < self._key(other)
 
-    def __le__(self, other):
+    def __le__(self, other: Any) -> bool:
         return self._key(self) <= self._key(other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Any) -> bool:
         return self._key(self) > self._key(other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Any) -> bool:
         return self._key(self) >= self._key(other)
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         if isinstance(other, str) and str.__eq__(self, other):
             return True
         try:

@@ -24,6 +24,6 @@ _dispatchkey = str
 Number = Union[int, float, bool]
 _Number = (int, float, bool)
 Device = Union[_device, str, int, None]
-FileLike = Union[str, os.PathLike, IO[bytes]]
+FileLike = Union[str, "os.PathLike[str]", IO[bytes]]
 Storage = UntypedStorage
 _qscheme = Any

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
 
 
 class qscheme:  # noqa: N801  (PyTorch's name)
@@ -18,24 +24,24 @@ class qscheme:  # noqa: N801  (PyTorch's name)
     torch.per_tensor_affine
     """
 
-    __slots__ = ("_name",)
+    __slots__: qscheme = ("_name",)
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         object.__setattr__(self, "_name", name)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"qscheme: constants do not change, got {name}={value!r}")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"torch.{self._name}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return named, (self._name,)
 
-    def __copy__(self):
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
 
@@ -47,11 +53,11 @@ def named(name):
     return getattr(facula, name)
 
 
-per_tensor_affine = qscheme("per_tensor_affine")
-per_channel_affine = qscheme("per_channel_affine")
-per_tensor_symmetric = qscheme("per_tensor_symmetric")
-per_channel_symmetric = qscheme("per_channel_symmetric")
-per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
+per_tensor_affine: qscheme = qscheme("per_tensor_affine")
+per_channel_affine: qscheme = qscheme("per_channel_affine")
+per_tensor_symmetric: qscheme = qscheme("per_tensor_symmetric")
+per_channel_symmetric: qscheme = qscheme("per_channel_symmetric")
+per_channel_affine_float_qparams: qscheme = qscheme("per_channel_affine_float_qparams")
 
 #: the dtypes whose levels can be told apart in memory here, with the least and the greatest level
 LIMITS = {_C.quint8: (0, 255), _C.qint8: (-128, 127), _C.qint32: (-(2**31), 2**31 - 1)}

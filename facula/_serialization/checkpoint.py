@@ -1,8 +1,11 @@
 """The zip checkpoint: data.pkl describes the object, data/0, data/1, ... hold its storages."""
 
+from __future__ import annotations
+
 import array
 import hashlib
 import sys
+from typing import TYPE_CHECKING
 
 import facula
 from facula import storage as storages
@@ -15,6 +18,13 @@ from .pickle_reader import PickleReader
 from .pickle_writer import GlobalName, PickleWriter
 from .texts import shown
 from .zip_writer import ALIGNMENT, ZipWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula._serialization.allowed import Scope
+    from facula._serialization.zip_reader import ZipReader
 
 _VERSION = b"3\n"
 _FORMAT_VERSION = b"1"
@@ -98,7 +108,7 @@ class Checkpoint:
         skip_data: leave storages uninitialised.
     """
 
-    def __init__(self, records, default_order="little", skip_data=False):
+    def __init__(self, records: ZipReader, default_order: str = "little", skip_data: bool = False) -> None:
         self._records = records
         self._skip_data = skip_data
         if "constants.pkl" in records:
@@ -125,7 +135,7 @@ class Checkpoint:
         self._swap = order != sys.byteorder
         self._storages = {}
 
-    def load(self, scope, restore, mapped, encoding="utf-8"):
+    def load(self, scope: Scope, restore: Callable[..., Any], mapped: bool, encoding: str = "utf-8") -> Any:
         """The object. See `facula.serialization.load`."""
         pickled = self._records.read("data.pkl")
         reader = PickleReader(

@@ -1,10 +1,18 @@
 """The records of a checkpoint, one by one, as PyTorch's class of that name gives them."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from . import tensors
 from .source import FileSource, MemorySource
 from .zip_reader import ZipReader
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import facula
 
 __all__ = ["PyTorchFileReader"]
 
@@ -27,7 +35,7 @@ class PyTorchFileReader:
         (True, [1.0, 1.0])
     """
 
-    def __init__(self, file):
+    def __init__(self, file: Any) -> None:
         self._file = None
         if isinstance(file, (str, os.PathLike)):
             try:
@@ -51,11 +59,11 @@ class PyTorchFileReader:
 
     __del__ = _close
 
-    def has_record(self, name):
+    def has_record(self, name: str) -> bool:
         """Whether there is a record of that `name`."""
         return name in self._records
 
-    def get_all_records(self):
+    def get_all_records(self) -> list[Any]:
         """The names of the records, in the order of the file.
 
         >>> import io
@@ -66,7 +74,7 @@ class PyTorchFileReader:
         """
         return self._records.names()
 
-    def get_record(self, name):
+    def get_record(self, name: str) -> bytes:
         """The bytes of the record `name`; RuntimeError where there is none, or where it is damaged.
 
         >>> import io
@@ -77,7 +85,7 @@ class PyTorchFileReader:
         """
         return self._records.read(name)
 
-    def get_record_offset(self, name):
+    def get_record_offset(self, name: str) -> Any:
         """At which byte of the file the payload of the record `name` begins, for example to map it.
 
         >>> import io
@@ -89,7 +97,7 @@ class PyTorchFileReader:
         """
         return self._records.entry(name).start
 
-    def get_storage_from_record(self, name, numel, dtype):
+    def get_storage_from_record(self, name: str, numel: Any, dtype: facula.dtype) -> Any:
         """A tensor with the elements that a record holds.
 
         Args:
@@ -107,7 +115,7 @@ class PyTorchFileReader:
         self._records.read_into(name, tensors.storage_view(storage))
         return tensors.tensor_from_storage(storage, dtype, 0, (numel,), (1,))
 
-    def serialization_id(self):
+    def serialization_id(self) -> str:
         """What tells apart the files that `save` wrote, digits; "" where the file does not say.
 
         >>> import io

@@ -1,13 +1,21 @@
 """Which device a storage was on ("cpu", "cuda:0", "meta"), and putting one there again."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from .texts import shown
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 _registry = []  # (priority, tagger, deserializer), lowest priority first
 
 
-def register_package(priority, tagger, deserializer):
+def register_package(priority: int, tagger: Callable[..., Any], deserializer: Callable[..., Any]) -> None:
     """Teaches save and load about another kind of device.
 
     Args:
@@ -21,7 +29,7 @@ def register_package(priority, tagger, deserializer):
     _registry.sort(key=lambda row: row[0])
 
 
-def location_tag(storage):
+def location_tag(storage: Any) -> str:
     """Where `storage` lives, as text, in the words of a checkpoint. Errors: RuntimeError for a kind of device nobody
     registered.
 
@@ -35,7 +43,7 @@ def location_tag(storage):
     raise RuntimeError(f"save: no package is registered for storages on {storage.device}")
 
 
-def default_restore_location(storage, location):
+def default_restore_location(storage: Any, location: str) -> Any:
     """`storage`, just read into CPU memory, moved to `location`; itself for "cpu".
 
     Errors: RuntimeError for a location of a kind that nobody registered, or a GPU that is not here.
@@ -79,7 +87,7 @@ def restorer(map_location):
     return restore
 
 
-def validate_cuda_device(location):
+def validate_cuda_device(location: Any) -> int:
     """The index of the "cuda" `location` of a checkpoint; RuntimeError when this machine has no such GPU.
 
     >>> torch.serialization.validate_cuda_device("cuda:0") if torch.cuda.is_available() else 0

@@ -5,6 +5,14 @@ recursion in C, without looking at how much stack is left. So depth is bounded w
 later step has to know.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 _DEPTH = 200
 #: Most parts of most tuples; dicts and lists hold tuples, but keep what recurses apart.
 _HOLD_NO_TUPLE = frozenset({int, str, float, bool, type(None), bytes, dict, list})
@@ -16,7 +24,7 @@ class Nesting:
     def __init__(self):
         self._known = {}  # id -> (depth, the object: kept, so that the id stays its own)
 
-    def around(self, value, parts):
+    def around(self, value: Any, parts: Sequence[Any] | tuple[Any, ...]) -> tuple[Any, ...]:
         """`value`, which was just made of `parts`, if it is a tuple of any class; ValueError when too deep."""
         if isinstance(value, tuple):
             depth = self._depth(parts)
@@ -24,7 +32,7 @@ class Nesting:
                 self._known[id(value)] = depth + 1, value
         return value
 
-    def enclose(self, value, parts):
+    def enclose(self, value: Any, parts: Sequence[int | None]) -> Any:
         """As `around`, for an array of objects."""
         self._known[id(value)] = self._depth(parts) + 1, value
         return value

@@ -1,10 +1,16 @@
 """What a program sets for all saves and loads: checksums, byte order, maps of files, and which classes a load may use."""
 
+from __future__ import annotations
+
 import enum
 import mmap
 import threading
+from typing import TYPE_CHECKING
 
 from . import allowed
+
+if TYPE_CHECKING:
+    from typing import Any
 
 MAP_SHARED = getattr(mmap, "MAP_SHARED", None)
 MAP_PRIVATE = getattr(mmap, "MAP_PRIVATE", None)
@@ -42,7 +48,7 @@ _settings = _Settings()
 _modes = _Modes()
 
 
-def get_default_load_endianness():
+def get_default_load_endianness() -> Any:
     """The LoadEndianness for files that record none; None means little.
 
     >>> torch.serialization.get_default_load_endianness() is None
@@ -51,7 +57,7 @@ def get_default_load_endianness():
     return _settings.endianness
 
 
-def set_default_load_endianness(endianness):
+def set_default_load_endianness(endianness: str) -> None:
     """Sets the byte order for files that record none, a LoadEndianness or None; `endianness` is for the whole process.
 
     Errors: TypeError for anything else.
@@ -66,7 +72,7 @@ def set_default_load_endianness(endianness):
     _settings.endianness = endianness
 
 
-def get_crc32_options():
+def get_crc32_options() -> Any:
     """Whether `save` computes checksums of records; True by default.
 
     >>> torch.serialization.get_crc32_options()
@@ -75,7 +81,7 @@ def get_crc32_options():
     return _settings.compute_crc32
 
 
-def set_crc32_options(compute_crc32):
+def set_crc32_options(compute_crc32: Any) -> None:
     """Sets by `compute_crc32`, True or False, whether `save` computes checksums; without them a load cannot see damage to
     tensor data.
 
@@ -87,7 +93,7 @@ def set_crc32_options(compute_crc32):
     _settings.compute_crc32 = bool(compute_crc32)
 
 
-def get_default_mmap_options():
+def get_default_mmap_options() -> Any:
     """MAP_PRIVATE or MAP_SHARED of the module `mmap`: how load(mmap=True) maps files; by default private.
 
     >>> import mmap
@@ -111,15 +117,15 @@ class set_default_mmap_options:
     True
     """
 
-    def __init__(self, flags):
+    def __init__(self, flags: Any) -> None:
         if flags not in (MAP_PRIVATE, MAP_SHARED):
             raise ValueError(f"set_default_mmap_options: expected MAP_PRIVATE or MAP_SHARED, got {flags!r}")
         self._before, _settings.mmap_flags = _settings.mmap_flags, flags
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _settings.mmap_flags = self._before
 
 
@@ -137,17 +143,17 @@ class skip_data:
     torch.Size([3])
     """
 
-    def __init__(self, materialize_fake_tensors=False):
-        self.materialize_fake_tensors = materialize_fake_tensors
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
+        self.materialize_fake_tensors: bool = materialize_fake_tensors
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._before, _modes.skip_data = _modes.skip_data, True
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         _modes.skip_data = self._before
 
 
-def add_safe_globals(safe_globals):
+def add_safe_globals(safe_globals: Any) -> None:
     """Allows every later load to restore instances of these classes and to use these functions.
 
     Args:
@@ -163,7 +169,7 @@ def add_safe_globals(safe_globals):
     allowed.register(safe_globals)
 
 
-def clear_safe_globals():
+def clear_safe_globals() -> None:
     """Forgets what add_safe_globals allowed.
 
     >>> torch.serialization.clear_safe_globals()
@@ -173,7 +179,7 @@ def clear_safe_globals():
     allowed.unregister_all()
 
 
-def get_safe_globals():
+def get_safe_globals() -> Any:
     """What add_safe_globals allowed, and safe_globals within its block, as a list.
 
     >>> with torch.serialization.safe_globals([complex]):
@@ -183,7 +189,7 @@ def get_safe_globals():
     return allowed.registered()
 
 
-def safe_globals(safe_globals):
+def safe_globals(safe_globals: Any) -> Any:
     """A context manager: inside its block every load may restore instances of these classes and use these functions.
 
     Args:

@@ -6,9 +6,15 @@ for storages whose bytes mean nothing to a load. It is for callers who asked for
 touching what is gone ends the process (SIGBUS), whoever maps it.
 """
 
+from __future__ import annotations
+
 import mmap
 import os
 import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 #: Storages that start at a multiple of this can be used where they lie, whatever their dtype.
 MAP_ALIGNMENT = 16
@@ -17,24 +23,24 @@ MAP_ALIGNMENT = 16
 class MemorySource:
     """Bytes that nobody else changes."""
 
-    def __init__(self, data):
+    def __init__(self, data: Any) -> None:
         self._view = memoryview(data).cast("B")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._view)
 
-    def read(self, start, count):
+    def read(self, start: float, count: int) -> memoryview[int]:
         """The `count` bytes from `start`, which the caller knows to be there."""
         return self._view[start : start + count]
 
-    def read_into(self, start, target):
+    def read_into(self, start: float, target: Any) -> None:
         """Fills `target`, a writable buffer, with the bytes from `start`."""
         target = memoryview(target).cast("B")
         target[:] = self._view[start : start + len(target)]
 
     map = read
 
-    def check_whole(self):
+    def check_whole(self) -> None:
         """Raises RuntimeError when what was mapped has become shorter."""
 
 
@@ -46,22 +52,22 @@ class FileSource:
         shared: `map` gives the file's own pages, not private copies of them.
     """
 
-    def __init__(self, file, shared=False):
+    def __init__(self, file: Any, shared: bool = False) -> None:
         self._file, self._shared = file, shared
         self._start = file.tell()
         self._size = max(0, file.seek(0, os.SEEK_END) - self._start)
         self._map = None
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._size
 
-    def read(self, start, count):
+    def read(self, start: float, count: int) -> memoryview[int]:
         """The `count` bytes from `start`, which the caller knows to be there."""
         target = bytearray(count)
         self.read_into(start, target)
         return memoryview(target)
 
-    def read_into(self, start, target):
+    def read_into(self, start: float, target: Any) -> None:
         """Fills `target`, a writable buffer, with the bytes from `start`."""
         target, done = memoryview(target).cast("B"), 0
         self._file.seek(self._start + start)
@@ -71,7 +77,7 @@ class FileSource:
                 raise _shortened()
             done += step
 
-    def map(self, start, count):
+    def map(self, start: float, count: int) -> memoryview[int]:
         """The `count` bytes from `start` as a view of the file, not copied."""
         if self._map is None:
             access = mmap.ACCESS_WRITE if self._shared else mmap.ACCESS_COPY
@@ -81,7 +87,7 @@ class FileSource:
             raise _shortened()
         return self._map[begin : begin + count]
 
-    def check_whole(self):
+    def check_whole(self) -> None:
         """Raises RuntimeError when what was mapped has become shorter."""
         if self._map is not None and os.fstat(self._file.fileno()).st_size < len(self._map):
             raise _shortened()

@@ -4,11 +4,19 @@ Entries must not repeat, overlap or reach outside the file, and what the directo
 local header. The bytes come from a `source`: what is checked is a copy, and is what is used.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
+from typing import TYPE_CHECKING
 
 from .source import MAP_ALIGNMENT
 from .texts import shown
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula._serialization.source import FileSource, MemorySource
 
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
@@ -26,8 +34,14 @@ class Entry:
     """One record: payload at [start, start + packed) of the file, `nbytes` long once unpacked."""
 
     __slots__ = ("name", "start", "packed", "nbytes", "crc", "method")
+    name: str
+    start: float
+    packed: int
+    nbytes: int
+    crc: int
+    method: int
 
-    def __init__(self, name, start, packed, nbytes, crc, method):
+    def __init__(self, name: str, start: float, packed: int, nbytes: int, crc: int, method: int) -> None:
         self.name, self.start, self.packed, self.nbytes = name, start, packed, nbytes
         self.crc, self.method = crc, method
 
@@ -46,25 +60,27 @@ class ZipReader:
         RuntimeError: the archive is damaged, truncated or not made like a checkpoint.
     """
 
-    def __init__(self, source):
+    root: Any
+
+    def __init__(self, source: FileSource | MemorySource) -> None:
         self._source = source
         self.root, self._entries = self._read_directory()
 
-    def __contains__(self, name):
+    def __contains__(self, name: Any) -> bool:
         return name in self._entries
 
-    def names(self):
+    def names(self) -> list[str]:
         """All records, in the order of the archive."""
         return list(self._entries)
 
-    def entry(self, name):
+    def entry(self, name: str) -> Entry:
         """The `Entry` called `name`; RuntimeError where there is none."""
         try:
             return self._entries[name]
         except KeyError:
             raise RuntimeError(f"load: the checkpoint has no record '{name}'") from None
 
-    def mapped(self, name):
+    def mapped(self, name: str) -> Any:
         """The payload as a view of the file, not copied. Refuses a record that is compressed or badly placed."""
         entry = self.entry(name)
         if entry.method != _STORED:
@@ -79,7 +95,7 @@ class ZipReader:
             )
         return self._source.map(entry.start, entry.nbytes)
 
-    def read(self, name):
+    def read(self, name: str) -> bytes:
         """The payload as bytes, inflated if need be, its checksum verified."""
         entry = self.entry(name)
         packed = self._source.read(entry.start, entry.packed)
@@ -87,7 +103,7 @@ class ZipReader:
         _check_crc(data, entry)
         return data
 
-    def read_into(self, name, target):
+    def read_into(self, name: str, target: Any) -> None:
         """Copies the payload into `target`, a writable buffer of exactly its size."""
         entry = self.entry(name)
         target = memoryview(target).cast("B")

@@ -1,5 +1,9 @@
 """The accelerator of this machine, whichever kind it is: CUDA or none."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula.accelerator.graphs import Graph
 from facula.accelerator.memory import (
@@ -14,6 +18,12 @@ from facula.accelerator.memory import (
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Stream
+    from facula.types import Device
 
 __all__ = [
     "Graph",
@@ -42,7 +52,7 @@ __all__ = [
 ]
 
 
-def is_available():
+def is_available() -> bool:
     """Whether there is an accelerator: a CUDA device.
 
     >>> torch.accelerator.is_available() == torch.cuda.is_available()
@@ -51,7 +61,7 @@ def is_available():
     return facula.cuda.is_available()
 
 
-def device_count():
+def device_count() -> Any:
     """How many devices of the accelerator's kind there are; 0 without one.
 
     >>> torch.accelerator.device_count() == torch.cuda.device_count()
@@ -60,7 +70,7 @@ def device_count():
     return facula.cuda.device_count()
 
 
-def current_accelerator(check_available=False):
+def current_accelerator(check_available: bool = False) -> Any:
     """The accelerator's device type as a device without a number, None where there is none.
 
     Args:
@@ -73,7 +83,7 @@ def current_accelerator(check_available=False):
     return facula.device("cuda") if is_available() else None
 
 
-def get_device_capability(device=None, /):
+def get_device_capability(device: Device = None, /) -> Any:
     """What the device can do: {"supported_dtypes": the dtypes that its tensors can have}.
 
     Args:
@@ -89,7 +99,7 @@ def get_device_capability(device=None, /):
     return {"supported_dtypes": dtypes}
 
 
-def current_device_index():
+def current_device_index() -> Any:
     """The number of the current device.
 
     Errors: NotImplementedError without a device.
@@ -100,7 +110,7 @@ def current_device_index():
     return facula.cuda.current_device()
 
 
-def set_device_index(device, /):
+def set_device_index(device: Device, /) -> None:
     """Makes another device the current one.
 
     Args:
@@ -114,7 +124,7 @@ def set_device_index(device, /):
     facula.cuda.set_device(device)
 
 
-def current_stream(device=None, /):
+def current_stream(device: Device = None, /) -> Any:
     """The stream that this thread's work goes to.
 
     Args:
@@ -128,7 +138,7 @@ def current_stream(device=None, /):
     return facula.cuda.current_stream(device)
 
 
-def set_stream(stream):
+def set_stream(stream: Stream) -> None:
     """Makes another stream, and its device, the current one.
 
     Args:
@@ -141,7 +151,7 @@ def set_stream(stream):
     facula.cuda.set_stream(stream)
 
 
-def synchronize(device=None, /):
+def synchronize(device: Device = None, /) -> None:
     """Waits for all work of a device.
 
     Args:
@@ -166,15 +176,15 @@ class device_index:
     tensor([1.])
     """
 
-    def __init__(self, device, /):
+    def __init__(self, device: Device, /) -> None:
         self._device = device
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self._device is not None and is_available():
             self._before = current_device_index()
             set_device_index(self._device)
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         if hasattr(self, "_before"):
             set_device_index(self._before)
 

@@ -1,9 +1,15 @@
 """Graphs of the accelerator's work, whichever kind it is."""
 
+from __future__ import annotations
+
 import gc
+from typing import TYPE_CHECKING
 
 import facula
 from facula.cuda.graphs import CUDAGraph
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Graph"]
 
@@ -34,24 +40,24 @@ class Graph(CUDAGraph):
     ...     assert x.tolist() == [2.0, 2.0]
     """
 
-    def __init__(self, keep_graph=False, *, pool=None, capture_error_mode="default"):
+    def __init__(self, keep_graph: bool = False, *, pool: Any = None, capture_error_mode: str = "default") -> None:
         if capture_error_mode not in _MODES:
             raise RuntimeError(f"Graph: capture_error_mode is one of {', '.join(_MODES)}, got {capture_error_mode!r}")
         super().__init__(keep_graph)
         self.graph_pool = pool
         self.capture_error_mode = capture_error_mode
 
-    def capture_begin(self):
+    def capture_begin(self) -> None:
         """Begins, on the current stream."""
         mode = "global" if self.capture_error_mode == "default" else self.capture_error_mode
         super().capture_begin(pool=self.graph_pool, capture_error_mode=mode)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         facula.accelerator.synchronize()
         gc.collect()
         facula.accelerator.empty_cache()
         facula.accelerator.empty_host_cache()
         self.capture_begin()
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.capture_end()

@@ -1,7 +1,14 @@
 """The memory of the accelerator, as `facula.cuda.memory` counts it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "empty_cache",
@@ -17,7 +24,7 @@ __all__ = [
 ]
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives memory of devices that is kept for the next request back to the driver; nothing to do without an accelerator.
 
     >>> torch.accelerator.empty_cache()
@@ -25,7 +32,7 @@ def empty_cache():
     facula.cuda.empty_cache()
 
 
-def empty_host_cache():
+def empty_host_cache() -> None:
     """Gives pinned memory of the host that nobody uses back to the system.
 
     >>> torch.accelerator.empty_host_cache()
@@ -33,7 +40,7 @@ def empty_host_cache():
     _C._host_emptyCache()
 
 
-def memory_stats(device_index=None, /):
+def memory_stats(device_index: int | None = None, /) -> Any:
     """The allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without an accelerator.
 
     Args:
@@ -45,7 +52,7 @@ def memory_stats(device_index=None, /):
     return facula.cuda.memory_stats(device_index)
 
 
-def memory_allocated(device_index=None, /):
+def memory_allocated(device_index: int | None = None, /) -> Any:
     """Bytes of tensors on the device; 0 without an accelerator.
 
     Args:
@@ -57,7 +64,7 @@ def memory_allocated(device_index=None, /):
     return facula.cuda.memory_allocated(device_index)
 
 
-def memory_reserved(device_index=None, /):
+def memory_reserved(device_index: int | None = None, /) -> Any:
     """Bytes taken from the device; 0 without an accelerator.
 
     Args:
@@ -69,7 +76,7 @@ def memory_reserved(device_index=None, /):
     return facula.cuda.memory_reserved(device_index)
 
 
-def max_memory_allocated(device_index=None, /):
+def max_memory_allocated(device_index: int | None = None, /) -> Any:
     """The largest `memory_allocated` so far, or since reset_peak_memory_stats(); 0 without an accelerator.
 
     Args:
@@ -81,7 +88,7 @@ def max_memory_allocated(device_index=None, /):
     return facula.cuda.max_memory_allocated(device_index)
 
 
-def max_memory_reserved(device_index=None, /):
+def max_memory_reserved(device_index: int | None = None, /) -> Any:
     """The largest `memory_reserved` so far, or since reset_peak_memory_stats(); 0 without an accelerator.
 
     Args:
@@ -93,7 +100,7 @@ def max_memory_reserved(device_index=None, /):
     return facula.cuda.max_memory_reserved(device_index)
 
 
-def get_memory_info(device_index=None, /):
+def get_memory_info(device_index: int | None = None, /) -> Any:
     """(free, total) bytes of the device, as the driver counts them.
 
     Args:
@@ -108,7 +115,7 @@ def get_memory_info(device_index=None, /):
     return facula.cuda.mem_get_info(device_index)
 
 
-def reset_peak_memory_stats(device_index=None, /):
+def reset_peak_memory_stats(device_index: int | None = None, /) -> None:
     """Peaks begin at the current values; nothing to do without an accelerator.
 
     Args:
@@ -119,7 +126,7 @@ def reset_peak_memory_stats(device_index=None, /):
     facula.cuda.reset_peak_memory_stats(device_index)
 
 
-def reset_accumulated_memory_stats(device_index=None, /):
+def reset_accumulated_memory_stats(device_index: int | None = None, /) -> None:
     """Sums over time begin at zero; nothing to do without an accelerator.
 
     Args:
@@ -130,7 +137,7 @@ def reset_accumulated_memory_stats(device_index=None, /):
     facula.cuda.reset_accumulated_memory_stats(device_index)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.accelerator.memory", name)

@@ -5,18 +5,25 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, Tensor
 from facula.functions import autocast as _state
 from facula.functions.autocast import is_autocast_available
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Self
+
 __all__ = ["autocast_decorator", "autocast", "is_autocast_available", "custom_fwd", "custom_bwd"]
 
 _CPU_DTYPES = (facula.bfloat16, facula.float16)
 
 
-def autocast_decorator(autocast_instance, func):
+def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
     """A function that calls `func` in the region of `autocast_instance`; what the decorator `@autocast(...)` makes.
 
     >>> region = torch.autocast("cpu")
@@ -56,7 +63,11 @@ class autocast:
     (torch.bfloat16, torch.float32)
     """
 
-    def __init__(self, device_type: str, dtype=None, enabled: bool = True, cache_enabled: bool | None = None):
+    prev: bool
+    prev_fastdtype: facula.dtype
+
+    def __init__(self, device_type: str, dtype: facula.dtype | None = None, enabled: bool = True,
+                 cache_enabled: bool | None = None) -> None:  # fmt: skip
         if not isinstance(device_type, str):
             raise ValueError(f"autocast: expected a device_type of type str, got {type(device_type)}")
         kind = _state.known_device_type("autocast", device_type)
@@ -64,7 +75,7 @@ class autocast:
             raise RuntimeError(f"autocast: expected a device type that has autocast, got {device_type!r}")
         self.device = kind
         self.custom_backend_name = "privateuseone"
-        self.fast_dtype = _state.get_autocast_dtype(kind) if dtype is None else dtype
+        self.fast_dtype: facula.dtype = _state.get_autocast_dtype(kind) if dtype is None else dtype
         self._cache_enabled = _C.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         self._enabled = bool(enabled) and self._possible()
 
@@ -80,21 +91,21 @@ class autocast:
             return False
         return True
 
-    def __enter__(self):
-        self.prev_cache_enabled = _C.is_autocast_cache_enabled()
+    def __enter__(self) -> Self:
+        self.prev_cache_enabled: Any = _C.is_autocast_cache_enabled()
         self.prev, self.prev_fastdtype = _state.exchange(self.device, self._enabled, self.fast_dtype)
         _C.set_autocast_cache_enabled(self._cache_enabled)
         _C.autocast_increment_nesting()
         return self
 
-    def __exit__(self, exc_type, exc_val, exc_tb):
+    def __exit__(self, exc_type: object, exc_val: object, exc_tb: object) -> bool | None:
         if _C.autocast_decrement_nesting() == 0:
             _C.clear_autocast_cache()
         _state.exchange(self.device, self.prev, self.prev_fastdtype)
         _C.set_autocast_cache_enabled(self.prev_cache_enabled)
         return False
 
-    def __call__(self, func):
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         return autocast_decorator(self, func)
 
 
@@ -109,7 +120,7 @@ def _exit_autocast(region):
     region.__exit__(None, None, None)
 
 
-def current_regions():
+def current_regions() -> list[autocast]:
     """Regions of every device type as they are now: to enter again later, or elsewhere."""
     kinds = ["cpu"] + ([] if not facula.cuda.is_available() else ["cuda"])
     return [
@@ -141,7 +152,8 @@ def _check_device_type(name, device_type):
         raise ValueError(f"{name}: expected a device_type of type str, got {type(device_type)}")
 
 
-def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str,
+               cast_inputs: facula.dtype | None = None) -> Callable[..., Any]:  # fmt: skip
     """Decorates `forward` of an autograd.Function that may run in a region.
 
     Args:
@@ -182,7 +194,7 @@ def custom_fwd(fwd=None, *, device_type: str, cast_inputs=None):
     return decorate_fwd
 
 
-def custom_bwd(bwd=None, *, device_type: str):
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
     """Decorates `backward` of an autograd.Function whose forward has custom_fwd: runs it in the same state.
 
     Args:

@@ -10,10 +10,17 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import facula
 from facula import Tensor
 from facula.functions.scaling import _amp_foreach_non_finite_check_and_unscale_, _amp_update_scale_
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.optim.optimizer import Optimizer
+    from facula.types import Device
 
 __all__ = ["OptState", "GradScaler"]
 
@@ -78,9 +85,8 @@ class GradScaler:
     8.0
     """
 
-    def __init__(
-        self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True
-    ):
+    def __init__(self, device: Device = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+                 backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True) -> None:  # fmt: skip
         self._device = device
         self._enabled = enabled
         if enabled and device == "cuda" and not facula.cuda.is_available():
@@ -113,7 +119,7 @@ class GradScaler:
         self._scale = facula.full((), self._init_scale, dtype=facula.float32, device=dev)
         self._growth_tracker = facula.full((), self._init_growth_tracker, dtype=facula.int32, device=dev)
 
-    def scale(self, outputs):
+    def scale(self, outputs: Any) -> Tensor | Any:
         """The tensor `outputs` times the scale; of an iterable of tensors each. ValueError for anything else."""
         if not self._enabled:
             return outputs
@@ -151,7 +157,7 @@ class GradScaler:
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inv_scale, zero, allow_fp16)
         return state["found_inf_per_device"]
 
-    def unscale_(self, optimizer):
+    def unscale_(self, optimizer: Optimizer) -> None:
         """Divides the gradients of an optimizer by the scale, for clipping and the like before step().
 
         RuntimeError when called twice before update(), or after step(); ValueError for gradients in float16.
@@ -172,7 +178,7 @@ class GradScaler:
             return None
         return optimizer.step(*args, **kwargs)
 
-    def step(self, optimizer, *args, **kwargs):
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscales unless done, then `optimizer.step(*args, **kwargs)` unless a gradient is infinite or NaN.
 
         Returns what that returns, None when left out. RuntimeError for a closure, and when called twice before update().
@@ -208,7 +214,7 @@ class GradScaler:
         finally:
             del optimizer.grad_scale, optimizer.found_inf
 
-    def update(self, new_scale=None):
+    def update(self, new_scale: float | None = None) -> None:
         """Adapts the scale to the steps since the last update, or sets it to `new_scale`, a number or a float tensor of one
         element.
 
@@ -244,33 +250,33 @@ class GradScaler:
     def _get_scale_async(self):
         return self._scale
 
-    def get_scale(self):
+    def get_scale(self) -> float:
         """The scale as a Python float; 1.0 when disabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
 
-    def get_growth_factor(self):
+    def get_growth_factor(self) -> Any:
         """Factor of the scale after enough steps without overflow."""
         return self._growth_factor
 
-    def set_growth_factor(self, new_factor):
+    def set_growth_factor(self, new_factor: Any) -> None:
         """Sets to `new_factor` the factor of the scale after enough steps without overflow."""
         self._growth_factor = new_factor
 
-    def get_backoff_factor(self):
+    def get_backoff_factor(self) -> Any:
         """Factor of the scale after an overflow."""
         return self._backoff_factor
 
-    def set_backoff_factor(self, new_factor):
+    def set_backoff_factor(self, new_factor: Any) -> None:
         """Sets to `new_factor` the factor of the scale after an overflow."""
         self._backoff_factor = new_factor
 
-    def get_growth_interval(self):
+    def get_growth_interval(self) -> Any:
         """Steps without overflow after which the scale grows."""
         return self._growth_interval
 
-    def set_growth_interval(self, new_interval):
+    def set_growth_interval(self, new_interval: Any) -> None:
         """Sets to `new_interval` the steps in a row without overflow after which the scale grows."""
         self._growth_interval = new_interval
 
@@ -279,11 +285,11 @@ class GradScaler:
             return 0
         return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
 
-    def is_enabled(self):
+    def is_enabled(self) -> bool:
         """Whether losses are scaled at all."""
         return self._enabled
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """The scale, its options and the count of good steps; empty when disabled."""
         if not self._enabled:
             return {}
@@ -295,7 +301,7 @@ class GradScaler:
             "_growth_tracker": self._get_growth_tracker(),
         }
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """What state_dict gave. RuntimeError for that of a disabled scaler."""
         if not self._enabled:
             return
@@ -311,7 +317,7 @@ class GradScaler:
         if self._growth_tracker is not None:
             self._growth_tracker.fill_(state_dict["_growth_tracker"])
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         state = self.__dict__.copy()
         if self._enabled:
             if self._per_optimizer_states:
@@ -320,7 +326,7 @@ class GradScaler:
             state.update(_scale=None, _growth_tracker=None)
         return state
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
     def _check_inf_per_device(self, optimizer):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
-def same_modules(old, new) -> list[str]:
+def same_modules(old: Any, new: Any) -> list[str]:
     """Makes the modules below the package `new` known below the package `old` too; returns the names of those directly below.
 
     All of them are loaded, so that none is loaded a second time under its old name.

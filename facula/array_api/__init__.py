@@ -7,6 +7,7 @@ meaning or other arguments.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import facula
 from facula.functions import array_api as _array_api
@@ -17,13 +18,17 @@ from ._reductions import *  # noqa: F403
 from ._shapes import *  # noqa: F403
 from .linalg import matmul, tensordot  # noqa: F401
 
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
 _FUNCTIONS = [*_elementwise.__all__, *_reductions.__all__, *_shapes.__all__]
 __all__ = sorted([*_FUNCTIONS, "fft", "linalg", "matmul", "namespace", "tensordot"])
 __array_api_version__ = "2024.12"
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
-def namespace(api_version=None):
+def namespace(api_version: str | None = None) -> ModuleType:
     """This module, if it follows a version of the standard; what a tensor's __array_namespace__ gives.
 
     Args:
@@ -40,11 +45,11 @@ def namespace(api_version=None):
     return sys.modules[__name__]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _array_api.__all__:
         return getattr(_array_api, name)
     return getattr(facula, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_array_api.__all__, *dir(facula)})

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import functools
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "can_cast", "clip", "equal", "finfo", "floor_divide", "iinfo", "remainder", "result_type", "sign", "where",
@@ -16,7 +22,7 @@ def _dtype_of(type):
     return type.dtype if isinstance(type, facula.Tensor) else type
 
 
-def finfo(type, /):
+def finfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
     """Bits, eps, max, min, smallest_normal and (real) dtype of a floating-point dtype.
 
     Args:
@@ -34,7 +40,7 @@ def finfo(type, /):
     )
 
 
-def iinfo(type, /):
+def iinfo(type: Tensor | facula.dtype, /) -> SimpleNamespace:
     """Bits, max, min and dtype of an integer dtype.
 
     Args:
@@ -49,7 +55,7 @@ def iinfo(type, /):
     return SimpleNamespace(bits=info.bits, max=info.max, min=info.min, dtype=_dtype_of(type))
 
 
-def result_type(*arrays_and_dtypes):
+def result_type(*arrays_and_dtypes: Any) -> facula.dtype:
     """The dtype that tensors, dtypes and Python numbers promote to together.
 
     Args:
@@ -70,7 +76,7 @@ def result_type(*arrays_and_dtypes):
     return common
 
 
-def can_cast(from_, to, /):
+def can_cast(from_: Tensor | facula.dtype, to: facula.dtype, /) -> bool:
     """Whether a dtype promotes to another without becoming a third one.
 
     Args:
@@ -86,7 +92,7 @@ def can_cast(from_, to, /):
         return False
 
 
-def equal(x1, x2, /):
+def equal(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
     """Whether the elements are equal, one by one, where torch.equal gives one bool.
 
     Args:
@@ -99,7 +105,7 @@ def equal(x1, x2, /):
     return facula.eq(*_tensors(x1, x2))
 
 
-def clip(x, /, min=None, max=None):
+def clip(x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """The elements, where they are lower or higher than bounds, replaced by these.
 
     Args:
@@ -183,7 +189,7 @@ globals().update({row[0]: _of_common_dtype(*row) for row in _ELEMENTWISE})
 __all__ += [row[0] for row in _ELEMENTWISE]
 
 
-def where(condition, x1, x2, /):
+def where(condition: Tensor, x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
     """The elements of one tensor where a condition holds, else those of another.
 
     Args:
@@ -197,7 +203,7 @@ def where(condition, x1, x2, /):
     return facula.where(condition, *_tensors(x1, x2))
 
 
-def floor_divide(x1, x2, /):
+def floor_divide(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
     """The quotients rounded down; where one side alone is infinite, what division gives (torch.floor_divide: NaN or -1).
 
     Args:
@@ -214,7 +220,7 @@ def floor_divide(x1, x2, /):
     return facula.where(facula.isinf(x1) != facula.isinf(x2), facula.divide(x1, x2), result)
 
 
-def remainder(x1, x2, /):
+def remainder(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
     """The remainders of floor division, with the divisor's sign also where they are zero.
 
     Args:
@@ -229,7 +235,7 @@ def remainder(x1, x2, /):
     return facula.where(result == 0, facula.copysign(result, x2), result) if result.is_floating_point() else result
 
 
-def sign(x, /):
+def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1; NaN for NaN; ``x / abs(x)``, or 0, for complex numbers.
 
     Args:

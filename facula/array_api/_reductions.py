@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula._dims import counted_dims
 from facula.functions import array_api as _array_api
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
 
 __all__ = [
     "all", "any", "argmax", "argmin", "count_nonzero", "cumulative_prod", "cumulative_sum", "max", "mean", "min", "prod",
@@ -27,7 +34,7 @@ def _reordered(result, x):
     return (result ^ -(2**63)).view(facula.uint64) if x.dtype is facula.uint64 else result
 
 
-def argmax(x, /, *, axis=None, keepdims=False):
+def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The position of the first largest element along a dimension, int64.
 
     Args:
@@ -43,7 +50,7 @@ def argmax(x, /, *, axis=None, keepdims=False):
     return facula.argmax(_ordered(x), axis, keepdims)
 
 
-def argmin(x, /, *, axis=None, keepdims=False):
+def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The position of the first smallest element along a dimension, int64.
 
     Args:
@@ -59,7 +66,7 @@ def argmin(x, /, *, axis=None, keepdims=False):
     return facula.argmin(_ordered(x), axis, keepdims)
 
 
-def max(x, /, *, axis=None, keepdims=False):
+def max(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The largest elements over dimensions.
 
     Args:
@@ -75,7 +82,7 @@ def max(x, /, *, axis=None, keepdims=False):
     return x.clone() if axis == () else _reordered(facula.amax(_ordered(x), _axes(x, axis), keepdim=keepdims), x)
 
 
-def min(x, /, *, axis=None, keepdims=False):
+def min(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The smallest elements over dimensions.
 
     Args:
@@ -97,7 +104,8 @@ def _sum_dtype(x, dtype):
     return facula.uint64 if dtype is None and x.dtype in unsigned else dtype
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype | None = None,
+                   include_initial: bool = False) -> Tensor:  # fmt: skip
     """Running sums along a dimension.
 
     Args:
@@ -114,7 +122,8 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     return _array_api.cumulative_sum(x, axis=axis, dtype=_sum_dtype(x, dtype), include_initial=include_initial)
 
 
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype | None = None,
+                    include_initial: bool = False) -> Tensor:  # fmt: skip
     """Running products along a dimension.
 
     Args:
@@ -131,7 +140,8 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     return _array_api.cumulative_prod(x, axis=axis, dtype=_sum_dtype(x, dtype), include_initial=include_initial)
 
 
-def prod(x, /, *, axis=None, dtype=None, keepdims=False):
+def prod(x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: facula.dtype | None = None,
+         keepdims: bool = False) -> Tensor:  # fmt: skip
     """The product over dimensions, 1 of no elements.
 
     Args:
@@ -155,7 +165,8 @@ def prod(x, /, *, axis=None, dtype=None, keepdims=False):
     return result
 
 
-def sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(x: Tensor, /, *, axis: int | Sequence[int] | None = None, dtype: facula.dtype | None = None,
+        keepdims: bool = False) -> Tensor:  # fmt: skip
     """The sum over dimensions, 0 of no elements.
 
     Args:
@@ -175,7 +186,7 @@ def sum(x, /, *, axis=None, dtype=None, keepdims=False):
     return facula.sum(x, _axes(x, axis), keepdim=keepdims, dtype=dtype)
 
 
-def all(x, /, *, axis=None, keepdims=False):
+def all(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """Whether all elements over dimensions are true, that is not zero.
 
     Args:
@@ -189,7 +200,7 @@ def all(x, /, *, axis=None, keepdims=False):
     return _logical(facula.all, x, axis, keepdims)
 
 
-def any(x, /, *, axis=None, keepdims=False):
+def any(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """Whether some element over dimensions is true, that is not zero.
 
     Args:
@@ -210,7 +221,7 @@ def _logical(op, x, axis, keepdims):
     return result
 
 
-def mean(x, /, *, axis=None, keepdims=False):
+def mean(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """The mean over dimensions.
 
     Args:
@@ -226,7 +237,7 @@ def mean(x, /, *, axis=None, keepdims=False):
     return x.clone() if axis == () else facula.mean(x, _axes(x, axis), keepdim=keepdims)
 
 
-def std(x, /, *, axis=None, correction=0.0, keepdims=False):
+def std(x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over dimensions, the root of var.
 
     Args:
@@ -241,7 +252,7 @@ def std(x, /, *, axis=None, correction=0.0, keepdims=False):
     return _spread(facula.std, x, axis, correction, keepdims)
 
 
-def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+def var(x: Tensor, /, *, axis: int | Sequence[int] | None = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over dimensions, ``sum((x - mean)**2) / (count - correction)``.
 
     Args:
@@ -262,7 +273,7 @@ def _spread(op, x, axis, correction, keepdims):
     return op(x, _axes(x, axis), correction=correction, keepdim=keepdims)
 
 
-def count_nonzero(x, /, *, axis=None, keepdims=False):
+def count_nonzero(x: Tensor, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
     """How many elements over dimensions are not zero.
 
     Args:

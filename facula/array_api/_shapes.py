@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula.functions import array_api as _array_api
 
 from ._reductions import _axes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.functions.array_api import UniqueAll, UniqueCounts, UniqueInverse
+    from facula.types import Device
 
 __all__ = [
     "arange", "argsort", "broadcast_arrays", "broadcast_to", "concat", "eye", "flip", "full", "linspace", "meshgrid",
@@ -16,7 +25,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype: facula.dtype | None = None,
+           device: Device = None) -> Tensor:  # fmt: skip
     """The numbers from `start` up to, but not including, `stop`; none where `step` leads away.
 
     Args:
@@ -39,7 +49,7 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     return facula.arange(start, stop, step, dtype=dtype, device=device)
 
 
-def broadcast_arrays(*arrays):
+def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
     """The arrays expanded to their common shape, as a list.
 
     Args:
@@ -53,7 +63,7 @@ def broadcast_arrays(*arrays):
     return list(facula.broadcast_tensors(*arrays))
 
 
-def sort(x, /, *, axis=-1, descending=False, stable=True):
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements along a dimension in order.
 
     Args:
@@ -70,7 +80,7 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     return facula.sort(x, dim=axis, descending=descending, stable=stable).values
 
 
-def argsort(x, /, *, axis=-1, descending=False, stable=True):
+def argsort(x: Tensor, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The positions that sort along a dimension, int64.
 
     Args:
@@ -87,7 +97,7 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
     return facula.sort(x, dim=axis, descending=descending, stable=stable).indices
 
 
-def take(x, indices, /, *, axis=None):
+def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     """The slices at positions along a dimension.
 
     Args:
@@ -108,7 +118,7 @@ def take(x, indices, /, *, axis=None):
     return x.index_select(axis, facula.where(indices < 0, indices + x.shape[axis], indices))
 
 
-def nonzero(x, /):
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The positions of the elements other than zero, one tensor for each dimension.
 
     Args:
@@ -124,7 +134,7 @@ def nonzero(x, /):
     return tuple(facula.nonzero(x).unbind(1))
 
 
-def meshgrid(*arrays, indexing="xy"):
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
     """The coordinates of a grid, as a list of tensors of its shape.
 
     Args:
@@ -141,7 +151,8 @@ def meshgrid(*arrays, indexing="xy"):
     return list(facula.meshgrid(*arrays, indexing=indexing))
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+def linspace(start: float, stop: float, /, num: int, *, dtype: facula.dtype | None = None, device: Device = None,
+             endpoint: bool = True) -> Tensor:  # fmt: skip
     """Evenly spaced numbers.
 
     Args:
@@ -160,7 +171,7 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     return facula.linspace(start, stop, num + 1, dtype=dtype, device=device)[:num]
 
 
-def concat(arrays, /, *, axis=0):
+def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """The tensors one after the other along a dimension.
 
     Args:
@@ -177,7 +188,7 @@ def concat(arrays, /, *, axis=0):
     return facula.cat(list(arrays), axis)
 
 
-def full(shape, fill_value, *, dtype=None, device=None):
+def full(shape: int | Sequence[int], fill_value: float, *, dtype: facula.dtype | None = None, device: Device = None) -> Tensor:
     """A tensor with one number everywhere.
 
     Args:
@@ -192,7 +203,8 @@ def full(shape, fill_value, *, dtype=None, device=None):
     return facula.full((shape,) if isinstance(shape, int) else tuple(shape), fill_value, dtype=dtype, device=device)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: facula.dtype | None = None,
+        device: Device = None) -> Tensor:  # fmt: skip
     """A matrix with ones on a diagonal and zeros elsewhere.
 
     Args:
@@ -213,7 +225,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     return result
 
 
-def tril(x, /, *, k=0):
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The elements of matrices on and below a diagonal, zeros above.
 
     Args:
@@ -229,7 +241,7 @@ def tril(x, /, *, k=0):
     return facula.tril(x, k)
 
 
-def triu(x, /, *, k=0):
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The elements of matrices on and above a diagonal, zeros below.
 
     Args:
@@ -245,7 +257,7 @@ def triu(x, /, *, k=0):
     return facula.triu(x, k)
 
 
-def broadcast_to(x, /, shape):
+def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     """The tensor shown in a shape that it broadcasts to, without a copy.
 
     Args:
@@ -261,7 +273,7 @@ def broadcast_to(x, /, shape):
     return facula.broadcast_to(x, tuple(shape))
 
 
-def stack(arrays, /, *, axis=0):
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """Tensors of one shape along a new dimension.
 
     Args:
@@ -277,7 +289,7 @@ def stack(arrays, /, *, axis=0):
     return facula.stack(list(arrays), axis)
 
 
-def reshape(x, /, shape, *, copy=None):
+def reshape(x: Tensor, /, shape: Sequence[int], *, copy: bool | None = None) -> Tensor:
     """The same elements in another shape.
 
     Args:
@@ -296,7 +308,7 @@ def reshape(x, /, shape, *, copy=None):
     return x.clone().reshape(shape) if copy else x.reshape(shape)
 
 
-def flip(x, /, *, axis=None):
+def flip(x: Tensor, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements along dimensions in reverse.
 
     Args:
@@ -311,7 +323,7 @@ def flip(x, /, *, axis=None):
     return facula.flip(x, _axes(x, axis))
 
 
-def roll(x, /, shift, *, axis=None):
+def roll(x: Tensor, /, shift: int | Sequence[int], *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements along dimensions moved round; those that leave at one end enter at the other.
 
     Args:
@@ -325,7 +337,7 @@ def roll(x, /, shift, *, axis=None):
     return facula.roll(x, shift, axis if axis is not None else ())
 
 
-def squeeze(x, /, axis):
+def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Any:
     """The tensor without some dimensions of size 1.
 
     Args:
@@ -354,7 +366,7 @@ def _unique(x, *, return_inverse=False, return_counts=False):
     return (facula.view_as_complex(values), *rest)
 
 
-def unique_all(x, /):
+def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct values in order, the flat position of the first of each, which value each element is, and how often
     each comes.
 
@@ -369,7 +381,7 @@ def unique_all(x, /):
     return _array_api.UniqueAll(values, _array_api.first_positions(inverse, len(values)), inverse, counts)
 
 
-def unique_counts(x, /):
+def unique_counts(x: Tensor, /) -> UniqueCounts:
     """The distinct values in order, and how often each comes.
 
     Args:
@@ -382,7 +394,7 @@ def unique_counts(x, /):
     return _array_api.UniqueCounts(*_unique(x, return_counts=True))
 
 
-def unique_inverse(x, /):
+def unique_inverse(x: Tensor, /) -> UniqueInverse:
     """The distinct values in order, and which of them each element is.
 
     Args:
@@ -395,7 +407,7 @@ def unique_inverse(x, /):
     return _array_api.UniqueInverse(*_unique(x, return_inverse=True))
 
 
-def unique_values(x, /):
+def unique_values(x: Tensor, /) -> Tensor:
     """The distinct values in order.
 
     Args:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import fft as _fft
 from facula.fft import fft, fftfreq, hfft, ifft, ihfft, irfft, rfft, rfftfreq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from facula import Tensor
 
 __all__ = [
     "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft", "rfftfreq",
@@ -36,10 +43,14 @@ def _over_axes(name):
     return transform
 
 
+fftn: Callable[..., Tensor]
+ifftn: Callable[..., Tensor]
+rfftn: Callable[..., Tensor]
+irfftn: Callable[..., Tensor]
 fftn, ifftn, rfftn, irfftn = map(_over_axes, ("fftn", "ifftn", "rfftn", "irfftn"))
 
 
-def fftshift(x, /, *, axes=None):
+def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
     """The zero frequency moved to the middle.
 
     Args:
@@ -54,7 +65,7 @@ def fftshift(x, /, *, axes=None):
     return _fft.fftshift(x, axes)
 
 
-def ifftshift(x, /, *, axes=None):
+def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
     """The inverse of fftshift.
 
     Args:

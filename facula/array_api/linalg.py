@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import linalg as _linalg
 from facula.functions.array_api import matrix_transpose, vecdot
@@ -18,6 +20,12 @@ from facula.linalg import (
     vector_norm,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
     "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot",
@@ -30,7 +38,7 @@ def _promoted(x1, x2):
     return x1.to(dtype), x2.to(dtype)
 
 
-def cross(x1, x2, /, *, axis=-1):
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The vector products along an axis; the other dimensions broadcast, and dtypes promote.
 
     Args:
@@ -46,7 +54,7 @@ def cross(x1, x2, /, *, axis=-1):
     return _linalg.cross(*facula.broadcast_tensors(*_promoted(x1, x2)), dim=axis)
 
 
-def diagonal(x, /, *, offset=0):
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of matrices, as a view.
 
     Args:
@@ -61,7 +69,7 @@ def diagonal(x, /, *, offset=0):
     return facula.diagonal(x, offset, -2, -1)
 
 
-def matmul(x1, x2, /):
+def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix products; dtypes promote, which torch.matmul refuses.
 
     Args:
@@ -76,7 +84,7 @@ def matmul(x1, x2, /):
     return _linalg.matmul(*_promoted(x1, x2))
 
 
-def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str = "fro") -> Tensor:
     """The norm of each matrix.
 
     Args:
@@ -92,7 +100,7 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     return _linalg.matrix_norm(x, ord, (-2, -1), keepdims)
 
 
-def matrix_rank(x, /, *, rtol=None):
+def matrix_rank(x: Tensor, /, *, rtol: Tensor | float | None = None) -> Tensor:
     """How many singular values of each matrix exceed a tolerance.
 
     Args:
@@ -107,7 +115,7 @@ def matrix_rank(x, /, *, rtol=None):
     return _linalg.matrix_rank(x, rtol=rtol)
 
 
-def outer(x1, x2, /):
+def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The products of all pairs of elements of two vectors.
 
     Args:
@@ -123,7 +131,7 @@ def outer(x1, x2, /):
     return facula.outer(x1, x2)
 
 
-def pinv(x, /, *, rtol=None):
+def pinv(x: Tensor, /, *, rtol: Tensor | float | None = None) -> Tensor:
     """The pseudo-inverse of each matrix.
 
     Args:
@@ -140,7 +148,7 @@ def pinv(x, /, *, rtol=None):
     return _linalg.pinv(x, rtol=rtol)
 
 
-def solve(x1, x2, /):
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The x of ``x1 @ x = x2``; dtypes promote.
 
     Args:
@@ -155,7 +163,7 @@ def solve(x1, x2, /):
     return _linalg.solve(*_promoted(x1, x2))
 
 
-def svd(x, /, *, full_matrices=True):
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> Any:
     """The singular value decomposition of each matrix, ``x = U @ diag(S) @ Vh``.
 
     Args:
@@ -170,7 +178,7 @@ def svd(x, /, *, full_matrices=True):
     return _linalg.svd(x, full_matrices)
 
 
-def tensordot(x1, x2, /, *, axes=2):
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Any:
     """The sums of products over dimensions of two tensors; dtypes promote.
 
     Args:
@@ -186,7 +194,7 @@ def tensordot(x1, x2, /, *, axes=2):
     return facula.tensordot(*_promoted(x1, x2), dims=axes)
 
 
-def trace(x, /, *, offset=0, dtype=None):
+def trace(x: Tensor, /, *, offset: int = 0, dtype: facula.dtype | None = None) -> Tensor:
     """The sum of each matrix's diagonal.
 
     Args:

@@ -17,6 +17,8 @@ from .function import Function, NestedIOFunction
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 
 if TYPE_CHECKING:  # loaded on first use, below
+    from typing import Any
+
     from . import forward_ad, functional, graph, profiler, variable
     from .gradcheck import gradcheck, gradgradcheck
     from .variable import Variable
@@ -30,7 +32,7 @@ __all__ = [
 _LAZY = {"forward_ad", "functional", "graph", "profiler", "profiler_util", "variable"}
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
     if name in ("gradcheck", "gradgradcheck"):

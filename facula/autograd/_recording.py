@@ -5,9 +5,13 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .profiler_util import EventList, EventMetadata, FunctionEvent, Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 _NODE_PREFIX = "autograd::engine::evaluate_function: "
 _PREFIX = {"op": "aten::", "composite": "aten::", "node": _NODE_PREFIX}
@@ -27,7 +31,15 @@ class Recording:
         threads: {number: name}.
     """
 
-    def __init__(self, lanes, flops=False, activity=None, asynchronous=()):
+    events: EventList
+    details: EventList
+    memory: list[Any]
+    threads: dict[Any, Any]
+    device_memory: list[Any]
+    streams: dict[Any, Any]
+
+    def __init__(self, lanes: Sequence[Sequence[Sequence[Any] | int | str]], flops: bool = False, activity: Any = None,
+                 asynchronous: Sequence[Any] = ()) -> None:  # fmt: skip
         from .. import _C
 
         self.events, self.details, self.memory, self.threads = EventList(), EventList(), [], {}

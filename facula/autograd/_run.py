@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula.autograd.graph import GradientEdge
 
 Tensor = _C.Tensor
 
@@ -51,7 +58,9 @@ def _check_values(tensors, name):
             raise TypeError(f"{name}: element {i} must be a Tensor or a GradientEdge, got {type(tensor).__name__}")
 
 
-def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+def backward(tensors: Tensor | GradientEdge | Sequence[Any], grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+             retain_graph: bool | None = None, create_graph: bool = False, grad_variables: Any = None,
+             inputs: Tensor | GradientEdge | Sequence[Any] | None = None) -> None:  # fmt: skip
     """Adds the gradients of `tensors` to ``.grad`` of the leaves they were made from.
 
     Args:
@@ -117,16 +126,16 @@ def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False,
 
 
 def grad(
-    outputs,
-    inputs,
-    grad_outputs=None,
-    retain_graph=None,
-    create_graph=False,
-    only_inputs=True,
-    allow_unused=None,
-    is_grads_batched=False,
-    materialize_grads=False,
-):
+    outputs: Tensor | GradientEdge | Sequence[Any],
+    inputs: Tensor | GradientEdge | Sequence[Any],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | Tensor | None | None, ...]:
     """The gradients of `outputs` with respect to `inputs`, as a tuple; nothing is accumulated.
 
     Args:

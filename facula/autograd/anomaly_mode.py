@@ -40,13 +40,13 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True):
-        self.before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
+        self.before: tuple[bool, bool] = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
         _C._set_anomaly(mode, check_nan)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         return None
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_anomaly(*self.before)
 
 
@@ -79,9 +79,9 @@ class detect_anomaly:
             stacklevel=2,
         )
 
-    def __enter__(self):
-        self.before = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
+    def __enter__(self) -> None:
+        self.before: tuple[bool, bool] = (_C.is_anomaly_enabled(), _C.is_anomaly_check_nan_enabled())
         _C._set_anomaly(True, self.check_nan)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_anomaly(*self.before)

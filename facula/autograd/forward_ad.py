@@ -13,10 +13,16 @@ with a vector is the derivative, with respect to u, of the product of its transp
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _C
 from .grad_mode import _Switch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"]
 
@@ -56,7 +62,7 @@ class _State(threading.local):
 _state = _State()
 
 
-def enter_dual_level():
+def enter_dual_level() -> int:
     """Opens a level of forward mode and returns its number; `dual_level` does it for a block. Levels do not nest.
 
     Errors: RuntimeError where one is open.
@@ -72,7 +78,7 @@ def enter_dual_level():
     return len(_state.levels) - 1
 
 
-def exit_dual_level(*, level=None):
+def exit_dual_level(*, level: int | None = None) -> None:
     """Closes the innermost level of forward mode; its duals become ordinary tensors.
 
     Args:
@@ -98,7 +104,7 @@ def _current(level, name):
     return _state.levels[-1 if level is None or level < 0 else level]
 
 
-def make_dual(tensor, tangent, *, level=None):
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A tensor of the same values whose derivative in direction of the inputs is `tangent`.
 
     Args:
@@ -138,7 +144,7 @@ def _state_of(tensor):
     return None if tensor.is_inference() else tensor._version, tensor.shape, tensor.stride()
 
 
-def unpack_dual(tensor, *, level=None):
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The value and the tangent of a dual.
 
     Args:
@@ -173,7 +179,7 @@ def _primal(tensor):
     return primal
 
 
-def pushforward(outputs, inputs, tangents):
+def pushforward(outputs: Any, inputs: Any, tangents: Sequence[Tensor]) -> list[Tensor]:
     """The tangents of recorded outputs, given those of the inputs; None where an output does not depend on any.
 
     Args:
@@ -225,10 +231,10 @@ class dual_level(_Switch):
     UnpackedDualTensor(primal=tensor(0.), tangent=tensor(1.))
     """
 
-    def __enter__(self):
+    def __enter__(self) -> int:
         return enter_dual_level()
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         exit_dual_level()
 
 

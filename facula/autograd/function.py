@@ -21,8 +21,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import TYPE_CHECKING
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = [
     "FunctionCtx", "BackwardCFunction", "FunctionMeta", "Function", "once_differentiable", "InplaceFunction",
@@ -52,9 +57,9 @@ class FunctionCtx:
     non_differentiable = None
     materialize_grads = True
     saved_for_forward = None
-    needs_input_grad = ()
+    needs_input_grad: tuple[Any, ...] = ()
 
-    def save_for_backward(self, *tensors):
+    def save_for_backward(self, *tensors: Tensor) -> None:
         """Keeps inputs and outputs of forward for backward, where ``saved_tensors`` gives them back.
 
         Other tensors may be kept so, too.
@@ -76,9 +81,9 @@ class FunctionCtx:
         >>> x.grad
         tensor(6.)
         """
-        self.to_save = tensors
+        self.to_save: Any = tensors
 
-    def save_for_forward(self, *tensors):
+    def save_for_forward(self, *tensors: Tensor) -> None:
         """Keeps tensors for jvp, where ``saved_tensors`` gives them back.
 
         Args:
@@ -104,9 +109,9 @@ class FunctionCtx:
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(f"save_for_forward: expected Tensors or None, got {type(tensor).__name__}")
-        self.saved_for_forward = tensors
+        self.saved_for_forward: Any = tensors
 
-    def mark_dirty(self, *args):
+    def mark_dirty(self, *args: Any) -> None:
         """Says which inputs forward changed in place; each must be returned.
 
         Args:
@@ -120,9 +125,9 @@ class FunctionCtx:
         >>> AddOne.apply(torch.zeros(2))
         tensor([1., 1.])
         """
-        self.dirty_tensors = args
+        self.dirty_tensors: Any = args
 
-    def mark_non_differentiable(self, *args):
+    def mark_non_differentiable(self, *args: Any) -> None:
         """Says which outputs have no gradient.
 
         Args:
@@ -138,9 +143,9 @@ class FunctionCtx:
         >>> values.requires_grad, places.requires_grad
         (True, False)
         """
-        self.non_differentiable = args
+        self.non_differentiable: Any = args
 
-    def set_materialize_grads(self, value: bool):
+    def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (the default) or None for outputs without gradient.
 
         Args:
@@ -159,7 +164,7 @@ class FunctionCtx:
         >>> x.grad
         tensor([1.])
         """
-        self.materialize_grads = value
+        self.materialize_grads: bool = value
 
 
 class BackwardCFunction(_C._FunctionBase, FunctionCtx):
@@ -176,7 +181,7 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
 
     _is_legacy = False
 
-    def apply(self, *args):
+    def apply(self, *args: Any) -> Any:
         """Calls the backward (or vjp) of the Function with this context and the gradients `args` of its results.
 
         >>> class Double(torch.autograd.Function):
@@ -218,7 +223,7 @@ class FunctionMeta(type):
     True
     """
 
-    def __init__(cls, name, bases, attributes):
+    def __init__(cls, name: str, bases: Sequence[type], attributes: dict[str, Any]) -> None:
         super().__init__(name, bases, attributes)
         cls._backward_cls = type(
             name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": cls.__module__}
@@ -297,37 +302,37 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
 
     generate_vmap_rule = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
             f"{type(self).__name__}: a Function is not instantiated, call {type(self).__name__}.apply(...)"
         )
 
-    forward = _placeholder(
+    forward: Any = _placeholder(
         "forward",
         "Function: implement the static method forward to use the class",
         "Computes the results from the arguments of `apply`; without recording what it calls.",
     )
-    setup_context = _placeholder(
+    setup_context: Any = _placeholder(
         "setup_context",
         "Function: setup_context is not implemented",
         "Keeps in `ctx` what backward needs, given the arguments of forward (inputs) and its results (output).",
     )
-    backward = _placeholder(
+    backward: Any = _placeholder(
         "backward",
         "Function: implement the static method backward (or vjp) to differentiate it",
         "The gradient of each argument of forward, or None, from the gradients of its results.",
     )
-    vjp = _placeholder(
+    vjp: Any = _placeholder(
         "vjp",
         "Function: implement the static method backward (or vjp) to differentiate it",
         "Another name for backward, of which a class defines one: gradients of arguments from those of results.",
     )
-    jvp = _placeholder(
+    jvp: Any = _placeholder(
         "jvp",
         "Function: implement the static method jvp to use it in forward mode",
         "The tangents of the results from those of the arguments of forward, which are None where there is none.",
     )
-    vmap = _placeholder(
+    vmap: Any = _placeholder(
         "vmap",
         "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap",
         "(results, the dimensions of batches in them), from (info, the dimensions of batches in arguments, *arguments).",
@@ -344,11 +349,11 @@ class InplaceFunction(Function):
     True
     """
 
-    def __init__(self, inplace=False):
+    def __init__(self, inplace: bool = False) -> None:
         self.inplace = inplace
 
 
-def once_differentiable(fn):
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates a backward that cannot be differentiated again.
 
     Args:
@@ -487,7 +492,7 @@ class NestedIOFunction(Function):
     """
 
     @classmethod
-    def apply(cls, *args):
+    def apply(cls, *args: Any) -> Any:
         raise NotImplementedError(
             "NestedIOFunction: instance-style functions are not supported, write a Function with static methods"
         )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import _C
 from ._run import grad as _grad
 from .forward_ad import pushforward
 from .grad_mode import enable_grad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
 
@@ -88,7 +94,8 @@ def _pull(outputs, inputs, vectors, create_graph, retain_graph=True):
     )
 
 
-def vjp(func, inputs, v=None, create_graph=False, strict=False):
+def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
+        strict: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The value of ``func(*inputs)`` and the product of `v` with the Jacobian: v^T J.
 
     Args:
@@ -116,7 +123,8 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     return _values(outputs, single_output, create_graph), _shape_like(products, single_input)
 
 
-def jvp(func, inputs, v=None, create_graph=False, strict=False):
+def jvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
+        strict: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The value of ``func(*inputs)`` and the product of the Jacobian with `v`: J v, the derivative in direction v.
 
     Args:
@@ -217,7 +225,8 @@ def _jacobian_columns_at_once(output, inputs):
     return tuple(blocks)
 
 
-def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+             strategy: str = "reverse-mode") -> Tensor | Any:  # fmt: skip
     """The Jacobian: how every element of the output changes with every element of the input.
 
     Args:
@@ -270,7 +279,8 @@ def _scalar(output, name):
     return output.reshape(())
 
 
-def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+            outer_jacobian_strategy: str = "reverse-mode") -> Tensor:  # fmt: skip
     """The matrix of second derivatives of a scalar function.
 
     Args:
@@ -315,7 +325,8 @@ def _gradient_for_products(func, inputs, create_graph, name):
     return own, output, gradients
 
 
-def vhp(func, inputs, v=None, create_graph=False, strict=False):
+def vhp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
+        strict: bool = False) -> tuple[Tensor, Tensor | tuple[Tensor, ...]]:  # fmt: skip
     """The value of the scalar function and the product of `v` with its matrix of second derivatives: v^T H.
 
     Args:
@@ -340,7 +351,8 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     return (output if create_graph else output.detach()), _shape_like(products, single_input)
 
 
-def hvp(func, inputs, v=None, create_graph=False, strict=False):
+def hvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
+        strict: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The value of the scalar function and the product of its matrix of second derivatives with `v`: H v.
 
     Args:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import TYPE_CHECKING
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Self
 
 
 class _Switch:
     """Base of the modes: a context manager that also decorates functions, generators and, for classes, nothing."""
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
@@ -37,7 +44,7 @@ class _Switch:
 
         return wrapped
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same kind, for one that is used as a decorator.
 
         >>> with torch.no_grad(), torch.enable_grad().clone():
@@ -63,14 +70,14 @@ class no_grad(_Switch):
     False
     """
 
-    def __new__(cls, function=None):
+    def __new__(cls, function: Callable[..., Any] | None = None) -> no_grad:
         self = super().__new__(cls)
         return self if function is None else self(function)
 
-    def __enter__(self):
-        self.before = _C._set_grad_enabled(False)
+    def __enter__(self) -> None:
+        self.before: Any = _C._set_grad_enabled(False)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before)
 
 
@@ -89,14 +96,14 @@ class enable_grad(_Switch):
     True
     """
 
-    def __new__(cls, function=None):
+    def __new__(cls, function: Callable[..., Any] | None = None) -> enable_grad:
         self = super().__new__(cls)
         return self if function is None else self(function)
 
-    def __enter__(self):
-        self.before = _C._set_grad_enabled(True)
+    def __enter__(self) -> None:
+        self.before: Any = _C._set_grad_enabled(True)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before)
 
 
@@ -114,20 +121,20 @@ class set_grad_enabled(_Switch):
     """
 
     def __init__(self, mode: bool):
-        self.mode = bool(mode)
-        self.before = _C._set_grad_enabled(self.mode)
+        self.mode: bool = bool(mode)
+        self.before: Any = _C._set_grad_enabled(self.mode)
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Any:
         _C._set_grad_enabled(self.before)
         return super().__call__(function)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _C._set_grad_enabled(self.mode)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before)
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same mode; making it switches recording, as making the first did.
 
         >>> switch = torch.set_grad_enabled(True)
@@ -155,7 +162,7 @@ class inference_mode(_Switch):
     (True, False)
     """
 
-    def __new__(cls, mode=True):
+    def __new__(cls, mode: bool = True) -> inference_mode:
         self = super().__new__(cls)
         if callable(mode):
             self.mode = True
@@ -165,16 +172,16 @@ class inference_mode(_Switch):
 
     def __init__(self, mode: bool = True):
         if not callable(mode):
-            self.mode = bool(mode)
+            self.mode: bool = bool(mode)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.before = (_C._set_grad_enabled(not self.mode and _C.is_grad_enabled()), _C._set_inference_mode(self.mode))
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before[0])
         _C._set_inference_mode(self.before[1])
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same mode, for one that is used as a decorator.
 
         >>> with torch.inference_mode(False).clone():
@@ -197,13 +204,13 @@ class set_multithreading_enabled(_Switch):
     def __init__(self, mode: bool):
         self.mode = mode
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         return None
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         return None
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same kind and mode.
 
         >>> torch.autograd.set_multithreading_enabled(False).clone().mode

@@ -6,9 +6,13 @@ import contextlib
 import functools
 import threading
 import weakref
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = [
     "saved_tensors_hooks", "save_on_cpu", "disable_saved_tensors_hooks", "register_multi_grad_hook",
@@ -39,7 +43,7 @@ class GradientEdge(NamedTuple):
     ownership_token: object = None
 
 
-def get_gradient_edge(tensor):
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge of a tensor that requires a gradient; it serves in its place in `grad` and `backward`, and does not keep its
     memory.
 
@@ -62,7 +66,7 @@ def get_gradient_edge(tensor):
     return GradientEdge(node, tensor.output_nr, token)
 
 
-def increment_version(tensor):
+def increment_version(tensor: Tensor) -> None:
     """Counts a write that autograd did not see, so that backward finds out that a saved value has changed.
 
     Args:
@@ -93,14 +97,14 @@ class saved_tensors_hooks:
     (1, tensor([2.7183, 2.7183]))
     """
 
-    def __init__(self, pack_hook, unpack_hook):
+    def __init__(self, pack_hook: Callable[..., Any], unpack_hook: Callable[..., Any]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         _C._push_saved_hooks(self.pack_hook, self.unpack_hook)
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _C._pop_saved_hooks()
 
 
@@ -168,7 +172,7 @@ class _MultiHandle:
         self.remove()
 
 
-def register_multi_grad_hook(tensors, fn, *, mode="all"):
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all") -> Any:
     """Calls a function when the gradients of several tensors were computed.
 
     Args:
@@ -334,7 +338,7 @@ def allow_mutation_on_saved_tensors():
         context.clear()
 
 
-def set_warn_on_accumulate_grad_stream_mismatch(enabled):
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
     """Whether to warn of gradients that accumulate in another stream. Changes nothing: they accumulate on the calling thread.
 
     Args:

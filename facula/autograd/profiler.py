@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import time
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import _C
 from ._recording import Recording
 from .grad_mode import _Switch
 from .profiler_util import EventList, FunctionEvent, FunctionEventAvg  # noqa: F401
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = [
     "profile",
@@ -31,7 +41,7 @@ __all__ = [
 _asynchronous: list | None = None
 
 
-def begin_asynchronous(name, tensors):
+def begin_asynchronous(name: str, tensors: Sequence[Tensor]) -> Callable[[], None] | None:
     """Called when a collective begins that another thread may end; what it gives is called at the end. None without a profile.
 
     Complex tensors are shown as the pairs of numbers that travel.
@@ -72,18 +82,18 @@ class record_function(_Switch):
         self.args = args
         self._open = 0
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if _C._watching():
             _C._range_begins(self.name if self.args is None else f"{self.name} {self.args}")
             self._open += 1
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if self._open:
             self._open -= 1
             _C._range_ends()
 
-    def clone(self):
+    def clone(self) -> Self:
         """Another context manager of the same name."""
         return type(self)(self.name, self.args)
 
@@ -120,11 +130,10 @@ class profile:
 
     _running: profile | None = None
 
-    def __init__(
-        self, enabled=True, *, use_cpu=True, use_device=None, record_shapes=False, with_flops=False, profile_memory=False,
-        with_stack=False, with_modules=False, use_kineto=False, use_cuda=False, experimental_config=None, acc_events=False,
-        custom_trace_id_callback=None, post_processing_timeout_s=None,
-    ):  # fmt: skip
+    def __init__(self, enabled: bool = True, *, use_cpu: bool = True, use_device: Any = None, record_shapes: bool = False,
+                 with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False, with_modules: bool = False,
+                 use_kineto: bool = False, use_cuda: bool = False, experimental_config: Any = None, acc_events: bool = False,
+                 custom_trace_id_callback: Any = None, post_processing_timeout_s: Any = None) -> None:  # fmt: skip
         use_device = "cuda" if use_cuda else use_device
         if use_device not in (None, "cpu", "cuda"):
             raise NotImplementedError(f"profile: activities of the CPU and of CUDA, got use_device={use_device!r}")
@@ -141,7 +150,7 @@ class profile:
         self._lanes = self._recording = None
         self._module_hooks = []
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if not self.enabled:
             return self
         if self.entered:
@@ -155,7 +164,7 @@ class profile:
                 if self._on_host:
                     _C._profiler_stop()
                 raise
-        self.entered = True
+        self.entered: bool = True
         profile._running = self
         self._asynchronous = []
         _set_asynchronous(self._asynchronous)
@@ -163,7 +172,7 @@ class profile:
             self._module_hooks = _module_ranges()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if not self.enabled:
             return
         for handle in self._module_hooks:
@@ -188,16 +197,17 @@ class profile:
         return self._recording
 
     @property
-    def recording(self):
+    def recording(self) -> Recording:
         """Events, changes of memory and threads as they were recorded (a Recording of autograd._recording)."""
         return self._finished()
 
     @property
-    def function_events(self):
+    def function_events(self) -> EventList | None:
         """The events that were recorded; None before the end."""
         return None if self._lanes is None and self._recording is None else self._finished().events
 
-    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:  # fmt: skip
         """The events of one name added up, an EventList of FunctionEventAvg.
 
         Args:
@@ -207,19 +217,18 @@ class profile:
         """
         return self._finished().events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
-    def total_average(self):
+    def total_average(self) -> FunctionEventAvg:
         """All events added up, a FunctionEventAvg."""
         return self._finished().events.total_average()
 
     @property
-    def self_cpu_time_total(self):
+    def self_cpu_time_total(self) -> int:
         """Time of all events without that of the events inside them, in microseconds."""
         return self._finished().events.self_cpu_time_total
 
-    def table(
-        self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55, max_shapes_column_width=80,
-        header=None, top_level_events_only=False, time_unit=None,
-    ):  # fmt: skip
+    def table(self, sort_by: Any = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
+              max_shapes_column_width: int = 80, header: str | None = None, top_level_events_only: bool = False,
+              time_unit: Any = None) -> str:  # fmt: skip
         """The events as a table of names, times, bytes and numbers of calls.
 
         Args:
@@ -233,7 +242,7 @@ class profile:
         widths = max_src_column_width, max_name_column_width, max_shapes_column_width
         return self._finished().events.table(sort_by, row_limit, *widths, header, top_level_events_only, time_unit)
 
-    def export_chrome_trace(self, path):
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes the events to the file `path`, as a trace that Perfetto and browsers' trace viewers read.
 
         >>> import pathlib, tempfile
@@ -249,7 +258,7 @@ class profile:
         recording = self._finished()
         write_trace(recording.events, path, recording)
 
-    def export_stacks(self, path, metric="self_cpu_time_total"):
+    def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes "outer;inner value" lines to the file `path`, the input of flame graph tools.
 
         Args:
@@ -270,7 +279,7 @@ class profile:
             raise RuntimeError("export_stacks: expected a profile with with_stack=True, got one without")
         self._finished().events.export_stacks(path, metric)
 
-    def __str__(self):
+    def __str__(self) -> str:
         finished = self._lanes is not None or self._recording is not None
         return str(self._finished().events) if finished else "<unfinished profile>"
 
@@ -291,16 +300,16 @@ def _module_ranges():
 
 
 class _Unsupported:
-    def __init__(self, enabled=True, *args, **kwargs):
+    def __init__(self, enabled: bool = True, *args: Any, **kwargs: Any) -> None:
         if enabled:
             from facula.compat import placeholders
 
             placeholders.refuse(f"torch.autograd.profiler.{type(self).__name__}", (enabled, *args), kwargs)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         return None
 
 
@@ -329,16 +338,16 @@ class emit_nvtx:
     ...     y = torch.ones(2) * 2
     """
 
-    def __init__(self, enabled=True, record_shapes=False):
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled = enabled
         self.record_shapes = record_shapes
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self.enabled and not _C._nvtx_emit(True, self.record_shapes):
             raise RuntimeError("emit_nvtx: NVTX annotation context manager is not reentrant")
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         if self.enabled:
             _C._nvtx_emit(False, False)
 
@@ -355,9 +364,9 @@ class EnforceUnique:
     """
 
     def __init__(self):
-        self.seen = set()
+        self.seen: set[Any] = set()
 
-    def see(self, *key):
+    def see(self, *key: Any) -> None:
         """Remembers `key`, all arguments together; a RuntimeError if it was seen before."""
         if key in self.seen:
             raise RuntimeError(f"EnforceUnique: duplicate key: {key}")
@@ -378,29 +387,29 @@ class KinetoStepTracker:
     _steps: dict[str, int] = {}
 
     @classmethod
-    def init_step_count(cls, requester):
+    def init_step_count(cls, requester: Any) -> None:
         """Starts counting for `requester`, from the present step."""
         cls._steps[requester] = cls._current_step
 
     @classmethod
-    def erase_step_count(cls, requester):
+    def erase_step_count(cls, requester: Any) -> bool:
         """Stops counting for `requester`; whether it was counted."""
         return cls._steps.pop(requester, None) is not None
 
     @classmethod
-    def increment_step(cls, requester):
+    def increment_step(cls, requester: str) -> int:
         """Counts one step of `requester`; the most that anyone has counted."""
         cls._steps[requester] = cls._steps.get(requester, cls._current_step) + 1
         cls._current_step = max(cls._steps.values())
         return cls._current_step
 
     @classmethod
-    def current_step(cls):
+    def current_step(cls) -> int:
         """The most steps that anyone has counted."""
         return cls._current_step
 
 
-def load_nvprof(path):
+def load_nvprof(path: str | PathLike[str]) -> Any:
     """Events of a file that nvprof wrote, which are not read: raises NotImplementedError whatever `path` is.
 
     >>> torch.autograd.profiler.load_nvprof("trace.nvvp")
@@ -411,7 +420,7 @@ def load_nvprof(path):
     raise NotImplementedError("autograd.profiler.load_nvprof: not supported")
 
 
-def parse_nvprof_trace(path):
+def parse_nvprof_trace(path: str | PathLike[str]) -> Any:
     """Events of a file that nvprof wrote, which are not read: raises NotImplementedError whatever `path` is.
 
     >>> torch.autograd.profiler.parse_nvprof_trace("trace.nvvp")

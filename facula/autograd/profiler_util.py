@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from facula._text_table import table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = [
     "EventList", "EventMetadata", "FunctionEvent", "FunctionEventAvg", "Interval", "format_memory", "format_time",
 ]  # fmt: skip
 
 
-def format_time(microseconds):
+def format_time(microseconds: float) -> str:
     """A time, given in `microseconds`, in the unit that suits it.
 
     >>> torch.autograd.profiler_util.format_time(1500.0)
@@ -24,7 +31,7 @@ def format_time(microseconds):
     return f"{microseconds:.3f}us"
 
 
-def format_memory(nbytes):
+def format_memory(nbytes: int) -> str:
     """A number of bytes, `nbytes`, which may be negative, in the unit that suits it.
 
     >>> torch.autograd.profiler_util.format_memory(-2048)
@@ -46,11 +53,11 @@ class Interval:
     2.5
     """
 
-    def __init__(self, start, end):
+    def __init__(self, start: Any, end: float) -> None:
         self.start = start
         self.end = end
 
-    def elapsed_us(self):
+    def elapsed_us(self) -> float:
         """Length in microseconds."""
         return self.end - self.start
 
@@ -121,55 +128,64 @@ class FunctionEvent:
     device_type = "CPU"
     device_resource_id = linked_correlation_id = 0
     activity_type = event_metadata = None
+    cuda_time_total: Any
+    cuda_time: Any
+    key: str
+    trace_name: str
+    forward_event: Any
+    fwd_thread: Any
+    input_shapes: Any
+    input_dtypes: Any
+    output_shapes: Any
 
-    def __init__(self, id, name, thread, start_us, end_us, kind="op"):
+    def __init__(self, id: int, name: str, thread: int, start_us: float, end_us: float, kind: str = "op") -> None:
         self.id = id
         self.name = self.key = self.trace_name = name
         self.overload_name = ""
         self.kind = kind
         self.thread = thread
         self.forward_event = self.fwd_thread = None
-        self.time_range = Interval(start_us, end_us)
+        self.time_range: Interval = Interval(start_us, end_us)
         self.input_shapes = self.input_dtypes = self.output_shapes = None
-        self.stack = []
+        self.stack: list[Any] = []
         self.sequence_nr = -1
         self.flops = 0
         self.self_cpu_memory_usage = self.self_device_memory_usage = 0
-        self.kernels = []
-        self.cpu_children = []
-        self.cpu_parent = None
+        self.kernels: list[Any] = []
+        self.cpu_children: list[Any] = []
+        self.cpu_parent: Any = None
         self.count = 1
         self.is_async = self.is_remote = self.is_legacy = False
         self.device_index = 0
 
     @property
-    def is_user_annotation(self):
+    def is_user_annotation(self) -> bool:
         """Whether it is a range that the program named."""
         return self.kind == "range"
 
     @property
-    def cpu_time_total(self):
+    def cpu_time_total(self) -> float:
         """Time of the host from start to end, in microseconds."""
         return self.time_range.elapsed_us() if self.kind != "device" else 0.0
 
     cpu_time = cpu_time_total
 
     @property
-    def self_cpu_time_total(self):
+    def self_cpu_time_total(self) -> float:
         """Time without that of the events inside, in microseconds."""
         if self.is_async:
             return 0.0  # other things ran meanwhile
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     @property
-    def self_device_time_total(self):
+    def self_device_time_total(self) -> int:
         """Time of devices for this call, without that for the events inside, in microseconds."""
         if self.kind == "device":
             return self.time_range.elapsed_us()
         return sum(kernel.duration for kernel in self.kernels)
 
     @property
-    def device_time_total(self):
+    def device_time_total(self) -> int:
         """Time of devices for this call, in microseconds."""
         return self.self_device_time_total + sum(child.device_time_total for child in self.cpu_children)
 
@@ -177,16 +193,16 @@ class FunctionEvent:
     self_cuda_time_total = self_device_time_total
 
     @property
-    def device_memory_usage(self):
+    def device_memory_usage(self) -> int:
         """Bytes of devices taken minus bytes given back, with the events inside."""
         return self.self_device_memory_usage + sum(child.device_memory_usage for child in self.cpu_children)
 
     @property
-    def cpu_memory_usage(self):
+    def cpu_memory_usage(self) -> int:
         """Bytes taken minus bytes given back, with the events inside."""
         return self.self_cpu_memory_usage + sum(child.cpu_memory_usage for child in self.cpu_children)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<FunctionEvent id={self.id} name={self.name} cpu_time={format_time(self.cpu_time_total)} thread={self.thread}>"
 
 
@@ -211,49 +227,53 @@ class FunctionEventAvg:
     (2, 60.0, 30.0)
     """
 
-    def __init__(self, key=None, input_shapes=None, stack=None):
+    name: Any
+    is_user_annotation: bool
+
+    def __init__(self, key: Any = None, input_shapes: Sequence[Sequence[int]] | None = None,
+                 stack: Sequence[str] | None = None) -> None:  # fmt: skip
         self.key = self.name = key
         self.overload_name = ""
         self.input_shapes = input_shapes
-        self.stack = stack or []
+        self.stack: Sequence[str] | list[str] = stack or []
         self.is_user_annotation = False
         self.device_type = "CPU"
         for name in _SUMS:
             setattr(self, name, 0)
 
-    def add(self, event):
+    def add(self, event: FunctionEvent | FunctionEventAvg) -> Self:
         """Adds an event, or a sum of events. A range inside one of its own name does not count its time twice."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(event, name))
         self.is_user_annotation |= event.is_user_annotation
-        self.device_type = event.device_type
+        self.device_type: str = event.device_type
         return self
 
     __iadd__ = add
 
     @property
-    def cpu_time(self):
+    def cpu_time(self) -> float:
         """Mean time of an event, in microseconds."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
     @property
-    def device_time(self):
+    def device_time(self) -> float:
         """Mean time of devices for an event, in microseconds."""
         return self.device_time_total / self.count if self.count else 0.0
 
     cuda_time = device_time
 
     @property
-    def cuda_time_total(self):
+    def cuda_time_total(self) -> Any:
         """device_time_total, by its earlier name."""
         return self.device_time_total
 
     @property
-    def self_cuda_time_total(self):
+    def self_cuda_time_total(self) -> Any:
         """self_device_time_total, by its earlier name."""
         return self.self_device_time_total
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"<FunctionEventAvg key={self.key} self_cpu_time={format_time(self.self_cpu_time_total)} "
             f"cpu_time={format_time(self.cpu_time)} input_shapes={self.input_shapes}>"
@@ -278,21 +298,22 @@ class EventList(list):
     """
 
     @property
-    def self_cpu_time_total(self):
+    def self_cpu_time_total(self) -> float:
         """Time of all events without that of the events inside them, in microseconds."""
         return sum(event.self_cpu_time_total for event in self)
 
     @property
-    def self_device_time_total(self):
+    def self_device_time_total(self) -> int:
         """Time in which devices worked, in microseconds."""
         return sum(event.self_device_time_total for event in self if event.device_type != "CPU")
 
     @property
-    def has_device(self):
+    def has_device(self) -> bool:
         """Whether a device's work was recorded."""
         return any(event.device_type != "CPU" for event in self)
 
-    def key_averages(self, group_by_input_shapes=False, group_by_stack_n=0, group_by_overload_name=False):
+    def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:  # fmt: skip
         """One FunctionEventAvg per name.
 
         Args:
@@ -310,17 +331,16 @@ class EventList(list):
             group.add(event)
         return EventList(groups.values())
 
-    def total_average(self):
+    def total_average(self) -> FunctionEventAvg:
         """All events added up."""
         total = FunctionEventAvg("Total")
         for event in self:
             total.add(event)
         return total
 
-    def table(
-        self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55, max_shapes_column_width=80,
-        header=None, top_level_events_only=False, time_unit=None,
-    ):  # fmt: skip
+    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
+              max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
+              top_level_events_only: bool = False, time_unit: str | None = None) -> str:  # fmt: skip
         """A table of names, times, bytes and numbers of calls.
 
         Args:
@@ -352,7 +372,7 @@ class EventList(list):
         device = f"Self CUDA time total: {time(self.self_device_time_total)}\n" if self.has_device else ""
         return f"{_laid_out([c.title for c in columns], lines, header)}\nSelf CPU time total: {time(total)}\n{device}"
 
-    def export_chrome_trace(self, path):
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes the events to the file `path`, as JSON that Perfetto and browsers' trace viewers show.
 
         >>> import pathlib, tempfile
@@ -366,7 +386,7 @@ class EventList(list):
 
         write_trace(self, path)
 
-    def export_stacks(self, path, metric="self_cpu_time_total"):
+    def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes "outer;inner value" lines, the input of flame graph tools. Needs a profile with stacks.
 
         Args:
@@ -386,11 +406,11 @@ class EventList(list):
 
         write_stacks(self, path, metric)
 
-    def supported_export_stacks_metrics(self):
+    def supported_export_stacks_metrics(self) -> list[str]:
         """Names of the times that stacks can be written with."""
         return ["self_cpu_time_total", "self_cuda_time_total"]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.table()
 
 

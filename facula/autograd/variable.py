@@ -1,6 +1,15 @@
 """The name that tensors with gradients once had."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .. import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["Variable"]
 
@@ -14,7 +23,7 @@ class _ExecutionEngine:
 
 
 class _VariableMeta(type):
-    def __instancecheck__(cls, value):
+    def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, _C.Tensor)
 
 
@@ -33,6 +42,6 @@ class Variable(metaclass=_VariableMeta):
 
     _execution_engine = _ExecutionEngine()
 
-    def __new__(cls, data, requires_grad=False, volatile=None):
+    def __new__(cls, data: Any, requires_grad: bool = False, volatile: Any = None) -> Tensor:
         result = data.detach() if isinstance(data, _C.Tensor) else _C.tensor(data)
         return result.requires_grad_(requires_grad)

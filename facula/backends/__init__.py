@@ -1,9 +1,15 @@
 """Switches of the libraries beneath: each module answers which are there and keeps the flags programs set."""
 
+from __future__ import annotations
+
 import contextlib
 import importlib
 import sys
 import types
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _MODULES = (
     "cpu",
@@ -21,13 +27,13 @@ _MODULES = (
 )
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"facula.backends.{name}")
     raise AttributeError(f"module 'facula.backends' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted([*globals(), *_MODULES])
 
 

@@ -1,10 +1,18 @@
 """Which implementations of attention a program allows, and their order: src/composite/attention_choice.cpp has the policy."""
 
+from __future__ import annotations
+
 import contextlib
 import enum
 import warnings
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 
 class SDPBackend(enum.IntEnum):
@@ -97,7 +105,16 @@ class SDPAParams:
     True
     """
 
-    def __init__(self, query, key, value, attn_mask, dropout, is_causal, enable_gqa):
+    query: Tensor
+    key: Any
+    value: Any
+    attn_mask: Tensor
+    dropout: float
+    is_causal: bool
+    enable_gqa: Any
+
+    def __init__(self, query: Tensor, key: Any, value: Any, attn_mask: Tensor, dropout: float, is_causal: bool,
+                 enable_gqa: Any) -> None:  # fmt: skip
         self.query, self.key, self.value, self.attn_mask = query, key, value, attn_mask
         self.dropout, self.is_causal, self.enable_gqa = dropout, is_causal, enable_gqa
 

@@ -1,6 +1,13 @@
 """What programs say about CUDA's libraries: kept here, and told where the libraries are called (src/cuda/flags.h)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _PARTS = ("matmul", "conv", "rnn")
 # What was said of each; "all" stands above "cuda", "cuda" above the parts, "none" is what stands above, and a part of which
@@ -102,17 +109,19 @@ def need_bool(name, value):
 class Switch:
     """True or False, kept in the class of a module; the library is told under the name of `flag`."""
 
-    def __init__(self, value, flag=None):
+    flag: str | None
+
+    def __init__(self, value: Any, flag: str | None = None) -> None:
         self.value, self.flag = value, flag
 
-    def __set_name__(self, owner, name):
+    def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, module, owner=None):
+    def __get__(self, module: Any, owner: Any = None) -> int | str:
         return self.value
 
-    def __set__(self, module, value):
-        self.value = need_bool(self.name, value)
+    def __set__(self, module: Any, value: Any) -> None:
+        self.value: bool = need_bool(self.name, value)
         if self.flag:
             _C._cuda_set_flag(self.flag, value)
 
@@ -144,27 +153,27 @@ class Word(Switch):
 class Precision:
     """`fp32_precision` of a part."""
 
-    def __init__(self, part):
+    def __init__(self, part: str) -> None:
         self.part = part
 
-    def __get__(self, module, owner=None):
+    def __get__(self, module: Any, owner: Any = None) -> Any:
         return precision(self.part)
 
-    def __set__(self, module, value):
+    def __set__(self, module: Any, value: Any) -> None:
         set_precision(self.part, value)
 
 
 class PartPrecision:
     """A part whose one attribute is `fp32_precision`."""
 
-    def __init__(self, part):
+    def __init__(self, part: str) -> None:
         object.__setattr__(self, "_part", part)
 
     @property
-    def fp32_precision(self):
+    def fp32_precision(self) -> Any:
         """How exact float32 is there."""
         return precision(self._part)
 
     @fp32_precision.setter
-    def fp32_precision(self, value):
+    def fp32_precision(self, value: Any) -> None:
         set_precision(self._part, value)

@@ -1,9 +1,12 @@
 """Flags of CUDA's libraries: cuBLAS, which multiplies matrices where it is installed, and attention."""
 
+from __future__ import annotations
+
 import contextlib
 import enum
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -11,27 +14,33 @@ from facula.backends import _attention, _cuda
 from facula.backends._attention import SDPAParams as SDPAParams
 from facula.backends._attention import SDPBackend as _Kind
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.types import Device
+
 
 class _Products:
     """Flags of matrix products."""
 
     __slots__ = ()
-    fp32_precision = _cuda.Precision("matmul")
-    allow_fp16_accumulation = _cuda.Switch(False, "half_accumulation")
+    fp32_precision: Any = _cuda.Precision("matmul")
+    allow_fp16_accumulation: Any = _cuda.Switch(False, "half_accumulation")
 
     @property
-    def allow_tf32(self):
+    def allow_tf32(self) -> Any:
         """Whether products of float32 may round their factors to TF32."""
         return _cuda.products_allow_tf32()
 
     @allow_tf32.setter
-    def allow_tf32(self, value):
+    def allow_tf32(self, value: Any) -> None:
         _cuda.set_matmul_word("high" if _cuda.need_bool("allow_tf32", value) else "highest")
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"Unknown attribute {name}")
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(type(self), name):
             raise AttributeError(f"Unknown attribute {name}")
         object.__setattr__(self, name, value)
@@ -54,7 +63,7 @@ def _reduction(name, flag):
 
 _reduction("allow_fp16_reduced_precision_reduction", "half_reduction")
 _reduction("allow_bf16_reduced_precision_reduction", "brain_reduction")
-matmul = _Products()
+matmul: Any = _Products()
 
 
 class _PlanCache:
@@ -64,41 +73,41 @@ class _PlanCache:
     is that of another device. Where cuFFT is not installed, the plans are tables of our own kernels, for every length.
     """
 
-    def __init__(self, device=None):
+    def __init__(self, device: Device = None) -> None:
         self.__dict__["_device"] = device
 
     def _index(self):
         return facula.cuda._index(self._device, "cufft_plan_cache")
 
-    def __getitem__(self, device):
+    def __getitem__(self, device: Device) -> Any:
         return _PlanCache(facula.cuda._index(device, "cufft_plan_cache"))
 
     @property
-    def size(self):
+    def size(self) -> Any:
         """How many plans there are."""
         return _C._cuda_fft_plans(self._index())[0]
 
     @property
-    def max_size(self):
+    def max_size(self) -> Any:
         """How many are kept at most."""
         return _C._cuda_fft_plans(self._index())[1]
 
     @max_size.setter
-    def max_size(self, most):
+    def max_size(self, most: float) -> None:
         _C._cuda_set_most_fft_plans(self._index(), most)
 
-    def clear(self):
+    def clear(self) -> None:
         """Forgets all of them."""
         _C._cuda_forget_fft_plans(self._index())
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name != "max_size":
             raise RuntimeError(f"cufft_plan_cache.{name} is read-only")
         object.__setattr__(self, name, value)
 
 
-cufft_plan_cache = _PlanCache()
-def is_built():
+cufft_plan_cache: Any = _PlanCache()
+def is_built() -> bool:
     """True: every build has CUDA kernels, which need NVIDIA's driver to run.
 
     >>> torch.backends.cuda.is_built()
@@ -136,6 +145,14 @@ def _switch(name, backend):
     return enable, enabled
 
 
+enable_flash_sdp: Callable[[bool], None]
+flash_sdp_enabled: Callable[[], bool]
+enable_math_sdp: Callable[[bool], None]
+math_sdp_enabled: Callable[[], bool]
+enable_mem_efficient_sdp: Callable[[bool], None]
+mem_efficient_sdp_enabled: Callable[[], bool]
+enable_cudnn_sdp: Callable[[bool], None]
+cudnn_sdp_enabled: Callable[[], bool]
 enable_flash_sdp, flash_sdp_enabled = _switch("flash", _Kind.FLASH_ATTENTION)
 enable_math_sdp, math_sdp_enabled = _switch("math", _Kind.MATH)
 enable_mem_efficient_sdp, mem_efficient_sdp_enabled = _switch("mem_efficient", _Kind.EFFICIENT_ATTENTION)
@@ -143,7 +160,7 @@ enable_cudnn_sdp, cudnn_sdp_enabled = _switch("cudnn", _Kind.CUDNN_ATTENTION)
 _reduces_in_half = False
 
 
-def allow_fp16_bf16_reduction_math_sdp(enabled):
+def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     """Allows math attention to add up in float16 and bfloat16; it adds up in float32 all the same.
 
     Args:
@@ -160,7 +177,7 @@ def allow_fp16_bf16_reduction_math_sdp(enabled):
     _reduces_in_half = _cuda.need_bool("allow_fp16_bf16_reduction_math_sdp", enabled)
 
 
-def fp16_bf16_reduction_math_sdp_allowed():
+def fp16_bf16_reduction_math_sdp_allowed() -> bool:
     """Whether math attention may add up in float16 and bfloat16: False at the start.
 
     >>> torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
@@ -169,7 +186,7 @@ def fp16_bf16_reduction_math_sdp_allowed():
     return _reduces_in_half
 
 
-def is_flash_attention_available():
+def is_flash_attention_available() -> bool:
     """Whether there is a CUDA device: attention in one pass is part of every build.
 
     >>> torch.backends.cuda.is_flash_attention_available() == torch.cuda.is_available()
@@ -178,7 +195,7 @@ def is_flash_attention_available():
     return facula.cuda.is_available()
 
 
-def can_use_flash_attention(params, debug=False):
+def can_use_flash_attention(params: Any, debug: bool = False) -> bool:
     """Whether attention in one pass can compute a call on a CUDA device.
 
     Args:
@@ -192,7 +209,7 @@ def can_use_flash_attention(params, debug=False):
     return _attention.can_use(_Kind.FLASH_ATTENTION, params, debug)
 
 
-def can_use_efficient_attention(params, debug=False):
+def can_use_efficient_attention(params: Any, debug: bool = False) -> bool:
     """Whether memory-efficient attention can compute a call on a CUDA device: the one of flash attention, with its own switch.
 
     Args:
@@ -206,7 +223,7 @@ def can_use_efficient_attention(params, debug=False):
     return _attention.can_use(_Kind.EFFICIENT_ATTENTION, params, debug)
 
 
-def can_use_cudnn_attention(params, debug=False):
+def can_use_cudnn_attention(params: Any, debug: bool = False) -> bool:
     """Whether cuDNN can compute a call on a CUDA device.
 
     Args:
@@ -291,7 +308,7 @@ True
     return preferred
 
 
-preferred_linalg_library = _preference(
+preferred_linalg_library: Callable[..., Any] = _preference(
     "preferred_linalg_library",
     _LinalgBackend,
     _LinalgBackend(int(os.environ.get("TORCH_LINALG_PREFER_CUSOLVER") == "1")),  # as src/cuda/flags.h
@@ -302,11 +319,11 @@ By default cuSOLVER, where it is there, does single and large matrices, and our 
 "cusolver" (or TORCH_LINALG_PREFER_CUSOLVER=1 in the environment) it does all that it can. There is no MAGMA.""",
     lambda kind: _C._cuda_set_flag("prefer_cusolver", kind.name == "Cusolver"),
 )
-preferred_blas_library = _preference(
+preferred_blas_library: Callable[..., Any] = _preference(
     "preferred_blas_library", _BlasBackend, _BlasBackend.Cublas, ("Default", "Cublas", "Cublaslt"),
     " for matrix products on CUDA; kept, and without effect: each product has its way.",
 )
-preferred_rocm_fa_library = _preference(
+preferred_rocm_fa_library: Callable[..., Any] = _preference(
     "preferred_rocm_fa_library", _ROCmFABackend, _ROCmFABackend.Default, ("Default",),
     " for attention with ROCm, which is not there."
 )

@@ -1,15 +1,23 @@
 """cuDNN, which convolves on CUDA devices where it is installed, and its flags."""
 
+from __future__ import annotations
+
 import contextlib
 import sys
 import types
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula.backends import _cuda
 
-conv = _cuda.PartPrecision("conv")
-rnn = _cuda.PartPrecision("rnn")
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+
+conv: Any = _cuda.PartPrecision("conv")
+rnn: Any = _cuda.PartPrecision("rnn")
 
 
 class _Module(types.ModuleType):
@@ -35,7 +43,7 @@ class _Module(types.ModuleType):
 sys.modules[__name__].__class__ = _Module
 
 
-def is_available():
+def is_available() -> bool:
     """Whether cuDNN is there; it is opened when this is first asked.
 
     >>> torch.backends.cudnn.is_available() == (torch.backends.cudnn.version() is not None)
@@ -44,7 +52,7 @@ def is_available():
     return _C._cuda_library("cudnn")[0]
 
 
-def version():
+def version() -> Any:
     """The library's version, such as 91900; None where it is not there.
 
     >>> version = torch.backends.cudnn.version()
@@ -54,7 +62,7 @@ def version():
     return _C._cudnn_version() if is_available() else None
 
 
-def is_acceptable(tensor):
+def is_acceptable(tensor: Tensor) -> bool:
     """Whether cuDNN may compute with a tensor: floating point on a CUDA device, where the library is there and `enabled`.
 
     Args:
@@ -80,14 +88,14 @@ def _set(values):
 
 
 def set_flags(
-    _enabled=None,
-    _benchmark=None,
-    _benchmark_limit=None,
-    _deterministic=None,
-    _allow_tf32=None,
-    _fp32_precision="none",
-    _depthwise_kernel=None,
-):
+    _enabled: Any = None,
+    _benchmark: Any = None,
+    _benchmark_limit: Any = None,
+    _deterministic: Any = None,
+    _allow_tf32: Any = None,
+    _fp32_precision: str = "none",
+    _depthwise_kernel: Any = None,
+) -> tuple[Any, ...]:
     """Sets the flags that are not None; gives the previous ones.
 
     >>> before = torch.backends.cudnn.set_flags(_benchmark=True)

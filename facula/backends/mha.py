@@ -1,9 +1,16 @@
 """The fast path of multi-head attention in evaluation."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
 _fastpath = True
 
 
-def get_fastpath_enabled():
+def get_fastpath_enabled() -> bool:
     """Whether the fast path of multi-head attention may be taken in evaluation: True at the start.
 
     >>> torch.backends.mha.get_fastpath_enabled()
@@ -12,7 +19,7 @@ def get_fastpath_enabled():
     return _fastpath
 
 
-def set_fastpath_enabled(value):
+def set_fastpath_enabled(value: Any) -> None:
     """Allows or forbids the fast path.
 
     Args:

@@ -1,7 +1,9 @@
 """Intel MKL."""
 
+from __future__ import annotations
 
-def is_available():
+
+def is_available() -> bool:
     """False: matrix products are OpenBLAS's, oneDNN's and our own.
 
     >>> torch.backends.mkl.is_available()

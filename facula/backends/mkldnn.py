@@ -1,15 +1,21 @@
 """oneDNN, the library behind convolution and matrix products on the CPU."""
 
+from __future__ import annotations
+
 import sys
+from typing import TYPE_CHECKING
 
 from facula.backends import _flags
+
+if TYPE_CHECKING:
+    from typing import Any
 
 enabled = True
 deterministic = False
 allow_tf32 = False
 
 
-def is_available():
+def is_available() -> bool:
     """True: products and convolutions are done by oneDNN where the build has it and it is the fastest.
 
     >>> torch.backends.mkldnn.is_available()
@@ -18,7 +24,7 @@ def is_available():
     return True
 
 
-def flags(enabled=False, deterministic=False, allow_tf32=True, fp32_precision="none"):
+def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none") -> Any:
     """Context: these flags inside.
 
     Args:

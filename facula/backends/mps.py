@@ -1,7 +1,14 @@
 """Apple GPUs."""
 
+from __future__ import annotations
 
-def is_available():
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def is_available() -> bool:
     """False: Facula computes on no Apple GPU.
 
     >>> torch.backends.mps.is_available()
@@ -10,7 +17,7 @@ def is_available():
     return False
 
 
-def is_built():
+def is_built() -> bool:
     """False: no build has kernels for Apple GPUs.
 
     >>> torch.backends.mps.is_built()
@@ -19,7 +26,7 @@ def is_built():
     return False
 
 
-def is_macos13_or_newer(*version):
+def is_macos13_or_newer(*version: Any) -> bool:
     """False: what asks wants to know about Apple GPUs.
 
     Args:

@@ -1,7 +1,14 @@
 """NNPACK."""
 
+from __future__ import annotations
 
-def is_available():
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def is_available() -> bool:
     """False: there is no NNPACK.
 
     >>> torch.backends.nnpack.is_available()
@@ -10,7 +17,7 @@ def is_available():
     return False
 
 
-def set_flags(_enabled):
+def set_flags(_enabled: Any) -> Any:
     """Sets nothing, as there is no NNPACK; gives the previous flags.
 
     Args:

@@ -1,7 +1,9 @@
 """OpenMP."""
 
+from __future__ import annotations
 
-def is_available():
+
+def is_available() -> bool:
     """True: work is divided among threads in any build.
 
     >>> torch.backends.openmp.is_available()

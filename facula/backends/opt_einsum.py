@@ -1,10 +1,17 @@
 """Choice of the order of products in einsum."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
 enabled = True
 strategy = "auto"
 
 
-def is_available():
+def is_available() -> bool:
     """Whether the opt_einsum package is installed.
 
     >>> torch.backends.opt_einsum.is_available() == (torch.backends.opt_einsum.get_opt_einsum() is not None)
@@ -13,7 +20,7 @@ def is_available():
     return get_opt_einsum() is not None
 
 
-def get_opt_einsum():
+def get_opt_einsum() -> Any:
     """The opt_einsum package, None where it is not installed.
 
     >>> getattr(torch.backends.opt_einsum.get_opt_einsum(), "__name__", "opt_einsum")

@@ -1,9 +1,11 @@
 """Quantised kernels: one set, under the names of PyTorch's engines, which differ in how prepared networks are configured."""
 
+from __future__ import annotations
+
 import sys
 import types
 
-supported_engines = ["qnnpack", "onednn", "x86", "fbgemm"]
+supported_engines: list[str] = ["qnnpack", "onednn", "x86", "fbgemm"]
 
 
 class _Engines(types.ModuleType):

@@ -1,7 +1,9 @@
 """XNNPACK."""
 
+from __future__ import annotations
 
-def is_available():
+
+def is_available() -> bool:
     """False: there is no XNNPACK.
 
     >>> torch.backends.xnnpack.is_available()

@@ -8,6 +8,8 @@ not; what is not supported raises NotImplementedError with its name when it is u
 the names map, placeholders.py for what is not there, run.py for how a program and its children are started.
 """
 
+from __future__ import annotations
+
 import sys
 
 from facula.compat.aliases import TorchFinder
@@ -15,7 +17,7 @@ from facula.compat.aliases import TorchFinder
 __all__ = ["install", "is_installed"]
 
 
-def install():
+def install() -> None:
     """From now on `import torch` in this process gives Facula.
 
     Raises:
@@ -30,6 +32,6 @@ def install():
     sys.meta_path.insert(0, TorchFinder())
 
 
-def is_installed():
+def is_installed() -> bool:
     """Whether `import torch` gives Facula in this process."""
     return any(isinstance(finder, TorchFinder) for finder in sys.meta_path)

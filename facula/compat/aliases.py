@@ -4,14 +4,23 @@ Both names lead to one module object, so classes compare equal whichever way a p
 Facula has no such module, one of the known names gives a placeholder module (placeholders.py).
 """
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.machinery
 import importlib.metadata
 import importlib.util
 import sys
+from typing import TYPE_CHECKING
 
 from facula.compat import placeholders
 from facula.torch_version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from facula import Tensor
 
 _METADATA = f"""Metadata-Version: 2.1
 Name: torch
@@ -20,7 +29,7 @@ Summary: Facula, standing in for PyTorch
 """
 
 
-def facula_name(name):
+def facula_name(name: str) -> str:
     """torch.nn -> facula.nn"""
     return "facula" + name[len("torch") :]
 
@@ -28,7 +37,7 @@ def facula_name(name):
 class TorchFinder(importlib.abc.MetaPathFinder):
     """Answers for `torch` and everything below it, to the import system and to importlib.metadata."""
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(self, fullname: str, path: Any = None, target: Tensor | None = None) -> Any:
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
         own = facula_name(fullname)
@@ -42,7 +51,7 @@ class TorchFinder(importlib.abc.MetaPathFinder):
         )
         return spec
 
-    def find_distributions(self, context=None):
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
         if context is None or context.name is None or context.name.lower() == "torch":
             yield _Distribution()
 

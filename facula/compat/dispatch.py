@@ -1,5 +1,15 @@
 """PyTorch's dispatch keys as names. Facula has no dispatcher; programs form sets of keys while they are imported."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from facula import Tensor
+
 _KEYS = """
     Undefined Dense CPU CUDA HIP XPU MPS Meta BackendSelect Python Functionalize ADInplaceOrView Autograd AutogradCPU
     AutogradCUDA AutogradXPU AutogradMPS AutogradFunctionality Tracer AutocastCPU AutocastCUDA AutocastXPU AutocastMPS
@@ -18,16 +28,16 @@ class DispatchKey:
     'CPU'
     """
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = name
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, DispatchKey) and self.name == other.name
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.name)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"DispatchKey.{self.name}"
 
 
@@ -46,38 +56,38 @@ class DispatchKeySet:
     (True, False)
     """
 
-    def __init__(self, keys):
+    def __init__(self, keys: Any) -> None:
         self._keys = frozenset([keys] if isinstance(keys, DispatchKey) else keys)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[DispatchKey]:
         return iter(self._keys)
 
-    def __or__(self, other):
+    def __or__(self, other: Tensor) -> DispatchKeySet:
         return DispatchKeySet(self._keys | other._keys)
 
-    def __and__(self, other):
+    def __and__(self, other: Tensor) -> DispatchKeySet:
         return DispatchKeySet(self._keys & other._keys)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Tensor) -> DispatchKeySet:
         return DispatchKeySet(self._keys - other._keys)
 
-    def add(self, key):
+    def add(self, key: Any) -> DispatchKeySet:
         """The set with `key`."""
         return DispatchKeySet(self._keys | {key})
 
-    def remove(self, key):
+    def remove(self, key: Any) -> DispatchKeySet:
         """The set without `key`."""
         return DispatchKeySet(self._keys - {key})
 
-    def has(self, key):
+    def has(self, key: Any) -> bool:
         """Whether `key` is in the set."""
         return key in self._keys
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, DispatchKeySet) and self._keys == other._keys
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._keys)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"DispatchKeySet({', '.join(sorted(key.name for key in self._keys))})"

@@ -4,6 +4,13 @@
 `ELSEWHERE` says where Facula keeps what PyTorch has under another (private) name. What is missing is in not_here.py.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
 ELSEWHERE = {
     "torch.torch": "facula",
     "torch.DispatchKey": "facula.compat.dispatch.DispatchKey",
@@ -59,7 +66,7 @@ DECORATORS = frozenset(
     """.split()
 )
 
-ANSWERS = {
+ANSWERS: dict[Any, Any] = {
     "torch.autograd._is_checkpoint_valid": True,
     "torch._C._set_math_sdp_allow_fp16_bf16_reduction": None,
     "torch._logging.set_logs": None,

@@ -7,7 +7,14 @@ are functions that PyTorch itself has removed. `placeholders.py` makes of an ent
 names either works or is listed here, and that what is listed here does not work.
 """
 
-REASONS = {
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+REASONS: dict[Any, Any] = {
     "quantised": ("this part of quantisation is not there", "ao.quantization, and dequantize() around what is missing"),
     "graphs": ("models are quantised layer by layer, not as graphs", "ao.quantization.prepare, prepare_qat, quantize_dynamic"),
     "pruning": ("this part of pruning is not there", "nn.utils.prune"),
@@ -427,7 +434,7 @@ def _index():
 MODULES = _index()
 
 
-def reason_of(full_name):
+def reason_of(full_name: str) -> str | None:
     """The keyword of `REASONS` for a name or for what it belongs to ("torch.package.PackageImporter.load"); None for others."""
     while full_name:
         module, _, name = full_name.rpartition(".")
@@ -445,7 +452,7 @@ REASON_OF_MODULE = {module: reason for reason, modules in NAMES.items() for modu
 REASON_OF_MODULE["torch.ops.aten"] = "aten"
 
 
-def text(full_name):
+def text(full_name: str) -> str:
     """Why the name is not here, and what there is in its place."""
     if full_name in REMOVED:
         version, instead = REMOVED[full_name]

@@ -7,6 +7,8 @@ have a harmless answer (`ANSWERS`) or are decorators that hand back what they ge
 Whatever is missing says so through `refuse`, and `refuse` only.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import importlib
@@ -14,9 +16,15 @@ import importlib.machinery
 import importlib.util
 import sys
 import types
+from typing import TYPE_CHECKING
 
 from facula.compat import not_here
 from facula.compat.names import ANSWERS, DECORATORS, ELSEWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
 
 _PARENTS = frozenset(name[:at] for name in not_here.MODULES for at, letter in enumerate(name) if letter == ".")
 
@@ -35,7 +43,7 @@ def _described(value):
     return type(value).__name__
 
 
-def refuse(full_name, args=(), kwargs=None):
+def refuse(full_name: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Raises NotImplementedError: `full_name`, why Facula does not have it, and what was received."""
     given = [*map(_described, args), *(f"{key}={_described(value)}" for key, value in (kwargs or {}).items())]
     error = NoDeviceError if not_here.reason_of(full_name) in not_here.NO_DEVICE else NotImplementedError
@@ -45,21 +53,21 @@ def refuse(full_name, args=(), kwargs=None):
 class Unsupported(type):
     """The class of placeholders."""
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> None:
         # a subclass defined by the program counts as a use of the base it stands on
         base = next(base for base in cls.__mro__ if "_facula_missing" in vars(base))
         refuse(base._facula_missing, args, kwargs)
 
-    def __getattr__(cls, name):
+    def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") or name == "_facula_missing":
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         return placeholder(f"{cls._facula_missing}.{name}")
 
-    def __repr__(cls):
+    def __repr__(cls) -> str:
         return f"<{cls._facula_missing}, not supported by Facula>"
 
 
-def placeholder(full_name):
+def placeholder(full_name: str) -> type:
     """The placeholder for `full_name`, such as "torch.package.PackageImporter"."""
     module, _, name = full_name.rpartition(".")
     body = {
@@ -91,7 +99,7 @@ def _constant(full_name, answer):
     return answer_always
 
 
-def attribute(module, name):
+def attribute(module: str, name: str) -> Callable[..., Any] | type:
     """What stands for `module.name`; AttributeError where PyTorch's programs are not known to ask for it."""
     full_name = f"{module}.{name}"
     if full_name in ELSEWHERE:
@@ -106,7 +114,7 @@ def attribute(module, name):
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
-def member(module, name):
+def member(module: str, name: str) -> Any:
     """`module.name`, a module of placeholders or what `attribute` gives."""
     full_name = f"{module}.{name}"
     return _known_module(full_name) if is_known_module(full_name) else attribute(module, name)
@@ -130,12 +138,12 @@ def _known_module(name):
     return make_module(name)
 
 
-def is_known_module(name):
+def is_known_module(name: str) -> bool:
     """Whether PyTorch has a module of this name."""
     return (name in not_here.MODULES or name in _PARENTS) and name != "torch.Tensor"
 
 
-def make_module(name):
+def make_module(name: str) -> ModuleType:
     """A module that holds nothing but placeholders."""
     module = types.ModuleType(name, f"Not supported by Facula; see {__name__}.")
     module.__path__ = []
@@ -143,7 +151,7 @@ def make_module(name):
     return complete_module(module, name)
 
 
-def complete_module(module, name):
+def complete_module(module: Any, name: str) -> Any:
     """Lets `module` answer for the known names it lacks."""
     if name in _PARENTS and not hasattr(module, "__path__"):
         module.__path__ = []  # PyTorch has modules below it
@@ -172,7 +180,7 @@ def complete_module(module, name):
     return module
 
 
-def complete_loaded():
+def complete_loaded() -> None:
     """`complete_module` for every module of Facula that is loaded, whichever way a program reached it."""
     for name, module in list(sys.modules.items()):
         if (name == "facula" or name.startswith("facula.")) and not name.startswith("facula.compat"):

@@ -1,22 +1,28 @@
 """Starting a PyTorch program with Facula in torch's place, here and in the Python processes it starts."""
 
+from __future__ import annotations
+
 import importlib.util
 import os
 import runpy
 import sys
 import types
+from typing import TYPE_CHECKING
 
 import facula
 from facula import compat
 from facula.compat import placeholders
 from facula.compat.aliases import facula_name
 
+if TYPE_CHECKING:
+    from typing import Any
+
 #: Set for child processes, whose sitecustomize (see site/) then installs the aliases.
 ENVIRONMENT_NAME = "FACULA_AS_TORCH"
 _USAGE = "usage: python -m facula [-m module | -c code | file | -] [arguments]"
 
 
-def prepare_children():
+def prepare_children() -> None:
     """Lets every Python started from here find Facula as torch, through the environment alone."""
     os.environ[ENVIRONMENT_NAME] = "1"
     site = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
@@ -25,7 +31,7 @@ def prepare_children():
         os.environ["PYTHONPATH"] = os.pathsep.join([site, *(path for path in paths if path)])
 
 
-def main(arguments):
+def main(arguments: Any) -> int | None:
     """Runs what `arguments` name, as `python` itself would."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_USAGE)

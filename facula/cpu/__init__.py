@@ -7,11 +7,17 @@ system; `set_memory_limit` bounds the sum.
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 from facula import _C
 
 from . import amp
 from .memory import memory_picture, memory_snapshot, record_memory_history
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.types import Device
 
 __all__ = [
     "amp",
@@ -45,7 +51,7 @@ __all__ = [
 ]
 
 
-def is_available():
+def is_available() -> bool:
     """True: there is always a CPU.
 
     >>> torch.cpu.is_available()
@@ -54,7 +60,7 @@ def is_available():
     return True
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """True: there is nothing to initialize.
 
     >>> torch.cpu.is_initialized()
@@ -63,7 +69,7 @@ def is_initialized():
     return True
 
 
-def device_count():
+def device_count() -> int:
     """1: all cores are one device.
 
     >>> torch.cpu.device_count()
@@ -72,7 +78,7 @@ def device_count():
     return 1
 
 
-def current_device():
+def current_device() -> str:
     """"cpu", the only CPU device.
 
     >>> torch.cpu.current_device()
@@ -81,7 +87,7 @@ def current_device():
     return "cpu"
 
 
-def set_device(device):
+def set_device(device: Device) -> None:
     """There is one CPU device: changes nothing.
 
     Args:
@@ -91,7 +97,7 @@ def set_device(device):
     """
 
 
-def synchronize(device=None):
+def synchronize(device: Device = None) -> None:
     """Ops on the CPU are done when they return: waits for nothing.
 
     Args:
@@ -111,10 +117,10 @@ class Stream:
     >>> second.wait_stream(first)
     """
 
-    def __init__(self, priority=-1):
+    def __init__(self, priority: int = -1) -> None:
         self.priority = priority
 
-    def wait_stream(self, stream):
+    def wait_stream(self, stream: Stream) -> None:
         """Everything is done already: waits for nothing.
 
         Args:
@@ -133,10 +139,10 @@ class StreamContext(contextlib.AbstractContextManager):
     tensor([1.])
     """
 
-    def __init__(self, stream):
+    def __init__(self, stream: Stream) -> None:
         self.stream = stream
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         return None
 
 
@@ -151,21 +157,21 @@ class Event:
     True
     """
 
-    def query(self):
+    def query(self) -> Any:
         """Whether everything before the event is done: True."""
         return True
 
-    def record(self, stream=None):
+    def record(self, stream: Stream | None = None) -> None:
         """Marks now.
 
         Args:
             stream: in which stream, of which there is one.
         """
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits for nothing."""
 
-    def wait(self, stream=None):
+    def wait(self, stream: Stream | None = None) -> None:
         """Waits for nothing.
 
         Args:
@@ -176,7 +182,7 @@ class Event:
 _default_stream = Stream()
 
 
-def current_stream(device=None):
+def current_stream(device: Device = None) -> Stream:
     """The one stream.
 
     Args:
@@ -188,7 +194,7 @@ def current_stream(device=None):
     return _default_stream
 
 
-def stream(stream):
+def stream(stream: Stream) -> StreamContext:
     """A block whose work goes to `stream`.
 
     Args:
@@ -201,7 +207,7 @@ def stream(stream):
     return StreamContext(stream)
 
 
-def get_capabilities():
+def get_capabilities() -> dict[str, str]:
     """What kind of processor this is: {"architecture": the name of its instruction set}.
 
     >>> list(torch.cpu.get_capabilities())
@@ -215,7 +221,7 @@ def get_capabilities():
 # Memory
 
 
-def memory_stats(device=None):
+def memory_stats(device: Device = None) -> dict[str, int]:
     """Counters of the allocator by name: "allocated_bytes.current", "reserved_bytes.peak", "hits", ...
 
     Args:
@@ -227,7 +233,7 @@ def memory_stats(device=None):
     return _C._cpu_memory_stats()
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: Device = None) -> int:
     """Bytes in blocks that tensors hold.
 
     Args:
@@ -241,7 +247,7 @@ def memory_allocated(device=None):
     return memory_stats()["allocated_bytes.current"]
 
 
-def max_memory_allocated(device=None):
+def max_memory_allocated(device: Device = None) -> int:
     """The highest memory_allocated since reset_peak_memory_stats, or since the start.
 
     Args:
@@ -253,7 +259,7 @@ def max_memory_allocated(device=None):
     return memory_stats()["allocated_bytes.peak"]
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: Device = None) -> Any:
     """Bytes held by tensors or kept for the next request.
 
     Args:
@@ -265,7 +271,7 @@ def memory_reserved(device=None):
     return memory_stats()["reserved_bytes.current"]
 
 
-def max_memory_reserved(device=None):
+def max_memory_reserved(device: Device = None) -> Any:
     """The highest memory_reserved since reset_peak_memory_stats, or since the start.
 
     Args:
@@ -277,7 +283,7 @@ def max_memory_reserved(device=None):
     return memory_stats()["reserved_bytes.peak"]
 
 
-def reset_peak_memory_stats(device=None):
+def reset_peak_memory_stats(device: Device = None) -> None:
     """Restarts the peaks at the current values.
 
     Args:
@@ -291,7 +297,7 @@ def reset_peak_memory_stats(device=None):
     _C._cpu_reset_peak_memory_stats()
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives memory that is kept for the next request back to the system.
 
     >>> torch.cpu.empty_cache()
@@ -301,7 +307,7 @@ def empty_cache():
     _C._cpu_empty_cache()
 
 
-def set_memory_limit(bytes):
+def set_memory_limit(bytes: Any) -> None:
     """Bounds the memory held and kept; a request beyond it raises OutOfMemoryError.
 
     Args:
@@ -315,7 +321,7 @@ def set_memory_limit(bytes):
     _C._cpu_set_memory_limit(bytes or 0)
 
 
-def packed_weights():
+def packed_weights() -> Any:
     """What is kept of weights in the order in which products and convolutions read them.
 
     A dict: `bytes` and `copies` that are there, their `limit` in bytes, and `hits`, how often one was used.
@@ -326,7 +332,7 @@ def packed_weights():
     return _C._cpu_packed_weights()
 
 
-def set_packed_weights(bytes):
+def set_packed_weights(bytes: Any) -> Any:
     """Bounds what is kept of weights in the order in which products and convolutions read them.
 
     Args:
@@ -341,7 +347,7 @@ def set_packed_weights(bytes):
     return _C._cpu_set_packed_weights(bytes)
 
 
-def set_private_layouts(wanted):
+def set_private_layouts(wanted: Any) -> Any:
     """Says whether images stay channels-last inside the library (the default) while programs see plain strides.
 
     Args:
@@ -356,7 +362,7 @@ def set_private_layouts(wanted):
     return _C._cpu_set_private_layouts(bool(wanted))
 
 
-def memory_summary(device=None, abbreviated=False):
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """memory_stats as a table.
 
     Args:

@@ -13,15 +13,20 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Any
 
 __all__ = ["memory_picture", "memory_snapshot", "record_memory_history"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def record_memory_history(enabled="all", *, max_entries=100_000, stacks="python"):
+def record_memory_history(enabled: str = "all", *, max_entries: int = 100_000, stacks: str = "python") -> None:
     """Begins to record who makes storages, on all threads; beginning anew forgets what was recorded.
 
     Args:
@@ -49,7 +54,7 @@ def record_memory_history(enabled="all", *, max_entries=100_000, stacks="python"
         _C._memory_history_start(max_entries if enabled == "all" else 0, stacks is not None)
 
 
-def memory_snapshot():
+def memory_snapshot() -> dict[str, Any]:
     """What is known of the CPU's memory.
 
     Returns a dict:
@@ -97,7 +102,7 @@ def _place(block):
     return "backward" if not block["frames"] else "facula"
 
 
-def memory_picture(path, snapshot=None, lines=15):
+def memory_picture(path: str | PathLike[str], snapshot: Any = None, lines: int = 15) -> None:
     """Draws what holds memory, by the source lines and ops that made it, and how the total changed.
 
     Args:

@@ -6,12 +6,20 @@ driver and libraries are opened when a device is first asked for; `why_unavailab
 programs on machines without a GPU: it needs a C++ compiler and is slow.
 """
 
+from __future__ import annotations
+
 import functools
 import types
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula.functions import tensor_types
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.types import Device
 
 __all__ = [
     "is_available",
@@ -71,7 +79,7 @@ def _index(device, name, optional=True):
 # -- what there is --------------------------------------------------------------------------------------
 
 
-def is_available():
+def is_available() -> bool:
     """Whether there is a CUDA device to use.
 
     >>> device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -81,7 +89,7 @@ def is_available():
     return _C._cuda_device_count() > 0
 
 
-def why_unavailable():
+def why_unavailable() -> str:
     """What is missing for CUDA, as a sentence; empty where it can be used.
 
     >>> bool(torch.cuda.why_unavailable()) == (not torch.cuda.is_available())
@@ -90,7 +98,7 @@ def why_unavailable():
     return _C._cuda_why_unavailable()
 
 
-def is_emulated():
+def is_emulated() -> bool:
     """Whether the device is the emulated one (FACULA_CUDA=emulated in the environment).
 
     >>> torch.cuda.is_emulated() <= torch.cuda.is_available()
@@ -99,7 +107,7 @@ def is_emulated():
     return _C._cuda_is_emulated()
 
 
-def libraries(details=False):
+def libraries(details: bool = False) -> dict[Any, Any | None]:
     """NVIDIA's libraries by name: the path that each was loaded from, or None where it is not there.
 
     Args:
@@ -114,7 +122,7 @@ def libraries(details=False):
     return {name: place if there or details else None for name, (there, place) in found.items()}
 
 
-def device_count():
+def device_count() -> int:
     """The number of CUDA devices; 0 where CUDA cannot be used.
 
     >>> (torch.cuda.device_count() > 0) == torch.cuda.is_available()
@@ -123,7 +131,7 @@ def device_count():
     return _C._cuda_device_count()
 
 
-def is_bf16_supported(including_emulation=True):
+def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether the current device computes with bfloat16: from compute capability 8.0 on, or by conversion to float32.
 
     False without a device.
@@ -137,7 +145,7 @@ def is_bf16_supported(including_emulation=True):
     return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
-def is_tf32_supported():
+def is_tf32_supported() -> bool:
     """Whether the current device multiplies float32 matrices as TF32: from compute capability 8.0 on. False without a device.
 
     >>> torch.cuda.is_tf32_supported() <= torch.cuda.is_available()
@@ -146,7 +154,7 @@ def is_tf32_supported():
     return is_available() and get_device_capability()[0] >= 8
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Whether a device can be used without further ado: there is nothing to initialise. False in a forked child of a process
     that has begun to use one.
 
@@ -156,7 +164,7 @@ def is_initialized():
     return is_available() and not _is_in_bad_fork()
 
 
-def init():
+def init() -> None:
     """Raises where there is no device; else there is nothing to do.
 
     Errors: NotImplementedError (also an AssertionError) without a device, with the reason; RuntimeError in a forked process
@@ -177,7 +185,7 @@ def _lazy_call(callable, **kwargs):
         callable()
 
 
-def get_arch_list():
+def get_arch_list() -> list[str]:
     """Architectures that kernels are compiled for, when they are first used: that of each device, such as "sm_90".
 
     >>> bool(torch.cuda.get_arch_list()) == torch.cuda.is_available()
@@ -186,7 +194,7 @@ def get_arch_list():
     return sorted({"sm_{}{}".format(*get_device_capability(i)) for i in range(device_count())})
 
 
-def get_gencode_flags():
+def get_gencode_flags() -> str:
     """The compiler flags of the architectures of get_arch_list(), as a text.
 
     >>> bool(torch.cuda.get_gencode_flags()) == torch.cuda.is_available()
@@ -216,7 +224,7 @@ def _properties(index):
     return _CudaDeviceProperties(**_C._cuda_properties(index))
 
 
-def get_device_properties(device=None):
+def get_device_properties(device: Device = None) -> Any:
     """What the device is like: an object with `name`, `major` and `minor` (compute capability), `total_memory`,
     `multi_processor_count`, `uuid`, `L2_cache_size` and more; sizes in bytes, clocks in kHz.
 
@@ -231,7 +239,7 @@ def get_device_properties(device=None):
     return _properties(_index(device, "get_device_properties"))
 
 
-def get_device_name(device=None):
+def get_device_name(device: Device = None) -> Any:
     """The device's name.
 
     Args:
@@ -245,7 +253,7 @@ def get_device_name(device=None):
     return _properties(_index(device, "get_device_name")).name
 
 
-def get_device_capability(device=None):
+def get_device_capability(device: Device = None) -> tuple[Any, Any]:
     """The device's compute capability: (major, minor).
 
     Args:
@@ -260,7 +268,7 @@ def get_device_capability(device=None):
     return properties.major, properties.minor
 
 
-def can_device_access_peer(device, peer_device):
+def can_device_access_peer(device: Device, peer_device: Any) -> bool:
     """Whether a device can read the memory of another.
 
     Args:
@@ -278,7 +286,7 @@ def can_device_access_peer(device, peer_device):
 # -- the current device -----------------------------------------------------------------------------------
 
 
-def current_device():
+def current_device() -> Any:
     """The number of the current device.
 
     Errors: NotImplementedError without a device.
@@ -290,7 +298,7 @@ def current_device():
     return _C._cuda_current_device()
 
 
-def set_device(device):
+def set_device(device: Device) -> None:
     """Makes the device the current one of this thread.
 
     Args:
@@ -322,19 +330,19 @@ class device:
     ...         assert torch.ones(1, device="cuda").get_device() == 0
     """
 
-    def __init__(self, device):
+    def __init__(self, device: Device) -> None:
         if device is None or (isinstance(device, int) and device < 0):
             self.idx = -1
         else:
-            self.idx = _index(device, "device")
+            self.idx: int = _index(device, "device")
         self.prev_idx = -1
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self.idx >= 0:
-            self.prev_idx = _C._cuda_current_device()
+            self.prev_idx: Any = _C._cuda_current_device()
             _C._cuda_set_device(self.idx)
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> bool | None:
         if self.prev_idx >= 0:
             _C._cuda_set_device(self.prev_idx)
         return False
@@ -351,11 +359,11 @@ class device_of(device):
     tensor([1.])
     """
 
-    def __init__(self, obj):
+    def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if getattr(obj, "is_cuda", False) else None)
 
 
-def synchronize(device=None):
+def synchronize(device: Device = None) -> None:
     """Waits for all work of the device, and raises what its kernels have found wrong.
 
     Args:
@@ -369,7 +377,7 @@ def synchronize(device=None):
     _C._cuda_synchronize(_index(device, "synchronize"))
 
 
-def ipc_collect():
+def ipc_collect() -> None:
     """Lets go of memory that other processes were sent and are done with; nothing to do without a device.
 
     >>> torch.cuda.ipc_collect()
@@ -381,7 +389,7 @@ def ipc_collect():
 _SYNC_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
-def set_sync_debug_mode(debug_mode):
+def set_sync_debug_mode(debug_mode: Any) -> None:
     """Says what becomes of calls that make the host wait for a stream.
 
     Args:
@@ -405,7 +413,7 @@ def set_sync_debug_mode(debug_mode):
     _C._cuda_set_wait_mode(debug_mode)
 
 
-def get_sync_debug_mode():
+def get_sync_debug_mode() -> Any:
     """0, 1 or 2, as set_sync_debug_mode was told; 0 at the start.
 
     >>> torch.cuda.get_sync_debug_mode()
@@ -492,7 +500,7 @@ from facula.cuda.streams import (  # noqa: E402, F401
 )
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return tuple(_C._default_generator(facula.device("cuda", i)) for i in range(device_count()))
     if name.endswith("Storage"):

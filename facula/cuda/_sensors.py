@@ -3,9 +3,15 @@
 It is asked through the package `nvidia-ml-py` (module pynvml), which is imported when first needed.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from facula.types import Device
 
 __all__ = ["clock_rate", "device_memory_used", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization"]
 
@@ -137,7 +143,7 @@ def clock_rate(device=None):
     return library.nvmlDeviceGetClockInfo(handle, 1)
 
 
-def list_gpu_processes(device=None):
+def list_gpu_processes(device: Device = None) -> str:
     """The processes that use the device, with their memory, as a text.
 
     Args:

@@ -11,17 +11,24 @@ during the capture comes from a pool that the graph keeps. Random numbers are th
 a graph. What makes the host wait (item(), copies to the host, shapes that depend on values) raises RuntimeError inside.
 """
 
+from __future__ import annotations
+
 import gc
-import typing
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula.utils import _pytree
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Generator
+
 __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]
 
 
-def is_current_stream_capturing():
+def is_current_stream_capturing() -> bool:
     """Whether a graph is captured from the current stream of the current device.
 
     >>> torch.cuda.is_current_stream_capturing()
@@ -30,7 +37,7 @@ def is_current_stream_capturing():
     return _C._cuda_captures_here()
 
 
-def graph_pool_handle():
+def graph_pool_handle() -> tuple[int, Any]:
     """A new pool, for graphs that share their memory: they are replayed in the order of their captures, one at a time.
 
     Errors: NotImplementedError without a device.
@@ -71,7 +78,7 @@ class CUDAGraph:
     ...     graph.reset()
     """
 
-    def __init__(self, keep_graph=False):
+    def __init__(self, keep_graph: bool = False) -> None:
         from facula import cuda
 
         cuda._need_device("CUDAGraph")
@@ -80,7 +87,7 @@ class CUDAGraph:
         if keep_graph:
             _C._cuda_graph_keep(self._graph)
 
-    def capture_begin(self, pool=None, capture_error_mode="global"):
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Begins, on the current stream, which is not the default one. `graph` is the usual way to do it.
 
         Args:
@@ -99,7 +106,7 @@ class CUDAGraph:
         """
         _C._cuda_graph_begin(self._graph, _pool_number(pool), capture_error_mode)
 
-    def capture_end(self):
+    def capture_end(self) -> None:
         """Ends the capture, on the same stream.
 
         >>> if torch.cuda.is_available():
@@ -112,7 +119,7 @@ class CUDAGraph:
         """
         _C._cuda_graph_end(self._graph, not self._keeps)
 
-    def instantiate(self):
+    def instantiate(self) -> None:
         """Makes what replay() launches, where keep_graph=True put that off.
 
         >>> if torch.cuda.is_available():
@@ -123,7 +130,7 @@ class CUDAGraph:
         """
         _C._cuda_graph_instantiate(self._graph)
 
-    def replay(self):
+    def replay(self) -> None:
         """Queues all of it on the current stream.
 
         >>> if torch.cuda.is_available():
@@ -136,7 +143,7 @@ class CUDAGraph:
         """
         _C._cuda_graph_replay(self._graph)
 
-    def reset(self):
+    def reset(self) -> None:
         """Gives the graph and its hold on the pool back; another can be captured.
 
         >>> if torch.cuda.is_available():
@@ -144,7 +151,7 @@ class CUDAGraph:
         """
         _C._cuda_graph_reset(self._graph)
 
-    def pool(self):
+    def pool(self) -> tuple[int, Any]:
         """The graph's pool, for other graphs to share: two numbers.
 
         >>> if torch.cuda.is_available():
@@ -155,7 +162,7 @@ class CUDAGraph:
         """
         return 0, _C._cuda_graph_pool(self._graph)
 
-    def register_generator_state(self, generator):
+    def register_generator_state(self, generator: Generator) -> None:
         """Nothing to do: a generator that is drawn from takes part by itself.
 
         Args:
@@ -165,7 +172,7 @@ class CUDAGraph:
         ...     torch.cuda.CUDAGraph().register_generator_state(torch.Generator("cuda"))
         """
 
-    def enable_debug_mode(self):
+    def enable_debug_mode(self) -> None:
         """Before the capture: debug_dump() will have something to show.
 
         >>> if torch.cuda.is_available():
@@ -173,7 +180,7 @@ class CUDAGraph:
         """
         _C._cuda_graph_keep(self._graph)
 
-    def debug_dump(self, debug_path):
+    def debug_dump(self, debug_path: Any) -> None:
         """Writes the graph in Graphviz's language.
 
         Args:
@@ -190,7 +197,7 @@ class CUDAGraph:
         """
         _C._cuda_graph_dump(self._graph, str(debug_path))
 
-    def raw_cuda_graph(self):
+    def raw_cuda_graph(self) -> Any:
         """The driver's handle of the graph, a number.
 
         Errors: RuntimeError unless keep_graph=True and something was captured.
@@ -206,7 +213,7 @@ class CUDAGraph:
             raise RuntimeError("CUDAGraph.raw_cuda_graph: a captured graph that is kept (keep_graph=True), got none")
         return handle
 
-    def raw_cuda_graph_exec(self):
+    def raw_cuda_graph_exec(self) -> Any:
         """The driver's handle of what replay() launches; it is good until the graph is made launchable again, or reset.
 
         Errors: RuntimeError where nothing can be launched yet.
@@ -251,18 +258,22 @@ class graph:
     ...     assert y.tolist() == [6.0, 6.0]
     """
 
-    default_capture_stream: typing.Optional["facula.cuda.Stream"] = None
+    default_capture_stream: facula.cuda.Stream | None = None
+    cuda_graph: Any
+    capture_stream: Any
+    pool: Any
+    capture_error_mode: str
 
-    def __init__(self, cuda_graph, pool=None, stream=None, capture_error_mode="global"):
+    def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global") -> None:
         if stream is None:
             if graph.default_capture_stream is None:
                 graph.default_capture_stream = facula.cuda.Stream()
             stream = graph.default_capture_stream
         self.cuda_graph, self.capture_stream = cuda_graph, stream
         self.pool, self.capture_error_mode = pool, capture_error_mode
-        self.stream_ctx = facula.cuda.stream(stream)
+        self.stream_ctx: Any = facula.cuda.stream(stream)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         facula.cuda.synchronize()
         gc.collect()
         facula.cuda.empty_cache()
@@ -273,7 +284,7 @@ class graph:
             self.stream_ctx.__exit__(None, None, None)
             raise
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
                 self.cuda_graph.capture_end()
@@ -286,7 +297,8 @@ class graph:
 # -- callables ------------------------------------------------------------------------------------------
 
 
-def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):
+def make_graphed_callables(callables: Any, sample_args: Any, num_warmup_iters: int = 3, allow_unused_input: bool = False,
+                           pool: Any = None) -> Any:  # fmt: skip
     """Replaces functions or modules by their graphs, forwards and backwards.
 
     Args:
@@ -424,7 +436,7 @@ class _Graphed:
         return graphed
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.cuda.graphs", name)

@@ -1,12 +1,26 @@
-"""The memory of CUDA devices: what the caching allocator holds, and giving it back."""
+"""The memory of CUDA devices: what the caching allocator holds, and giving it back.
+
+Long because every function states its types and explains its arguments.
+"""
+
+from __future__ import annotations
 
 import contextlib
 import ctypes
+from typing import TYPE_CHECKING
 
 from facula import _C
 from facula.cuda._memory_history import _dump_snapshot, _record_memory_history, _snapshot, _stack  # noqa: F401
 from facula.cuda._memory_table import table
 from facula.cuda._sensors import list_gpu_processes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.types import Device
 
 __all__ = [
     "empty_cache", "list_gpu_processes", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
@@ -28,7 +42,7 @@ def _has_devices():
     return _C._cuda_device_count() > 0 and not _C._cuda_is_in_bad_fork()
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives segments that hold no tensor back to the driver; nothing to do without a device.
 
     >>> torch.cuda.empty_cache()
@@ -37,7 +51,7 @@ def empty_cache():
         _C._cuda_empty_cache()
 
 
-def memory_stats(device=None):
+def memory_stats(device: Device = None) -> dict[Any, Any]:
     """The allocator's counters: a dict with keys such as "allocated_bytes.all.peak"; empty without a device.
 
     Args:
@@ -55,7 +69,7 @@ def memory_stats(device=None):
     return dict(sorted(_C._cuda_memory_stats(_index(device, "memory_stats")).items()))
 
 
-def memory_stats_as_nested_dict(device=None):
+def memory_stats_as_nested_dict(device: Device = None) -> dict[Any, Any]:
     """The counters of memory_stats() as dicts in dicts; empty without a device.
 
     Args:
@@ -79,7 +93,7 @@ def _counter(name, which, device, function):
     return memory_stats(_index(device, function))[f"{name}.all.{which}"] if _has_devices() else 0
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: Device = None) -> int:
     """Bytes of blocks that hold tensors; 0 without a device.
 
     Args:
@@ -93,7 +107,7 @@ def memory_allocated(device=None):
     return _counter("allocated_bytes", "current", device, "memory_allocated")
 
 
-def max_memory_allocated(device=None):
+def max_memory_allocated(device: Device = None) -> int:
     """The most bytes of blocks that held tensors since the start, or since reset_peak_memory_stats(); 0 without a device.
 
     Args:
@@ -105,7 +119,7 @@ def max_memory_allocated(device=None):
     return _counter("allocated_bytes", "peak", device, "max_memory_allocated")
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: Device = None) -> int:
     """Bytes taken from the driver; 0 without a device.
 
     Args:
@@ -117,7 +131,7 @@ def memory_reserved(device=None):
     return _counter("reserved_bytes", "current", device, "memory_reserved")
 
 
-def max_memory_reserved(device=None):
+def max_memory_reserved(device: Device = None) -> int:
     """The most bytes that were taken from the driver since the start, or since reset_peak_memory_stats(); 0 without a device.
 
     Args:
@@ -132,7 +146,7 @@ def max_memory_reserved(device=None):
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
-def reset_peak_memory_stats(device=None):
+def reset_peak_memory_stats(device: Device = None) -> None:
     """Peaks begin at the current values; nothing to do without a device.
 
     Args:
@@ -149,7 +163,7 @@ def reset_peak_memory_stats(device=None):
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
-def reset_accumulated_memory_stats(device=None):
+def reset_accumulated_memory_stats(device: Device = None) -> None:
     """Sums over time begin at zero; nothing to do without a device.
 
     Args:
@@ -161,7 +175,7 @@ def reset_accumulated_memory_stats(device=None):
         _C._cuda_reset_accumulated(_index(device, "reset_accumulated_memory_stats"))
 
 
-def host_memory_stats_as_nested_dict():
+def host_memory_stats_as_nested_dict() -> dict[Any, Any]:
     """Counters of pinned memory of the host, as dicts in dicts: see host_memory_stats(). Empty without a device.
 
     >>> stats = torch.cuda.host_memory_stats_as_nested_dict()
@@ -171,7 +185,7 @@ def host_memory_stats_as_nested_dict():
     return _C._cuda_host_stats() if _has_devices() else {}
 
 
-def host_memory_stats():
+def host_memory_stats() -> dict[Any, Any]:
     """Counters of pinned memory: a dict with keys such as "active_bytes.peak"; empty without a device.
 
     `allocations` and `allocated_bytes` count blocks that were taken from the driver, `active_requests` and `active_bytes`
@@ -191,7 +205,7 @@ def _flat(nested, prefix=""):
     return flat
 
 
-def reset_peak_host_memory_stats():
+def reset_peak_host_memory_stats() -> None:
     """Peaks of pinned memory begin at the current values.
 
     >>> torch.cuda.reset_peak_host_memory_stats()
@@ -199,7 +213,7 @@ def reset_peak_host_memory_stats():
     _C._cuda_reset_peak_host()
 
 
-def reset_accumulated_host_memory_stats():
+def reset_accumulated_host_memory_stats() -> None:
     """Sums over time of pinned memory begin at zero.
 
     >>> torch.cuda.reset_accumulated_host_memory_stats()
@@ -207,7 +221,7 @@ def reset_accumulated_host_memory_stats():
     _C._cuda_reset_accumulated_host()
 
 
-def mem_get_info(device=None):
+def mem_get_info(device: Device = None) -> Any:
     """(free, total) bytes of the device, as the driver counts them.
 
     Args:
@@ -222,7 +236,7 @@ def mem_get_info(device=None):
     return _C._cuda_memory_info(_index(device, "mem_get_info"))
 
 
-def set_per_process_memory_fraction(fraction, device=None):
+def set_per_process_memory_fraction(fraction: Any, device: Device = None) -> None:
     """At most this share of the device's memory is taken; more is an OutOfMemoryError.
 
     Args:
@@ -239,7 +253,7 @@ def set_per_process_memory_fraction(fraction, device=None):
     _C._cuda_set_memory_fraction(_index(device, "set_per_process_memory_fraction"), fraction)
 
 
-def get_per_process_memory_fraction(device=None):
+def get_per_process_memory_fraction(device: Device = None) -> Any:
     """The share of the device's memory that is taken at most: 1.0 at the start.
 
     Args:
@@ -253,7 +267,7 @@ def get_per_process_memory_fraction(device=None):
     return _C._cuda_memory_fraction(_index(device, "get_per_process_memory_fraction"))
 
 
-def memory_snapshot(mempool_id=None):
+def memory_snapshot(mempool_id: Any = None) -> list[Any]:
     """All segments of all devices: a list of dicts with their blocks, in the order of their addresses; empty without a device.
 
     Args:
@@ -283,7 +297,7 @@ def _set_allocator_settings(env):
     _C._cuda_set_allocator_settings(env)
 
 
-def get_allocator_backend():
+def get_allocator_backend() -> str:
     """"native": the name of the only allocator.
 
     >>> torch.cuda.get_allocator_backend()
@@ -295,7 +309,7 @@ def get_allocator_backend():
 _raw_blocks = {}  # address -> device
 
 
-def caching_allocator_alloc(size, device=None, stream=None):
+def caching_allocator_alloc(size: Sequence[int], device: Device = None, stream: Any = None) -> Any:
     """The address of bytes of the caching allocator, for other libraries.
 
     Args:
@@ -321,7 +335,7 @@ def caching_allocator_alloc(size, device=None, stream=None):
     return address
 
 
-def caching_allocator_delete(mem_ptr):
+def caching_allocator_delete(mem_ptr: Any) -> None:
     """Gives back what caching_allocator_alloc() gave.
 
     Args:
@@ -355,7 +369,7 @@ class MemPool:
     ...     assert len(pool.snapshot()) == 1
     """
 
-    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+    def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
         for name, given in (("allocator", allocator), ("use_on_oom", use_on_oom), ("no_split", no_split)):
             if given:
                 raise NotImplementedError(f"torch.cuda.MemPool({name}): pools are cut as all memory is, got {given!r}")
@@ -364,16 +378,16 @@ class MemPool:
         _C._cuda_keep_pool(self._number, self._device)
 
     @property
-    def id(self):
+    def id(self) -> tuple[int, Any]:
         """Two numbers, as memory_snapshot() shows them."""
         return (0, self._number)
 
     @property
-    def allocator(self):
+    def allocator(self) -> None:
         """None: the caching allocator."""
         return None
 
-    def use_count(self):
+    def use_count(self) -> Any:
         """One, and one for every use_mem_pool() that is open.
 
         >>> if torch.cuda.is_available():
@@ -381,7 +395,7 @@ class MemPool:
         """
         return _C._cuda_pool_users(self._number, self._device)
 
-    def snapshot(self, include_traces=True):
+    def snapshot(self, include_traces: bool = True) -> list[Any]:
         """memory_snapshot() of the pool's segments.
 
         Args:
@@ -392,7 +406,7 @@ class MemPool:
         """
         return memory_snapshot(self.id)
 
-    def __del__(self):
+    def __del__(self) -> None:
         if hasattr(self, "_number"):
             _C._cuda_release_pool(self._number, self._device)
 
@@ -433,18 +447,18 @@ class CUDAPluggableAllocator:
     True
     """
 
-    def __init__(self, path_to_so_file, alloc_fn_name, free_fn_name):
+    def __init__(self, path_to_so_file: Any, alloc_fn_name: Any, free_fn_name: Any) -> None:
         self._library = ctypes.CDLL(path_to_so_file)
         self._addresses = tuple(
             ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value for name in (alloc_fn_name, free_fn_name)
         )
 
-    def allocator(self):
+    def allocator(self) -> Self:
         """What change_current_allocator() uses: the object itself."""
         return self
 
 
-def change_current_allocator(allocator):
+def change_current_allocator(allocator: Any) -> None:
     """From now on tensors lie in the allocator's memory; to be called before there are any. There are no statistics of it.
 
     Args:
@@ -470,7 +484,7 @@ def _need_allocator(allocator):
         raise TypeError(f"change_current_allocator: a CUDAPluggableAllocator, got {type(allocator).__name__}")
 
 
-def memory_summary(device=None, abbreviated=False):
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """The counters as a table.
 
     Args:
@@ -487,7 +501,7 @@ def memory_summary(device=None, abbreviated=False):
     return table(index, memory_stats(index), abbreviated)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.cuda.memory", name)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["all_gather", "all_reduce", "broadcast", "reduce", "reduce_scatter"]
 
@@ -17,7 +24,7 @@ _OPERATIONS = {0: 0, 1: 2, 2: 4, 3: 3, 4: 1}
 _ALL_REDUCE, _REDUCE, _BROADCAST, _ALL_GATHER, _REDUCE_SCATTER = 0, 1, 2, 3, 6
 
 
-def is_available(tensors=()):
+def is_available(tensors: Sequence[Tensor] = ()) -> bool:
     """Whether there is NCCL, and all tensors are contiguous ones of different CUDA devices."""
     devices = set()
     for tensor in tensors:
@@ -27,13 +34,13 @@ def is_available(tensors=()):
     return not _C._dist_why_no_nccl()
 
 
-def version():
+def version() -> tuple[Any, Any, Any]:
     """(major, minor, patch). DistBackendError without NCCL."""
     number = _C._dist_nccl_version()
     return number // 10000, number % 10000 // 100, number % 100
 
 
-def unique_id():
+def unique_id() -> Any:
     """The bytes by which ranks of a communicator find each other."""
     return _C._dist_nccl_unique_id()
 
@@ -58,7 +65,8 @@ def _run(name, kind, inputs, outputs, op=SUM, root=0, streams=None, comms=None) 
         _C._dist_nccl_run(kind, inputs, outputs, _OPERATIONS[op], root)
 
 
-def all_reduce(inputs, outputs=None, op=SUM, streams=None, comms=None) -> None:
+def all_reduce(inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None, op: int = SUM, streams: Any = None,
+               comms: Sequence[Any] | None = None) -> None:  # fmt: skip
     """Sums tensors of several devices (or another `op`: 1 multiplies, 2 and 3 take the greatest and the least, 4 averages).
 
     Args:
@@ -85,7 +93,8 @@ def _same_number(name, inputs, outputs) -> None:
         raise ValueError(f"nccl.{name}: expected an output for each of {len(inputs)} inputs, got {len(outputs)}")
 
 
-def reduce(inputs, output=None, root=0, op=SUM, streams=None, comms=None, *, outputs=None) -> None:
+def reduce(inputs: Sequence[Tensor], output: Tensor | None = None, root: int = 0, op: int = SUM, streams: Any = None,
+           comms: Sequence[Any] | None = None, *, outputs: Sequence[Tensor] | None = None) -> None:  # fmt: skip
     """As `all_reduce`, with the result on one device only: in `output`, or in `inputs[root]`.
 
     Args:
@@ -116,7 +125,7 @@ def reduce(inputs, output=None, root=0, op=SUM, streams=None, comms=None, *, out
     _run("reduce", _REDUCE, inputs, [inputs[root] if output is None else output], op, root, streams, comms)
 
 
-def broadcast(inputs, root=0, streams=None, comms=None) -> None:
+def broadcast(inputs: Sequence[Tensor], root: int = 0, streams: Any = None, comms: Sequence[Any] | None = None) -> None:
     """Writes `inputs[root]` into all inputs.
 
     Args:
@@ -134,7 +143,8 @@ def broadcast(inputs, root=0, streams=None, comms=None) -> None:
     _run("broadcast", _BROADCAST, inputs, inputs, SUM, root, streams, comms)
 
 
-def all_gather(inputs, outputs, streams=None, comms=None) -> None:
+def all_gather(inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any = None,
+               comms: Sequence[Any] | None = None) -> None:  # fmt: skip
     """Writes all inputs, one behind the other, into each output.
 
     Args:
@@ -154,7 +164,8 @@ def all_gather(inputs, outputs, streams=None, comms=None) -> None:
     _run("all_gather", _ALL_GATHER, inputs, outputs, SUM, 0, streams, comms)
 
 
-def reduce_scatter(inputs, outputs, op=SUM, streams=None, comms=None) -> None:
+def reduce_scatter(inputs: Sequence[Tensor], outputs: Sequence[Tensor], op: int = SUM, streams: Any = None,
+                   comms: Sequence[Any] | None = None) -> None:  # fmt: skip
     """As `all_reduce`; each output gets its part of the result.
 
     Args:
@@ -175,7 +186,7 @@ def reduce_scatter(inputs, outputs, op=SUM, streams=None, comms=None) -> None:
     _run("reduce_scatter", _REDUCE_SCATTER, inputs, outputs, op, 0, streams, comms)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.cuda.nccl", name)

@@ -2,14 +2,20 @@
 environment, and where there is none, nothing happens. `facula.profiler.record_function` names ranges of the package's own
 profiler."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["range_push", "range_pop", "range_start", "range_end", "mark", "range"]
 
 
-def range_push(msg):
+def range_push(msg: str) -> Any:
     """Begins a range of this thread. How many ranges are open around it; -2 where no profiler listens.
 
     Args:
@@ -22,7 +28,7 @@ def range_push(msg):
     return _C._nvtx_push(msg)
 
 
-def range_pop():
+def range_pop() -> Any:
     """Ends the thread's innermost range. Its depth; -2 where no profiler listens.
 
     >>> depth = torch.cuda.nvtx.range_push("step")
@@ -32,7 +38,7 @@ def range_pop():
     return _C._nvtx_pop()
 
 
-def range_start(msg):
+def range_start(msg: str) -> Any:
     """Begins a range that may end on another thread; its handle for range_end.
 
     Args:
@@ -44,7 +50,7 @@ def range_start(msg):
     return _C._nvtx_start(msg)
 
 
-def range_end(range_id):
+def range_end(range_id: Any) -> None:
     """Ends a range that range_start began.
 
     Args:
@@ -55,7 +61,7 @@ def range_end(range_id):
     _C._nvtx_end(range_id)
 
 
-def mark(msg):
+def mark(msg: str) -> None:
     """Marks a moment.
 
     Args:

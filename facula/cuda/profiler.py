@@ -1,14 +1,20 @@
 """Control of NVIDIA's profilers (Nsight), which record between start() and stop() when told to. The profiler of the package
 itself is `facula.profiler`."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
 
 from facula.cuda._runtime import check_error, cudart
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["start", "stop", "profile"]
 
 
-def start():
+def start() -> None:
     """NVIDIA's profilers record from here on.
 
     Errors: CudaError where the driver refuses; NotImplementedError without a device.
@@ -20,7 +26,7 @@ def start():
     check_error(cudart().cudaProfilerStart())
 
 
-def stop():
+def stop() -> None:
     """NVIDIA's profilers stop to record.
 
     Errors: CudaError where the driver refuses; NotImplementedError without a device.
@@ -48,7 +54,7 @@ def profile():
         stop()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.cuda.profiler", name)

@@ -3,8 +3,17 @@
 `facula.manual_seed` seeds them, too; without a device these do nothing.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.types import Device
 
 __all__ = [
     "get_rng_state",
@@ -31,7 +40,7 @@ def _generators():
     return [_generator(i, "default_generators") for i in range(_C._cuda_device_count())]
 
 
-def get_rng_state(device="cuda"):
+def get_rng_state(device: Device = "cuda") -> Any:
     """The state of the device's generator: a uint8 tensor on the CPU.
 
     Args:
@@ -48,7 +57,7 @@ def get_rng_state(device="cuda"):
     return _generator(device, "get_rng_state").get_state()
 
 
-def set_rng_state(new_state, device="cuda"):
+def set_rng_state(new_state: Any, device: Device = "cuda") -> None:
     """Puts a state of the device's generator back.
 
     Args:
@@ -63,7 +72,7 @@ def set_rng_state(new_state, device="cuda"):
     _generator(device, "set_rng_state").set_state(new_state)
 
 
-def get_rng_state_all():
+def get_rng_state_all() -> list[Any]:
     """The states of the generators of all devices: a list, empty without a device.
 
     >>> len(torch.cuda.get_rng_state_all()) == torch.cuda.device_count()
@@ -72,7 +81,7 @@ def get_rng_state_all():
     return [generator.get_state() for generator in _generators()]
 
 
-def set_rng_state_all(new_states):
+def set_rng_state_all(new_states: Any) -> None:
     """Puts the states of the generators of all devices back.
 
     Args:
@@ -84,7 +93,7 @@ def set_rng_state_all(new_states):
         set_rng_state(state, i)
 
 
-def manual_seed(seed):
+def manual_seed(seed: int) -> None:
     """Seeds the current device's generator; nothing to do without a device.
 
     Args:
@@ -98,7 +107,7 @@ def manual_seed(seed):
         _generator(None, "manual_seed").manual_seed(int(seed))
 
 
-def manual_seed_all(seed):
+def manual_seed_all(seed: int) -> None:
     """Seeds the generators of all devices; nothing to do without a device. `torch.manual_seed` does so, too.
 
     Args:
@@ -110,7 +119,7 @@ def manual_seed_all(seed):
         generator.manual_seed(int(seed))
 
 
-def seed():
+def seed() -> None:
     """Seeds the current device's generator from the system's entropy; nothing to do without a device.
 
     >>> torch.cuda.seed()
@@ -119,7 +128,7 @@ def seed():
         _generator(None, "seed").seed()
 
 
-def seed_all():
+def seed_all() -> None:
     """Seeds all devices' generators with one number from the system's entropy; nothing to do without a device.
 
     >>> torch.cuda.seed_all()
@@ -131,7 +140,7 @@ def seed_all():
             generator.manual_seed(number)
 
 
-def initial_seed():
+def initial_seed() -> Any:
     """The seed of the current device's generator.
 
     Errors: NotImplementedError without a device.
@@ -143,7 +152,7 @@ def initial_seed():
     return _generator(None, "initial_seed").initial_seed()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.cuda.random", name)

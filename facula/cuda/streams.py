@@ -4,8 +4,19 @@ Work of one stream runs in order; streams wait for each other only where `wait_e
 current stream of a thread is where its ops go: the default stream (0), or what `with stream(s)` says.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from facula import _C
 from facula.functions import streams as _any
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.types import Device
 
 __all__ = ["Stream", "ExternalStream", "Event", "StreamContext", "stream", "current_stream", "default_stream", "set_stream"]
 
@@ -38,32 +49,33 @@ class Stream(_any.Stream):
     ...     assert side.query() and not side.is_capturing()
     """
 
-    def __init__(self, device=None, priority=0, *, stream_id=None, device_index=None, device_type=None, stream_ptr=None):
+    def __init__(self, device: Device = None, priority: int = 0, *, stream_id: Any = None, device_index: int | None = None,
+                 device_type: str | None = None, stream_ptr: Any = None) -> None:  # fmt: skip
         if device_type not in (None, self.device_type):
             raise ValueError(f"torch.cuda.Stream: device_type {self.device_type}, which is CUDA's, got {device_type}")
-        self.device_index = _index(device if device_index is None else device_index, "Stream")
+        self.device_index: Any = _index(device if device_index is None else device_index, "Stream")
         self.priority = priority
         given = stream_ptr if stream_ptr is not None else stream_id
-        self.cuda_stream = _C._cuda_new_stream(self.device_index, priority) if given is None else given
+        self.cuda_stream: Any = _C._cuda_new_stream(self.device_index, priority) if given is None else given
 
     @property
-    def device(self):
+    def device(self) -> Any:
         """The stream's device."""
         return _C.device("cuda", self.device_index)
 
     @property
-    def stream_id(self):
+    def stream_id(self) -> Any:
         """A number for the stream, unique on its device; 0 is the default stream."""
         return self.cuda_stream
 
     device_type = 1
 
     @property
-    def native_handle(self):
+    def native_handle(self) -> Any:
         """The driver's handle, which is what `cuda_stream` says, too."""
         return self.cuda_stream
 
-    def wait_event(self, event):
+    def wait_event(self, event: Any) -> None:
         """Work queued from now on waits for the event.
 
         Args:
@@ -74,7 +86,7 @@ class Stream(_any.Stream):
         """
         event.wait(self)
 
-    def wait_stream(self, stream):
+    def wait_stream(self, stream: Any) -> None:
         """Work queued from now on waits for what is queued on another stream.
 
         Args:
@@ -85,7 +97,7 @@ class Stream(_any.Stream):
         """
         self.wait_event(stream.record_event())
 
-    def record_event(self, event=None):
+    def record_event(self, event: Any = None) -> Any:
         """Puts an event behind what is queued, and gives it.
 
         Args:
@@ -98,7 +110,7 @@ class Stream(_any.Stream):
         event.record(self)
         return event
 
-    def query(self):
+    def query(self) -> Any:
         """Whether all work is done.
 
         >>> if torch.cuda.is_available():
@@ -108,7 +120,7 @@ class Stream(_any.Stream):
         """
         return _C._cuda_query_stream(self.device_index, self.cuda_stream)
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits for all work of the stream.
 
         >>> if torch.cuda.is_available():
@@ -116,7 +128,7 @@ class Stream(_any.Stream):
         """
         _C._cuda_synchronize_stream(self.device_index, self.cuda_stream)
 
-    def is_capturing(self):
+    def is_capturing(self) -> bool:
         """Whether a graph is captured from the stream.
 
         >>> if torch.cuda.is_available():
@@ -130,23 +142,23 @@ class Stream(_any.Stream):
 
         return ctypes.c_void_p(self.cuda_stream)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Stream):
             return NotImplemented
         return (self.device_index, self.cuda_stream) == (other.device_index, other.cuda_stream)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.device_index, self.cuda_stream))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._context = StreamContext(self)
         self._context.__enter__()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._context.__exit__(*exception)
 
 
@@ -164,11 +176,11 @@ class ExternalStream(Stream):
     ...     assert torch.cuda.ExternalStream(other.cuda_stream) == other
     """
 
-    def __init__(self, stream_ptr, device=None):
+    def __init__(self, stream_ptr: Any, device: Device = None) -> None:
         super().__init__(device, stream_ptr=stream_ptr)
 
 
-def get_stream_from_external(data_ptr, device=None):
+def get_stream_from_external(data_ptr: Any, device: Device = None) -> ExternalStream:
     """An ExternalStream: a stream that another library made.
 
     Args:
@@ -207,7 +219,8 @@ class Event(_any.Event):
     ...     end.wait()
     """
 
-    def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
+                 external: bool = False) -> None:  # fmt: skip
         if external:
             raise NotImplementedError(f"torch.cuda.Event: events that are not recorded by graphs, got {external=}")
         if interprocess and enable_timing:
@@ -216,7 +229,7 @@ class Event(_any.Event):
         self._interprocess = interprocess
         self.device = None
 
-    def ipc_handle(self):
+    def ipc_handle(self) -> Any:
         """64 bytes by which another process opens the event (from_ipc_handle).
 
         Errors: RuntimeError unless it was made with interprocess=True.
@@ -231,7 +244,7 @@ class Event(_any.Event):
         return _C._cuda_event_handle(self._event, self.device.index)
 
     @classmethod
-    def from_ipc_handle(cls, device, handle):
+    def from_ipc_handle(cls, device: Device, handle: Any) -> Self:
         """The event of another process.
 
         Args:
@@ -248,13 +261,13 @@ class Event(_any.Event):
         return event
 
     @property
-    def event_id(self):
+    def event_id(self) -> Any:
         """The driver's handle, 0 before the event is first recorded."""
         return _C._cuda_event_id(self._event)
 
     cuda_event = event_id
 
-    def record(self, stream=None):
+    def record(self, stream: Any = None) -> None:
         """Puts the event behind what is queued on a stream.
 
         Args:
@@ -264,10 +277,10 @@ class Event(_any.Event):
         ...     torch.cuda.Event().record()
         """
         stream = current_stream() if stream is None else stream
-        self.device = stream.device
+        self.device: Any = stream.device
         _C._cuda_record_event(self._event, stream.device_index, stream.cuda_stream)
 
-    def wait(self, stream=None):
+    def wait(self, stream: Any = None) -> None:
         """Work queued on a stream from now on waits for the event.
 
         Args:
@@ -279,7 +292,7 @@ class Event(_any.Event):
         stream = current_stream() if stream is None else stream
         _C._cuda_block_on_event(self._event, stream.device_index, stream.cuda_stream)
 
-    def query(self):
+    def query(self) -> Any:
         """Whether everything before the event is done.
 
         >>> if torch.cuda.is_available():
@@ -289,7 +302,7 @@ class Event(_any.Event):
         """
         return _C._cuda_query_event(self._event)
 
-    def synchronize(self):
+    def synchronize(self) -> None:
         """Waits until everything before the event is done.
 
         >>> if torch.cuda.is_available():
@@ -297,7 +310,7 @@ class Event(_any.Event):
         """
         _C._cuda_synchronize_event(self._event)
 
-    def elapsed_time(self, end_event):
+    def elapsed_time(self, end_event: Any) -> Any:
         """Milliseconds from this event to another; both are reached.
 
         Args:
@@ -312,11 +325,11 @@ class Event(_any.Event):
         """
         return _C._cuda_elapsed(self._event, end_event._event)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<torch.cuda.Event {'uninitialized' if self.device is None else f'on {self.device}'}>"
 
 
-def current_stream(device=None):
+def current_stream(device: Device = None) -> Stream:
     """The stream that this thread's work on a device goes to.
 
     Args:
@@ -332,7 +345,7 @@ def current_stream(device=None):
     return Stream(index, stream_ptr=_C._cuda_current_stream(index))
 
 
-def default_stream(device=None):
+def default_stream(device: Device = None) -> Stream:
     """The device's default stream.
 
     Args:
@@ -346,7 +359,7 @@ def default_stream(device=None):
     return Stream(_index(device, "default_stream"), stream_ptr=0)
 
 
-def set_stream(stream):
+def set_stream(stream: Any) -> None:
     """Makes the stream, and its device, the current one. `with stream(s)` is preferred, which takes it back.
 
     Args:
@@ -372,23 +385,23 @@ class StreamContext:
     tensor([1.])
     """
 
-    def __init__(self, stream):
+    def __init__(self, stream: Any) -> None:
         self.stream = stream
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         if self.stream is None:
             return
         self._device = _C._cuda_current_device()
         self._before = _C._cuda_current_stream(self.stream.device_index)
         set_stream(self.stream)
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         if self.stream is not None:
             _C._cuda_set_stream(self.stream.device_index, self._before)
             _C._cuda_set_device(self._device)
 
 
-def stream(stream):
+def stream(stream: Any) -> StreamContext:
     """Context: work goes to a stream, on its device.
 
     Args:
@@ -404,7 +417,7 @@ def stream(stream):
     return StreamContext(stream)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.cuda.streams", name)

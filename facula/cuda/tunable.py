@@ -16,9 +16,13 @@ import glob
 import multiprocessing
 import os
 import re
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "enable", "is_enabled", "tuning_enable", "tuning_is_enabled", "record_untuned_enable", "record_untuned_is_enabled",
@@ -195,7 +199,7 @@ def get_filename() -> str:
     return _C._cuda_tuning_path(_device())
 
 
-def get_results():
+def get_results() -> tuple[Any, ...]:
     """(op, sizes, way, milliseconds) for each problem of which a way is known.
 
     >>> isinstance(torch.cuda.tunable.get_results(), tuple)
@@ -204,7 +208,7 @@ def get_results():
     return tuple(_C._cuda_tuning_results())
 
 
-def get_validators():
+def get_validators() -> tuple[Any, ...]:
     """(name, value) pairs that a file must agree with to be used: versions of cuBLAS and the device.
 
     Errors: NotImplementedError without a device.

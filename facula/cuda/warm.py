@@ -7,19 +7,26 @@ of training small networks, transformers and images (facula/cuda/common_kernels.
 program of yours has used: run it once with FACULA_CUDA_LOG_KERNELS=FILE.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Any
 
 COMMON = Path(__file__).with_name("common_kernels.jsonl")
 
 
-def read_list(path):
+def read_list(path: str | PathLike[str]) -> list[Any]:
     """The kernels of a log, each once: a list of (source, expression).
 
     Args:
@@ -40,7 +47,7 @@ def read_list(path):
     return list(kernels)
 
 
-def warm(kernels, arch, progress=None, jobs=1):
+def warm(kernels: Any, arch: Any, progress: Any = None, jobs: int = 1) -> int:
     """Puts kernels into the disk cache; how many had to be compiled.
 
     Args:
@@ -69,7 +76,7 @@ def _bar(done, total, compiled):
     print(f"\r[{bar}] {done}/{total}, {compiled} compiled", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
-def main(arguments=None):
+def main(arguments: Any = None) -> None:
     """Compiles the common kernels, or those of a list, and prints how many: what `python -m facula.cuda.warm` does.
 
     Args:

@@ -5,7 +5,10 @@ Tensors travel by MPI, whose library is opened when `init_process_group` is call
 collectives hand every process, this one, its own values.
 """
 
+from __future__ import annotations
+
 import importlib
+from typing import TYPE_CHECKING
 
 from ._backends import (
     Backend,
@@ -89,11 +92,14 @@ from ._store import FileStore, HashStore, PrefixStore, Store, TCPStore
 from ._subgroups import new_group, new_subgroups, new_subgroups_by_enumeration, split_group
 from .rendezvous import register_rendezvous_handler, rendezvous
 
+if TYPE_CHECKING:
+    from typing import Any
+
 #: modules that programs reach as attributes, imported then
 _MODULES = frozenset("algorithms autograd constants device_mesh distributed_c10d rpc".split())
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     from facula.compat import placeholders

@@ -5,9 +5,13 @@ from __future__ import annotations
 import datetime
 import pdb
 import sys
+from typing import TYPE_CHECKING
 
 from ._collectives import barrier
 from ._group import get_rank, member
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class _Debugger(pdb.Pdb):
@@ -55,4 +59,4 @@ def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
         group._timeout = before
 
 
-_calls: dict = {}
+_calls: dict[Any, Any] = {}

@@ -6,12 +6,17 @@ DeviceMesh of one dimension, a pair (DeviceMesh, dimension) or a list of ranks (
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
 from facula.distributed import ReduceOp
 
 from .device_mesh import DeviceMesh
 from .nn import functional as _with_gradients
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "AsyncCollectiveTensor",
@@ -34,7 +39,7 @@ _OPS = {
     "sum": ReduceOp.SUM, "avg": ReduceOp.AVG, "product": ReduceOp.PRODUCT, "min": ReduceOp.MIN, "max": ReduceOp.MAX,
     "band": ReduceOp.BAND, "bor": ReduceOp.BOR, "bxor": ReduceOp.BXOR,
 }  # fmt: skip
-_groups_of_ranks: dict = {}
+_groups_of_ranks: dict[Any, Any] = {}
 
 
 class AsyncCollectiveTensor(facula.Tensor):

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import traceback
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -16,6 +17,11 @@ from facula import _C
 from . import _launchers, _rendezvous
 from ._backends import Backend, BackendConfig
 from ._group_methods import GroupMethods
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._store import Store
 
 default_pg_timeout = datetime.timedelta(minutes=30)
 
@@ -47,33 +53,36 @@ class ProcessGroup(GroupMethods):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, native, backend, name, description, timeout, store):
+    group_name: str
+    group_desc: str
+
+    def __init__(self, native: Any, backend: str, name: str, description: str, timeout: float, store: Store) -> None:
         self._native, self._backend, self._timeout, self._store = native, backend, timeout, store
         self.group_name, self.group_desc = name, description
         self._ranks = native.ranks()
         self._rank = self._ranks.index(_rank_of_process)
         self._coalesced = None
 
-    def rank(self):
+    def rank(self) -> Any:
         """Number of this process in the group, from 0."""
         return self._rank
 
-    def size(self):
+    def size(self) -> int:
         """Number of processes in the group."""
         return len(self._ranks)
 
-    def name(self):
+    def name(self) -> str:
         """Name of the backend that was asked for."""
         return self._backend
 
-    def get_group_store(self):
+    def get_group_store(self) -> Store:
         """The store by which the processes met; None for one process alone, and for a "fake" group."""
         return self._store
 
     def _get_sequence_number_for_group(self):
         return self._native.sequence()
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError("ProcessGroup: a group is not pickled; every process makes its own")
 
 

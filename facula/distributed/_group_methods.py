@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import datetime
 import enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 
 class _Options:
     """Attributes, which programs set; `timeout` is that of the group where it is not positive."""
 
-    _defaults: dict = {}
+    _defaults: dict[Any, Any] = {}
 
     def __init__(self):
         from ._backends import ReduceOp
@@ -101,7 +108,7 @@ class GroupMethods:
         hurried.__dict__.update(self.__dict__, _timeout=timeout)
         return hurried
 
-    def allreduce(self, tensors, opts=None, timeout=None):
+    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None, timeout: float | None = None) -> Any:
         """all_reduce of one tensor, or of a list, in place; its Work.
 
         Args:
@@ -120,7 +127,7 @@ class GroupMethods:
             return self._within(timeout).allreduce_coalesced(tensors, opts)
         return self._start("all_reduce", _one("allreduce", tensors), _op(opts), opts=opts, timeout=timeout)
 
-    def allreduce_coalesced(self, tensors, opts=None):
+    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
         """all_reduce of several tensors in one go, in place; its Work.
 
         Args:
@@ -129,7 +136,7 @@ class GroupMethods:
         """
         return self._start("all_reduce_coalesced", tensors, _op(opts), opts=opts)
 
-    def broadcast(self, tensors, opts=None, timeout=None):
+    def broadcast(self, tensors: Sequence[Tensor], opts: Any = None, timeout: float | None = None) -> Any:
         """broadcast of one tensor, in place; its Work.
 
         Args:
@@ -139,7 +146,7 @@ class GroupMethods:
         """
         return self._start("broadcast", _one("broadcast", tensors), group_src=_root(opts), opts=opts, timeout=timeout)
 
-    def reduce(self, tensors, opts=None, op=None, timeout=None):
+    def reduce(self, tensors: Sequence[Tensor], opts: Any = None, op: Any = None, timeout: float | None = None) -> Any:
         """reduce of one tensor, in place; its Work.
 
         Args:
@@ -151,7 +158,7 @@ class GroupMethods:
         reduction = _op(opts if isinstance(opts, _Options) else op)
         return self._start("reduce", _one("reduce", tensors), op=reduction, group_dst=_root(opts), opts=opts, timeout=timeout)
 
-    def allgather(self, output_lists, inputs, opts=None, timeout=None):
+    def allgather(self, output_lists: Any, inputs: Any, opts: Any = None, timeout: float | None = None) -> Any:
         """all_gather; its Work.
 
         Args:
@@ -163,7 +170,7 @@ class GroupMethods:
         outputs = output_lists[0] if isinstance(inputs, (list, tuple)) else output_lists
         return self._start("all_gather", outputs, _one("allgather", inputs), opts=opts, timeout=timeout)
 
-    def gather(self, output_lists, inputs, opts=None, timeout=None):
+    def gather(self, output_lists: Any, inputs: Any, opts: Any = None, timeout: float | None = None) -> Any:
         """gather; its Work.
 
         Args:
@@ -175,7 +182,7 @@ class GroupMethods:
         outputs = _one("gather", output_lists) if output_lists else None
         return self._start("gather", _one("gather", inputs), outputs, group_dst=_root(opts), opts=opts, timeout=timeout)
 
-    def scatter(self, outputs, input_lists, opts=None, timeout=None):
+    def scatter(self, outputs: Any, input_lists: Any, opts: Any = None, timeout: float | None = None) -> Any:
         """scatter; its Work.
 
         Args:
@@ -187,7 +194,7 @@ class GroupMethods:
         inputs = _one("scatter", input_lists) if input_lists else None
         return self._start("scatter", _one("scatter", outputs), inputs, group_src=_root(opts), opts=opts, timeout=timeout)
 
-    def reduce_scatter(self, outputs, input_lists, opts=None, timeout=None):
+    def reduce_scatter(self, outputs: Any, input_lists: Any, opts: Any = None, timeout: float | None = None) -> Any:
         """reduce_scatter; its Work.
 
         Args:
@@ -199,7 +206,7 @@ class GroupMethods:
         inputs = input_lists[0] if isinstance(outputs, (list, tuple)) else input_lists
         return self._start("reduce_scatter", _one("reduce_scatter", outputs), inputs, _op(opts), opts=opts, timeout=timeout)
 
-    def alltoall(self, outputs, inputs, opts=None):
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """all_to_all; its Work.
 
         Args:
@@ -208,7 +215,8 @@ class GroupMethods:
         """
         return self._start("all_to_all", outputs, inputs, opts=opts)
 
-    def alltoall_base(self, output, input, output_split_sizes, input_split_sizes, opts=None, timeout=None):
+    def alltoall_base(self, output: Any, input: Tensor, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None,
+                      timeout: float | None = None) -> Any:  # fmt: skip
         """all_to_all_single; its Work.
 
         Args:
@@ -226,7 +234,7 @@ class GroupMethods:
     def _reduce_scatter_base(self, output, input, opts=None, timeout=None):
         return self._start("reduce_scatter_tensor", output, input, _op(opts), opts=opts, timeout=timeout)
 
-    def send(self, tensors, dstRank, tag=0):
+    def send(self, tensors: Sequence[Tensor], dstRank: Any, tag: int = 0) -> Any:
         """isend of one tensor; its Work.
 
         Args:
@@ -236,7 +244,7 @@ class GroupMethods:
         """
         return self._call("isend", _one("send", tensors), tag=tag, group_dst=dstRank)
 
-    def recv(self, tensors, srcRank, tag=0):
+    def recv(self, tensors: Sequence[Tensor], srcRank: Any, tag: int = 0) -> Any:
         """irecv of one tensor; its Work.
 
         Args:
@@ -246,7 +254,7 @@ class GroupMethods:
         """
         return self._call("irecv", _one("recv", tensors), tag=tag, group_src=srcRank)
 
-    def recv_anysource(self, tensors, tag=0):
+    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Any:
         """irecv of one tensor, from any rank; its Work, whose `source_rank` tells which.
 
         Args:
@@ -255,7 +263,7 @@ class GroupMethods:
         """
         return self._call("irecv", _one("recv_anysource", tensors), tag=tag)
 
-    def barrier(self, opts=None, timeout=None):
+    def barrier(self, opts: Any = None, timeout: float | None = None) -> Any:
         """barrier; its Work.
 
         Args:
@@ -264,7 +272,7 @@ class GroupMethods:
         """
         return self._start("barrier", opts=opts, timeout=timeout)
 
-    def monitored_barrier(self, timeout=None, wait_all_ranks=False):
+    def monitored_barrier(self, timeout: float | None = None, wait_all_ranks: bool = False) -> None:
         """monitored_barrier, which waits.
 
         Args:

@@ -5,9 +5,17 @@ parameter is in. The work is done by `src/distributed/reducer.h`, whose first li
 from __future__ import annotations
 
 import weakref
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
 
 FIRST_BUCKET_BYTES = 1 << 20
 
@@ -62,11 +70,14 @@ class Reducer:
         static_graph: every pass is like the first one: parameters may get their gradient in several pieces.
     """
 
-    def __init__(self, parameters, process_group, bucket_bytes: int, static_graph: bool = False) -> None:
+    process_group: ProcessGroup
+
+    def __init__(self, parameters: Iterable[Tensor], process_group: ProcessGroup, bucket_bytes: int,
+                 static_graph: bool = False) -> None:  # fmt: skip
         from facula import distributed as dist
 
         self._dist, self.process_group = dist, process_group
-        self.world_size = dist.get_world_size(process_group)
+        self.world_size: int = dist.get_world_size(process_group)
         self._parameters = list(parameters)
         self._bucket_bytes, self._static_graph = bucket_bytes, static_graph
         self._hook = self._hook_state = None
@@ -78,7 +89,7 @@ class Reducer:
         )  # fmt: skip
         self._tell_options()
         self._make_buckets(range(len(self._parameters) - 1, -1, -1))
-        self.first_sizes = self.sizes()
+        self.first_sizes: list[int] = self.sizes()
 
     def _tell_options(self) -> None:
         self._native.set_options(self._divisor, self._hook is not None, self._static_graph)
@@ -147,7 +158,7 @@ class Reducer:
         """Orders the buckets as gradients came in the first pass of rank 0; all processes must call it."""
         if self.was_rebuilt or not self._passes:
             return
-        self.was_rebuilt = True
+        self.was_rebuilt: bool = True
         came = self._native.order()
         rest = set(range(len(self._parameters))).difference(came)
         told = facula.tensor(came + sorted(rest, reverse=True), dtype=facula.int64)
@@ -193,11 +204,11 @@ class Reducer:
 
     # ---- for others
 
-    def prepare_for_backward(self, outputs=()) -> None:
+    def prepare_for_backward(self, outputs: Any = ()) -> None:
         """The next backward pass is averaged, though its forward was made under no_sync; `outputs` are not needed."""
         self.enabled = True
 
-    def register_hook(self, state, hook) -> None:
+    def register_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
         """Hands buckets to `hook(state, bucket)` instead of summing them."""
         self._hook_state, self._hook = state, hook
         self._tell_options()

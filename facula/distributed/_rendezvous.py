@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlparse
 
 from facula import _C
@@ -18,13 +19,16 @@ from . import _launchers
 from ._errors import DistBackendError, DistNetworkError, DistStoreError
 from ._store import FileStore, PrefixStore, Store, TCPStore
 
+if TYPE_CHECKING:
+    from typing import Any
+
 #: scheme of URLs -> a program's own way to meet (`rendezvous.register_rendezvous_handler`)
-handlers: dict = {}
+handlers: dict[Any, Any] = {}
 
 _SLICE = 0.2  # seconds between looks whether somebody has gone
 
 # Stores by address: a process that makes its group anew finds the same server, and keys with another prefix.
-_stores: dict[tuple, Store] = {}
+_stores: dict[tuple[Any, ...], Store] = {}
 _times: dict[int, int] = {}
 
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import datetime
 import os
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from typing import Any
+
+    from typing_extensions import Self
 
 default_store_timeout = datetime.timedelta(seconds=300)
 
@@ -46,11 +54,11 @@ class Store:
     _timeout = default_store_timeout
 
     @property
-    def timeout(self):
+    def timeout(self) -> timedelta:
         """How long `get` and `wait` wait, a timedelta; 300 seconds at first."""
         return self._timeout
 
-    def set_timeout(self, timeout):
+    def set_timeout(self, timeout: float) -> None:
         """Sets how long `get` and `wait` wait.
 
         Args:
@@ -59,7 +67,7 @@ class Store:
         _seconds("set_timeout", timeout)
         self._timeout = timeout
 
-    def set(self, key, value):
+    def set(self, key: Any, value: Any) -> Any:
         """Keeps a value under a key; one that was there is replaced.
 
         Args:
@@ -68,7 +76,7 @@ class Store:
         """
         raise NotImplementedError(f"{type(self).__name__}.set: not defined by this class of stores")
 
-    def get(self, key):
+    def get(self, key: Any) -> Any:
         """The value of a key, as bytes; waits for it.
 
         Args:
@@ -76,7 +84,7 @@ class Store:
         """
         raise NotImplementedError(f"{type(self).__name__}.get: not defined by this class of stores")
 
-    def add(self, key, amount):
+    def add(self, key: Any, amount: float) -> Any:
         """Adds to the number under a key, 0 at first; the sum. No other process can come between.
 
         Args:
@@ -85,7 +93,7 @@ class Store:
         """
         raise NotImplementedError(f"{type(self).__name__}.add: not defined by this class of stores")
 
-    def wait(self, keys, timeout=None):
+    def wait(self, keys: Any, timeout: float | None = None) -> Any:
         """Waits until all keys are there.
 
         Args:
@@ -95,7 +103,7 @@ class Store:
         """
         raise NotImplementedError(f"{type(self).__name__}.wait: not defined by this class of stores")
 
-    def multi_get(self, keys):
+    def multi_get(self, keys: Any) -> list[Any]:
         """The values of several keys; waits for all of them.
 
         Args:
@@ -103,7 +111,7 @@ class Store:
         """
         return [self.get(key) for key in keys]
 
-    def multi_set(self, keys, values):
+    def multi_set(self, keys: Any, values: Any) -> None:
         """Keeps several values.
 
         Args:
@@ -113,7 +121,7 @@ class Store:
         for key, value in zip(keys, values):
             self.set(key, value)
 
-    def append(self, key, value):
+    def append(self, key: Any, value: Any) -> None:
         """Adds bytes at the end of a value, which is made where there is none. In a class of one's own, not safe against others
         at the same time.
 
@@ -124,7 +132,7 @@ class Store:
         new = value.encode() if isinstance(value, str) else bytes(value)
         self.set(key, self.get(key) + new if self.check([key]) else new)
 
-    def barrier(self, key, world_size, timeout=None):
+    def barrier(self, key: Any, world_size: int, timeout: float | None = None) -> None:
         """Waits until `world_size` processes have called it with this key, which serves once.
 
         Args:
@@ -136,7 +144,7 @@ class Store:
             self.set(f"{key}/all", "1")
         self.wait([f"{key}/all"], timeout or self.timeout)
 
-    def has_extended_api(self):
+    def has_extended_api(self) -> bool:
         """Whether append, multi_get and multi_set are one request each; False in a class of one's own."""
         return False
 
@@ -148,20 +156,20 @@ _SAME = "set get add compare_set check delete_key num_keys append multi_get mult
 class _NativeStore(Store):
     """A store of the core, which keeps its own timeout."""
 
-    def __init__(self, native):
+    def __init__(self, native: Any) -> None:
         self._native = native
         for name in _SAME:
             setattr(self, name, getattr(native, name))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise TypeError(f"{type(self).__name__}: a connection is not pickled; every process makes its own")
 
     @property
-    def timeout(self):
+    def timeout(self) -> timedelta:
         """How long `get` and `wait` wait, a timedelta."""
         return datetime.timedelta(seconds=self._native.timeout())
 
-    def set_timeout(self, timeout):
+    def set_timeout(self, timeout: Any) -> None:
         """Sets how long `get` and `wait` wait.
 
         Args:
@@ -169,7 +177,7 @@ class _NativeStore(Store):
         """
         self._native.timeout(_seconds("set_timeout", timeout))
 
-    def wait(self, keys, timeout=None):
+    def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
         """Waits until all keys are there.
 
         Args:
@@ -178,7 +186,7 @@ class _NativeStore(Store):
         """
         self._native.wait(keys, -1.0 if timeout is None else _seconds("wait", timeout))
 
-    def queue_pop(self, key, block=True):
+    def queue_pop(self, key: Any, block: bool = True) -> bytes:
         """Takes the oldest value of a queue, which `queue_push(key, value)` fills and `queue_len(key)` measures.
 
         Args:
@@ -187,7 +195,7 @@ class _NativeStore(Store):
         """
         return self._native.queue_pop(key, block)
 
-    def barrier(self, key, world_size, timeout=None):
+    def barrier(self, key: Any, world_size: int, timeout: Any = None) -> None:
         """Waits until `world_size` processes have called it with this key, which serves once.
 
         Args:
@@ -197,15 +205,15 @@ class _NativeStore(Store):
         """
         self._native.barrier(key, world_size, -1.0 if timeout is None else _seconds("barrier", timeout))
 
-    def list_keys(self):
+    def list_keys(self) -> list[str]:
         """All keys, in no order."""
         return [key.decode() for key in self._native.list_keys()]
 
-    def has_extended_api(self):
+    def has_extended_api(self) -> bool:
         """True: append, multi_get and multi_set are one request each."""
         return True
 
-    def clone(self):
+    def clone(self) -> Self:
         """The same store by a connection of its own, for another thread."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
@@ -281,11 +289,13 @@ class TCPStore(_NativeStore):
     b'value'
     """
 
-    def __init__(
-        self, host_name, port, world_size=None, is_master=False, timeout=default_store_timeout, wait_for_workers=True,
-        multi_tenant=False, master_listen_fd=None, use_libuv=True, *, _token=None,
-    ):  # fmt: skip
-        self.libuvBackend = bool(use_libuv)
+    host: Any
+    port: Any
+
+    def __init__(self, host_name: str, port: int, world_size: int | None = None, is_master: bool = False,
+                 timeout: Any = default_store_timeout, wait_for_workers: bool = True, multi_tenant: bool = False,
+                 master_listen_fd: int | None = None, use_libuv: bool = True, *, _token: Any = None) -> None:  # fmt: skip
+        self.libuvBackend: bool = bool(use_libuv)
         super().__init__(
             _C._tcp_store(
                 host_name, port, -1 if world_size is None else world_size, is_master, _seconds("TCPStore", timeout),
@@ -294,7 +304,7 @@ class TCPStore(_NativeStore):
         )  # fmt: skip
         self.host, self.port = self._native.address()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"TCPStore({self.host!r}, {self.port})"
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["check_env", "env"]
 
@@ -25,11 +29,11 @@ class env(argparse.Action):
     (Namespace(nnodes='1'), Namespace(nnodes='2'))
     """
 
-    def __init__(self, dest, default=None, required=False, **kwargs) -> None:
+    def __init__(self, dest: Any, default: Any = None, required: bool = False, **kwargs: Any) -> None:
         default = os.environ.get(f"PET_{dest.upper()}", default)
         super().__init__(dest=dest, default=default, required=required and default is None, **kwargs)
 
-    def __call__(self, parser, namespace, values, option_string=None) -> None:
+    def __call__(self, parser: Any, namespace: str, values: Any, option_string: Any = None) -> None:
         setattr(namespace, self.dest, values)
 
 
@@ -49,9 +53,9 @@ class check_env(argparse.Action):
     (Namespace(standalone=False), Namespace(standalone=True))
     """
 
-    def __init__(self, dest, default=False, **kwargs) -> None:
+    def __init__(self, dest: Any, default: Any = False, **kwargs: Any) -> None:
         given = os.environ.get(f"PET_{dest.upper()}", "1" if default else "0")
         super().__init__(dest=dest, const=True, default=given.lower() in ("1", "true"), nargs=0, **kwargs)
 
-    def __call__(self, parser, namespace, values, option_string=None) -> None:
+    def __call__(self, parser: Any, namespace: str, values: Any, option_string: Any = None) -> None:
         setattr(namespace, self.dest, self.const)

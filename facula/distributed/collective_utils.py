@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from facula import distributed as dist
+
+if TYPE_CHECKING:
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["SyncPayload", "all_gather", "all_gather_object_enforce_type", "broadcast"]
 
@@ -40,7 +43,8 @@ def _made(data_or_fn, stage_name, success=True) -> SyncPayload:
         return SyncPayload(stage_name, False, None, error)
 
 
-def broadcast(data_or_fn, *, success: bool = True, stage_name: str | None = None, rank: int = 0, pg=None):
+def broadcast(data_or_fn: Any, *, success: bool = True, stage_name: str | None = None, rank: int = 0,
+              pg: ProcessGroup | None = None) -> Any:  # fmt: skip
     """The object of one rank, in all of them.
 
     Args:
@@ -71,7 +75,7 @@ def broadcast(data_or_fn, *, success: bool = True, stage_name: str | None = None
     return made.payload
 
 
-def all_gather(data_or_fn, stage_name: str | None = None, pg=None) -> list:
+def all_gather(data_or_fn: Any, stage_name: str | None = None, pg: ProcessGroup | None = None) -> list[Any]:
     """The objects of all ranks, as a list.
 
     Args:
@@ -86,7 +90,7 @@ def all_gather(data_or_fn, stage_name: str | None = None, pg=None) -> list:
     ['mine']
     """
     mine = _made(data_or_fn, stage_name)
-    everybody: list = [mine]
+    everybody: list[Any] = [mine]
     if pg is not None:
         everybody = [None] * pg.size()
         all_gather_object_enforce_type(pg, everybody, mine)
@@ -99,7 +103,8 @@ def all_gather(data_or_fn, stage_name: str | None = None, pg=None) -> list:
     return [made.payload for made in everybody]
 
 
-def all_gather_object_enforce_type(pg, object_list, obj, type_checker=lambda x, y: type(x) is type(y)) -> None:
+def all_gather_object_enforce_type(pg: ProcessGroup, object_list: Any, obj: Any, type_checker: Any = lambda x,
+                                   y: type(x) is type(y)) -> None:  # fmt: skip
     """`all_gather_object` for objects of one type.
 
     Args:

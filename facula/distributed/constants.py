@@ -1,5 +1,12 @@
 """How long collectives wait."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ._group import default_pg_timeout
 
-default_pg_nccl_timeout = default_pg_timeout
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+default_pg_nccl_timeout: timedelta = default_pg_timeout

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 import threading
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
@@ -45,15 +55,16 @@ class DeviceMesh:
     >>> dist.destroy_process_group()
     """
 
-    def __init__(
-        self, device_type, mesh=None, *, mesh_dim_names=None, backend_override=None, _init_backend=True, _groups=None,
-        _root=None,
-    ):  # fmt: skip
+    device_type: str
+
+    def __init__(self, device_type: str, mesh: DeviceMesh | None = None, *, mesh_dim_names: Sequence[str] | None = None,
+                 backend_override: Any = None, _init_backend: bool = True, _groups: Any = None,
+                 _root: Any = None) -> None:  # fmt: skip
         if not dist.is_initialized():
             dist.init_process_group()
         ranks = facula.arange(dist.get_world_size()) if mesh is None else facula.as_tensor(mesh, dtype=facula.int64)
         self.device_type, self._mesh = facula.device(device_type).type, ranks.cpu()
-        self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
+        self.mesh_dim_names: Any = tuple(mesh_dim_names) if mesh_dim_names else None
         self._check(backend_override)
         self._root_mesh, self._flattened = _root, {}
         place = (self._mesh == dist.get_rank()).nonzero()
@@ -88,7 +99,7 @@ class DeviceMesh:
     # ---- what it is
 
     @property
-    def mesh(self):
+    def mesh(self) -> Tensor:
         """The ranks as a tensor."""
         return self._mesh
 
@@ -102,7 +113,7 @@ class DeviceMesh:
         """Sizes of the dimensions."""
         return tuple(self._mesh.shape)
 
-    def size(self, mesh_dim=None) -> int:
+    def size(self, mesh_dim: int | None = None) -> int:
         """Number of processes, or of those along a dimension.
 
         Args:
@@ -114,11 +125,11 @@ class DeviceMesh:
         """The rank of this process among all."""
         return dist.get_rank()
 
-    def get_coordinate(self):
+    def get_coordinate(self) -> tuple[Any, ...] | None:
         """Where this process is in the grid, a tuple; None when it is not part of it."""
         return self._coordinate
 
-    def get_local_rank(self, mesh_dim=None) -> int:
+    def get_local_rank(self, mesh_dim: int | None = None) -> int:
         """The place of this process along a dimension. RuntimeError when it is not part of the grid.
 
         Args:
@@ -128,7 +139,7 @@ class DeviceMesh:
             raise RuntimeError(f"DeviceMesh.get_local_rank: this process is not part of the mesh, got rank {dist.get_rank()}")
         return self._coordinate[self._the_dimension("get_local_rank", mesh_dim)]
 
-    def get_group(self, mesh_dim=None):
+    def get_group(self, mesh_dim: int | None = None) -> Any:
         """The group of this process along a dimension.
 
         Args:
@@ -139,7 +150,7 @@ class DeviceMesh:
             raise RuntimeError("DeviceMesh.get_group: the mesh has no groups, got one made with _init_backend=False")
         return self._groups[number]
 
-    def get_all_groups(self):
+    def get_all_groups(self) -> list[Any | ProcessGroup | int | None]:
         """The groups of this process, one for each dimension."""
         return [self.get_group(dim) for dim in range(self.ndim)]
 
@@ -161,7 +172,7 @@ class DeviceMesh:
 
     # ---- parts of it
 
-    def __getitem__(self, names):
+    def __getitem__(self, names: Any) -> Any:
         """The part of the grid along one or several dimensions that this process is in."""
         names = (names,) if isinstance(names, str) else tuple(names)
         if not self.mesh_dim_names:
@@ -217,7 +228,8 @@ class DeviceMesh:
         return list(moved.reshape(-1, *self.shape)) if rest else [moved]
 
     @staticmethod
-    def from_group(group, device_type, mesh=None, *, mesh_dim_names=None):
+    def from_group(group: ProcessGroup, device_type: str, mesh: DeviceMesh | None = None, *,
+                   mesh_dim_names: Sequence[str] | None = None) -> DeviceMesh:  # fmt: skip
         """A grid whose groups exist already.
 
         Args:
@@ -240,15 +252,15 @@ class DeviceMesh:
 
     # ---- as a value
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         stack = _context.__dict__.setdefault("stack", [])
         stack.append(self)
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, kind: object, value: object, traceback: object) -> None:
         _context.stack.pop()
 
-    def __eq__(self, other) -> bool:
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceMesh) and self._key() == other._key()
 
     def __hash__(self) -> int:
@@ -264,7 +276,8 @@ class DeviceMesh:
         return f"DeviceMesh({self.device_type!r}, {self._mesh.tolist()})"
 
 
-def init_device_mesh(device_type, mesh_shape, *, mesh_dim_names=None, backend_override=None) -> DeviceMesh:
+def init_device_mesh(device_type: str, mesh_shape: Any, *, mesh_dim_names: Sequence[str] | None = None,
+                     backend_override: Any = None) -> DeviceMesh:  # fmt: skip
     """A grid of all processes with the given sizes, in the order of ranks.
 
     Args:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
 import facula
 from facula import distributed
 
 from ._group import _group_named, _rank_not_in_group, default_pg_timeout, member  # noqa: F401
 from ._messages import _coalescing_manager  # noqa: F401
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 globals().update(
     {
@@ -19,7 +22,7 @@ globals().update(
     }
 )
 GroupName = NewType("GroupName", str)
-default_pg_nccl_timeout = default_pg_timeout
+default_pg_nccl_timeout: timedelta = default_pg_timeout
 
 
 def _get_default_group():

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from .run import get_args_parser, run
 from .run import main as run_main
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["launch", "main", "parse_args"]
 
 
-def parse_args(args):
+def parse_args(args: Any) -> Any:
     """The options of a command line, which has `--use-env` beside those of `facula.distributed.run`.
 
     Args:
@@ -25,7 +29,7 @@ def parse_args(args):
     return parser.parse_args(args)
 
 
-def launch(args) -> None:
+def launch(args: Any) -> None:
     """Launches what the options say, and waits. ChildFailedError when processes failed.
 
     Args:
@@ -41,7 +45,7 @@ def launch(args) -> None:
     run(args)
 
 
-def main(args=None) -> int:
+def main(args: Any = None) -> int:
     """The command: 0, or 1 after a summary of what failed.
 
     Args:

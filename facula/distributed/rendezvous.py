@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 from . import _rendezvous
 from .constants import default_pg_timeout
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
 
-def register_rendezvous_handler(scheme: str, handler) -> None:
+def register_rendezvous_handler(scheme: str, handler: Any) -> None:
     """Lets `init_process_group` meet by URLs of a scheme of your own.
 
     Args:
@@ -32,7 +37,8 @@ def register_rendezvous_handler(scheme: str, handler) -> None:
     _rendezvous.handlers[scheme] = handler
 
 
-def rendezvous(url: str, rank: int = -1, world_size: int = -1, timeout: timedelta = default_pg_timeout, **options):
+def rendezvous(url: str, rank: int = -1, world_size: int = -1, timeout: timedelta = default_pg_timeout,
+               **options: Any) -> Iterator[Any]:  # fmt: skip
     """A generator of (store, rank, world_size), by which processes meet as a URL says.
 
     Args:

@@ -15,12 +15,16 @@ import os
 import sys
 import uuid
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .argparse_util import check_env, env
 from .elastic.multiprocessing import ChildFailedError, DefaultLogsSpecs, SignalException, Std
 from .elastic.rendezvous import RendezvousError
 from .elastic.utils import macros, read_settings
 from .launcher.api import LaunchConfig, elastic_launch
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "config_from_args",
@@ -106,7 +110,7 @@ def _add_program(parser) -> None:
     parser.add_argument("training_script_args", nargs=argparse.REMAINDER, help="its arguments")
 
 
-def parse_args(args) -> argparse.Namespace:
+def parse_args(args: Any) -> argparse.Namespace:
     """The options of a command line.
 
     Args:
@@ -162,7 +166,7 @@ def determine_local_world_size(nproc_per_node: str) -> int:
     raise ValueError(f"--nproc-per-node: expected a positive number, auto, cpu or gpu, got {nproc_per_node!r}")
 
 
-def get_use_env(args) -> bool:
+def get_use_env(args: Any) -> bool:
     """Whether the local rank is told by the environment only, not by an argument `--local-rank`.
 
     Args:
@@ -175,7 +179,7 @@ def get_use_env(args) -> bool:
     return getattr(args, "use_env", True)
 
 
-def config_from_args(args) -> tuple[LaunchConfig, Callable | str, list[str]]:
+def config_from_args(args: Any) -> tuple[LaunchConfig, Callable[..., Any] | str, list[str]]:
     """(how to launch, what, with which arguments): a LaunchConfig, a command or function, and a list.
 
     Args:
@@ -244,7 +248,7 @@ def _meeting(args, least: int, greatest: int) -> tuple[str, str, dict]:
     return args.rdzv_backend, get_rdzv_endpoint(args), settings
 
 
-def get_rdzv_endpoint(args) -> str:
+def get_rdzv_endpoint(args: Any) -> str:
     """Where the machines meet, as "host:port".
 
     Args:
@@ -295,7 +299,7 @@ def run_script_path(training_script: str, *training_script_args: str) -> None:
         sys.exit(code)
 
 
-def run(args) -> None:
+def run(args: Any) -> None:
     """Launches what the options say, and waits. ChildFailedError when processes failed.
 
     Args:
@@ -310,7 +314,7 @@ def run(args) -> None:
     elastic_launch(config, entrypoint)(*rest)
 
 
-def main(args=None, parse=parse_args) -> int:
+def main(args: Any = None, parse: Any = parse_args) -> int:
     """The command: 0, or 1 after a summary of what failed (128 and the number of a signal that ended it).
 
     Args:

@@ -1,8 +1,18 @@
 """Constraints made of others."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from ._constraint import Constraint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 
 class _IndependentConstraint(Constraint):
@@ -17,26 +27,26 @@ class _IndependentConstraint(Constraint):
     tensor([ True, False])
     """
 
-    def __init__(self, base_constraint, reinterpreted_batch_ndims):
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         result = self.base_constraint.check(value)
         if result.dim() < self.reinterpreted_batch_ndims:
             raise ValueError(f"{self!r}: expected at least {self.event_dim} dimensions, got shape {tuple(value.shape)}")
         kept = result.dim() - self.reinterpreted_batch_ndims
         return result.reshape(result.shape[:kept] + (-1,)).all(-1)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
@@ -52,23 +62,23 @@ class MixtureSameFamilyConstraint(Constraint):
     tensor([ True, False])
     """
 
-    def __init__(self, base_constraint):
+    def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return self.base_constraint.is_discrete
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return self.base_constraint.event_dim
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         if value.dim() < self.event_dim:
             raise ValueError(f"{self!r}: expected at least {self.event_dim} dimensions, got shape {tuple(value.shape)}")
         return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
@@ -76,11 +86,11 @@ class _Joined(Constraint):
     """A sequence of constraints, each for its part of dimension `dim`."""
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return any(c.is_discrete for c in self.cseq)
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> Any:
         return max(c.event_dim for c in self.cseq)
 
     def _parts(self, value, size, split):
@@ -111,15 +121,15 @@ class _Cat(_Joined):
     tensor([False,  True,  True])
     """
 
-    def __init__(self, cseq, dim=0, lengths=None):
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         _check_sequence(cseq, "cat")
-        self.cseq = list(cseq)
-        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        self.cseq: list[Constraint] = list(cseq)
+        self.lengths: list[int] = [1] * len(self.cseq) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.cseq):
             raise ValueError(f"constraints.cat: expected {len(self.cseq)} lengths, got {len(self.lengths)}")
         self.dim = dim
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return facula.cat(self._parts(value, sum(self.lengths), lambda v: v.split(self.lengths, self.dim)), self.dim)
 
 
@@ -137,15 +147,15 @@ class _Stack(_Joined):
     tensor([False,  True])
     """
 
-    def __init__(self, cseq, dim=0):
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         _check_sequence(cseq, "stack")
-        self.cseq = list(cseq)
+        self.cseq: list[Constraint] = list(cseq)
         self.dim = dim
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         inner = max(c.event_dim for c in self.cseq)
         return inner + 1 if self.dim + inner < 0 else inner  # stacked inside the event, it gains a dimension
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return facula.stack(self._parts(value, len(self.cseq), lambda v: v.unbind(self.dim)), self.dim)

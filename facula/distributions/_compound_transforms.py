@@ -1,14 +1,24 @@
 """Transforms made of others, and of shapes."""
 
+from __future__ import annotations
+
 import functools
 import operator
 import weakref
+from typing import TYPE_CHECKING
 
 import facula
 
 from . import constraints
 from ._transform import Transform, check_shape
 from .utils import _sum_rightmost, lazy_property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 
 class ComposeTransform(Transform):
@@ -24,14 +34,14 @@ class ComposeTransform(Transform):
     (tensor([1.0000, 2.7183]), tensor(0.))
     """
 
-    def __init__(self, parts, cache_size=0):
+    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
         super().__init__(cache_size=cache_size)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((ComposeTransform, *self.parts))
 
     def _event_dims(self):
@@ -68,7 +78,7 @@ class ComposeTransform(Transform):
         return functools.reduce(operator.mul, (part.sign for part in self.parts), 1)
 
     @property
-    def inv(self):
+    def inv(self) -> ComposeTransform:
         inverse = None if self._inv is None else self._inv()
         if inverse is None:
             inverse = ComposeTransform([part.inv for part in reversed(self.parts)])
@@ -76,15 +86,15 @@ class ComposeTransform(Transform):
             inverse._inv = weakref.ref(self)
         return inverse
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Any:
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size=cache_size)
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         for part in self.parts:
             x = part(x)
         return x
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if not self.parts:
             return facula.full_like(x, 0)
         values = [x]
@@ -98,17 +108,17 @@ class ComposeTransform(Transform):
             event_dim += part.codomain.event_dim - part.domain.event_dim
         return functools.reduce(operator.add, terms)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         inside = ",\n    ".join(repr(part) for part in self.parts)
         return f"ComposeTransform(\n    {inside}\n)"
 
@@ -130,12 +140,12 @@ class IndependentTransform(Transform):
     tensor(3.)
     """
 
-    def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
+    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
-        self.base_transform = base_transform.with_cache(cache_size)
+        self.base_transform: Transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Any:
         if self._cache_size == cache_size:
             return self
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size)
@@ -151,11 +161,11 @@ class IndependentTransform(Transform):
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property
-    def bijective(self):
+    def bijective(self) -> bool:
         return self.base_transform.bijective
 
     @property
-    def sign(self):
+    def sign(self) -> Any:
         """The base's."""
         return self.base_transform.sign
 
@@ -167,16 +177,16 @@ class IndependentTransform(Transform):
         check_shape(self, y.shape, y.dim() >= self.codomain.event_dim, f"at least {self.codomain.event_dim} dimensions")
         return self.base_transform.inv(y)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.base_transform.forward_shape(shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return self.base_transform.inverse_shape(shape)
 
 
@@ -196,24 +206,26 @@ class ReshapeTransform(Transform):
     """
 
     bijective = True
+    in_shape: Any
+    out_shape: Any
 
-    def __init__(self, in_shape, out_shape, cache_size=0):
+    def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0) -> None:
         self.in_shape, self.out_shape = facula.Size(in_shape), facula.Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError(f"ReshapeTransform: expected as many elements, got {tuple(in_shape)} and {tuple(out_shape)}")
         super().__init__(cache_size=cache_size)
 
     @constraints.dependent_property
-    def domain(self):
+    def domain(self) -> Constraint:
         """Real numbers of shape in_shape."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property
-    def codomain(self):
+    def codomain(self) -> Constraint:
         """Real numbers of shape out_shape."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Any:
         return self if self._cache_size == cache_size else ReshapeTransform(self.in_shape, self.out_shape, cache_size)
 
     def _call(self, x):
@@ -222,7 +234,7 @@ class ReshapeTransform(Transform):
     def _inverse(self, y):
         return y.reshape(y.shape[: y.dim() - len(self.out_shape)] + self.in_shape)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     def _replace(self, shape, old, new):
@@ -230,10 +242,10 @@ class ReshapeTransform(Transform):
         check_shape(self, shape, cut >= 0 and tuple(shape[cut:]) == tuple(old), f"a shape that ends in {tuple(old)}")
         return facula.Size(shape[:cut]) + new
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         return self._replace(shape, self.in_shape, self.out_shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         return self._replace(shape, self.out_shape, self.in_shape)
 
 
@@ -241,7 +253,7 @@ class _PartsTransform(Transform):
     """A sequence of transforms, each for its part of dimension `dim`."""
 
     @property
-    def bijective(self):
+    def bijective(self) -> bool:
         return all(part.bijective for part in self.transforms)
 
     def _each(self, apply, *values):
@@ -277,10 +289,11 @@ class CatTransform(_PartsTransform):
     tensor([1., 1., 2.])
     """
 
-    def __init__(self, tseq, dim=0, lengths=None, cache_size=0):
-        self.transforms = _check_transforms(tseq, cache_size, "CatTransform")
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None,
+                 cache_size: int = 0) -> None:  # fmt: skip
+        self.transforms: Any = _check_transforms(tseq, cache_size, "CatTransform")
         super().__init__(cache_size=cache_size)
-        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        self.lengths: list[int] = [1] * len(self.transforms) if lengths is None else list(lengths)
         if len(self.lengths) != len(self.transforms):
             raise ValueError(f"CatTransform: expected {len(self.transforms)} lengths, got {len(self.lengths)}")
         self.dim = dim
@@ -293,7 +306,7 @@ class CatTransform(_PartsTransform):
     def length(self):
         return sum(self.lengths)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Any:
         return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     def _size(self):
@@ -305,7 +318,7 @@ class CatTransform(_PartsTransform):
     def _join(self, parts):
         return facula.cat(parts, self.dim)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         def one(transform, x, y):
             return _sum_rightmost(transform.log_abs_det_jacobian(x, y), self.event_dim - transform.event_dim)
 
@@ -314,12 +327,12 @@ class CatTransform(_PartsTransform):
         return facula.cat(terms, dim=dim) if dim < 0 else functools.reduce(operator.add, terms)
 
     @constraints.dependent_property
-    def domain(self):
+    def domain(self) -> Constraint:
         """The domains of the parts, side by side."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
-    def codomain(self):
+    def codomain(self) -> Any:
         """The codomains of the parts, side by side."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
@@ -340,12 +353,12 @@ class StackTransform(_PartsTransform):
             [2.7183, 2.0000]])
     """
 
-    def __init__(self, tseq, dim=0, cache_size=0):
-        self.transforms = _check_transforms(tseq, cache_size, "StackTransform")
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        self.transforms: Any = _check_transforms(tseq, cache_size, "StackTransform")
         super().__init__(cache_size=cache_size)
         self.dim = dim
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Any:
         return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
 
     def _size(self):
@@ -357,16 +370,16 @@ class StackTransform(_PartsTransform):
     def _join(self, parts):
         return facula.stack(parts, self.dim)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self._join(self._each(lambda t, x, y: t.log_abs_det_jacobian(x, y), x, y))
 
     @constraints.dependent_property
-    def domain(self):
+    def domain(self) -> Constraint:
         """The domains of the parts, along a dimension."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
-    def codomain(self):
+    def codomain(self) -> Any:
         """The codomains of the parts, along a dimension."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 

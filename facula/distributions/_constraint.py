@@ -1,5 +1,14 @@
 """What all constraints share."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+
 
 class Constraint:
     """A set of values, the base class of all constraints.
@@ -18,9 +27,9 @@ class Constraint:
     is_discrete = False
     event_dim = 0
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Any:
         """Whether each value lies in the set: a bool tensor of the shape without the event's dimensions."""
         raise NotImplementedError(f"{type(self).__name__}.check")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__.removeprefix('_')}()"

@@ -1,6 +1,13 @@
 """What families share whose parameter is either `probs` or `logits`."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+
+if TYPE_CHECKING:
+    from facula import Size
 
 
 class ProbsOrLogits:
@@ -50,6 +57,6 @@ class ProbsOrLogits:
         return self.__dict__[self._given]
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Size:
         """Shape of the parameter that was given."""
         return self._param.size()

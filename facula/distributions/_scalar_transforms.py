@@ -1,6 +1,9 @@
 """Transforms of single numbers."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn.functional import softplus
@@ -9,6 +12,13 @@ from . import constraints
 from ._transform import SameKind, Transform
 from .distribution import Distribution
 from .utils import _sum_rightmost, broadcast_all, lazy_property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Size, Tensor
+    from facula.distributions.constraints import Constraint
 
 
 class ExpTransform(SameKind, Transform):
@@ -22,8 +32,8 @@ class ExpTransform(SameKind, Transform):
     (tensor([1.0000, 2.7183]), tensor(0.))
     """
 
-    domain = constraints.real
-    codomain = constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
     bijective = True
     sign = 1
 
@@ -33,7 +43,7 @@ class ExpTransform(SameKind, Transform):
     def _inverse(self, y):
         return y.log()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x
 
 
@@ -49,25 +59,26 @@ class PowerTransform(Transform):
     (tensor([1., 9.]), tensor(3.))
     """
 
-    domain = constraints.positive
-    codomain = constraints.positive
+    domain: Constraint = constraints.positive
+    codomain: Constraint = constraints.positive
     bijective = True
+    exponent: Tensor
 
-    def __init__(self, exponent, cache_size=0):
+    def __init__(self, exponent: Tensor, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Any:
         return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
 
     @lazy_property
     def sign(self):
         return self.exponent.sign()
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(PowerTransform)
 
     def _call(self, x):
@@ -76,13 +87,13 @@ class PowerTransform(Transform):
     def _inverse(self, y):
         return y.pow(1 / self.exponent)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return (self.exponent * y / x).abs().log()
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Size:
         return facula.broadcast_shapes(shape, self.exponent.shape)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Size:
         return facula.broadcast_shapes(shape, self.exponent.shape)
 
 
@@ -97,8 +108,8 @@ class SigmoidTransform(SameKind, Transform):
     (tensor([0.5000, 0.8808]), tensor(0.))
     """
 
-    domain = constraints.real
-    codomain = constraints.unit_interval
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.unit_interval
     bijective = True
     sign = 1
 
@@ -111,7 +122,7 @@ class SigmoidTransform(SameKind, Transform):
         y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
         return y.log() - (-y).log1p()
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -softplus(-x) - softplus(x)
 
 
@@ -125,8 +136,8 @@ class SoftplusTransform(SameKind, Transform):
     tensor([ 0.6931, 30.0000])
     """
 
-    domain = constraints.real
-    codomain = constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
     bijective = True
     sign = 1
 
@@ -136,7 +147,7 @@ class SoftplusTransform(SameKind, Transform):
     def _inverse(self, y):
         return (-y).expm1().neg().log() + y
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -softplus(-x)
 
 
@@ -152,8 +163,8 @@ class TanhTransform(SameKind, Transform):
     (tensor([0., 1.]), tensor([ 0., 30.]))
     """
 
-    domain = constraints.real
-    codomain = constraints.interval(-1.0, 1.0)
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.interval(-1.0, 1.0)
     bijective = True
     sign = 1
 
@@ -163,7 +174,7 @@ class TanhTransform(SameKind, Transform):
     def _inverse(self, y):
         return facula.atanh(y)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))  # log(1 - tanh(x)^2) for all x
 
 
@@ -178,8 +189,8 @@ class AbsTransform(SameKind, Transform):
     (tensor([1., 2.]), False)
     """
 
-    domain = constraints.real
-    codomain = constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
 
     def _call(self, x):
         return x.abs()
@@ -204,14 +215,14 @@ class AffineTransform(Transform):
 
     bijective = True
 
-    def __init__(self, loc, scale, event_dim=0, cache_size=0):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.loc = loc
         self.scale = scale
         self._event_dim = event_dim
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         return self._event_dim
 
     @constraints.dependent_property(is_discrete=False)
@@ -224,21 +235,21 @@ class AffineTransform(Transform):
         """Real numbers."""
         return self.domain
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Any:
         if self._cache_size == cache_size:
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, AffineTransform):
             return False
         return _equal(self.loc, other.loc) and _equal(self.scale, other.scale)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(AffineTransform)
 
     @property
-    def sign(self):
+    def sign(self) -> Tensor | Any:
         """The sign of the scale."""
         if isinstance(self.scale, facula.Tensor):
             return self.scale.sign()
@@ -250,7 +261,7 @@ class AffineTransform(Transform):
     def _inverse(self, y):
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if isinstance(self.scale, facula.Tensor):
             each = facula.abs(self.scale).log()
         else:
@@ -259,7 +270,7 @@ class AffineTransform(Transform):
         each = each.expand(facula.broadcast_shapes(each.shape, x.shape[cut:]))
         return _sum_rightmost(each, self.event_dim).expand(x.shape[:cut])
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Size:
         return facula.broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
 
     inverse_shape = forward_shape
@@ -283,10 +294,10 @@ class CumulativeDistributionTransform(Transform):
     """
 
     bijective = True
-    codomain = constraints.unit_interval
+    codomain: Constraint = constraints.unit_interval
     sign = 1
 
-    def __init__(self, distribution, cache_size=0):
+    def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         if not isinstance(distribution, Distribution):
             raise TypeError(
@@ -295,7 +306,7 @@ class CumulativeDistributionTransform(Transform):
         self.distribution = distribution
 
     @property
-    def domain(self):
+    def domain(self) -> Constraint:
         """The support of the distribution."""
         return self.distribution.support
 
@@ -305,10 +316,10 @@ class CumulativeDistributionTransform(Transform):
     def _inverse(self, y):
         return self.distribution.icdf(y)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self.distribution.log_prob(x)
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Any:
         if self._cache_size == cache_size:
             return self
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)

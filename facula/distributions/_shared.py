@@ -1,18 +1,27 @@
 """What several families have in common beside their machinery in distribution.py."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .transformed_distribution import TransformedDistribution
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 
 class SymmetricAroundLoc:
     """Families whose density is highest at `loc` and symmetric around it."""
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         """The parameter `loc`."""
         return self.loc
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         """The parameter `loc`."""
         return self.loc
 
@@ -23,16 +32,16 @@ class Relaxed(TransformedDistribution):
     has_rsample = True
 
     @property
-    def temperature(self):
+    def temperature(self) -> Any:
         """Positive; the smaller, the nearer are samples to discrete values."""
         return self.base_dist.temperature
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         """Log-odds of one, or log-probabilities of the categories."""
         return self.base_dist.logits
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         """Probability of one, or probabilities of the categories."""
         return self.base_dist.probs

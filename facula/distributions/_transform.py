@@ -1,8 +1,19 @@
 """What all transforms share."""
 
+from __future__ import annotations
+
 import weakref
+from typing import TYPE_CHECKING
 
 from . import constraints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 
 class Transform:
@@ -32,7 +43,7 @@ class Transform:
 
     bijective = False
 
-    def __init__(self, cache_size=0):
+    def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError(f"{type(self).__name__}: expected cache_size 0 or 1, got {cache_size}")
         self._cache_size = cache_size
@@ -40,11 +51,11 @@ class Transform:
         self._cached_x_y = None, None
         super().__init__()
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return {**self.__dict__, "_inv": None}
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> int:
         """Dimensions of an event, where domain and codomain have the same."""
         if self.domain.event_dim != self.codomain.event_dim:
             raise ValueError(
@@ -54,7 +65,7 @@ class Transform:
         return self.domain.event_dim
 
     @property
-    def inv(self):
+    def inv(self) -> Any:
         """The inverse; t.inv.inv is t."""
         inverse = None if self._inv is None else self._inv()
         if inverse is None:
@@ -63,11 +74,11 @@ class Transform:
         return inverse
 
     @property
-    def sign(self):
+    def sign(self) -> Any:
         """1 for an increasing transform, -1 for a decreasing one."""
         raise NotImplementedError(f"{type(self).__name__}.sign")
 
-    def with_cache(self, cache_size=1):
+    def with_cache(self, cache_size: int = 1) -> Self:
         """The same transform with that cache."""
         if self._cache_size == cache_size:
             return self
@@ -75,13 +86,13 @@ class Transform:
             return type(self)(cache_size=cache_size)
         raise NotImplementedError(f"{type(self).__name__}.with_cache")
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self is other
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return id(self)
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         if self._cache_size == 0:
             return self._call(x)
         known_x, known_y = self._cached_x_y
@@ -107,18 +118,18 @@ class Transform:
     def _inverse(self, y):
         raise NotImplementedError(f"{type(self).__name__}._inverse")
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Any:
         """log |det dy/dx|, of the shape of x without the domain's event."""
         raise NotImplementedError(f"{type(self).__name__}.log_abs_det_jacobian")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """Shape of the output for an input of that shape."""
         return shape
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> Sequence[int]:
         """Shape of the input for an output of that shape."""
         return shape
 
@@ -126,10 +137,10 @@ class Transform:
 class SameKind:
     """For transforms without parameters: all of a class are equal."""
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(type(self))
 
 

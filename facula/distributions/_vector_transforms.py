@@ -1,5 +1,9 @@
 """Transforms of vectors and matrices."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn.functional import pad, softmax, softplus
 
@@ -7,6 +11,12 @@ from . import constraints
 from ._scalar_transforms import SigmoidTransform, TanhTransform
 from ._transform import SameKind, Transform, check_shape
 from .utils import tril_matrix_to_vec, vec_to_tril_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 
 class SoftmaxTransform(SameKind, Transform):
@@ -19,8 +29,8 @@ class SoftmaxTransform(SameKind, Transform):
     tensor([0.5000, 0.5000])
     """
 
-    domain = constraints.real_vector
-    codomain = constraints.simplex
+    domain: Constraint = constraints.real_vector
+    codomain: Constraint = constraints.simplex
 
     def _call(self, x):
         return softmax(x, dim=-1)
@@ -28,7 +38,7 @@ class SoftmaxTransform(SameKind, Transform):
     def _inverse(self, y):
         return y.log()
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         check_shape(self, shape, len(shape) >= 1, "at least one dimension")
         return shape
 
@@ -48,8 +58,8 @@ class StickBreakingTransform(SameKind, Transform):
     (tensor([0.2500, 0.2500, 0.2500, 0.2500]), torch.Size([4]))
     """
 
-    domain = constraints.real_vector
-    codomain = constraints.simplex
+    domain: Constraint = constraints.real_vector
+    codomain: Constraint = constraints.simplex
     bijective = True
 
     @staticmethod
@@ -67,15 +77,15 @@ class StickBreakingTransform(SameKind, Transform):
         left = (1 - taken.cumsum(-1)).clamp(min=facula.finfo(y.dtype).tiny)
         return taken.log() - left.log() + self._offset(taken)
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         x = x - self._offset(x)
         return (y[..., :-1].log() - softplus(x)).sum(-1)  # share * (1 - share) * what was left, for each
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         check_shape(self, shape, len(shape) >= 1, "at least one dimension")
         return facula.Size(shape[:-1]) + (shape[-1] + 1,)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         check_shape(self, shape, len(shape) >= 1, "at least one dimension")
         return facula.Size(shape[:-1]) + (shape[-1] - 1,)
 
@@ -91,8 +101,8 @@ class LowerCholeskyTransform(SameKind, Transform):
             [2., 1.]])
     """
 
-    domain = constraints.independent(constraints.real, 2)
-    codomain = constraints.lower_cholesky
+    domain: Constraint = constraints.independent(constraints.real, 2)
+    codomain: Constraint = constraints.lower_cholesky
 
     def _call(self, x):
         return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
@@ -112,8 +122,8 @@ class PositiveDefiniteTransform(SameKind, Transform):
             [2., 5.]])
     """
 
-    domain = constraints.independent(constraints.real, 2)
-    codomain = constraints.positive_definite
+    domain: Constraint = constraints.independent(constraints.real, 2)
+    codomain: Constraint = constraints.positive_definite
 
     def _call(self, x):
         factor = LowerCholeskyTransform()._call(x)
@@ -138,8 +148,8 @@ class CorrCholeskyTransform(Transform):
             [0., 0., 1.]])
     """
 
-    domain = constraints.real_vector
-    codomain = constraints.corr_cholesky
+    domain: Constraint = constraints.real_vector
+    codomain: Constraint = constraints.corr_cholesky
     bijective = True
 
     @staticmethod
@@ -161,19 +171,19 @@ class CorrCholeskyTransform(Transform):
         # atanh, of a number that may have been rounded to 1
         return (partial.log1p() - partial.neg().log1p()) / 2
 
-    def log_abs_det_jacobian(self, x, y):
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         # dy_ij/dx_ij = (1 - z_ij^2) * sqrt(what was left before j)
         left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), diag=-2).clamp(min=facula.finfo(y.dtype).tiny)
         return 0.5 * left.log().sum(-1) + TanhTransform().log_abs_det_jacobian(x, x).sum(-1)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         check_shape(self, shape, len(shape) >= 1, "at least one dimension")
         count = shape[-1]
         n = round((0.25 + 2 * count) ** 0.5 + 0.5)
         check_shape(self, shape, n * (n - 1) // 2 == count, "a last dimension of n (n - 1) / 2 elements")
         return facula.Size(shape[:-1]) + (n, n)
 
-    def inverse_shape(self, shape):
+    def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         check_shape(self, shape, len(shape) >= 2 and shape[-1] == shape[-2], "square matrices")
         n = shape[-1]
         return facula.Size(shape[:-2]) + (n * (n - 1) // 2,)

@@ -1,10 +1,21 @@
 """The binomial distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
 from ._probabilities import ProbsOrLogits
 from .distribution import Distribution
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Binomial"]
 
@@ -28,16 +39,17 @@ class Binomial(ProbsOrLogits, Distribution):
     (tensor(2.), tensor(1.))
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
         "total_count": constraints.nonnegative_integer,
         "probs": constraints.unit_interval,
         "logits": constraints.real,
     }
     has_enumerate_support = True
 
-    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+    def __init__(self, total_count: Tensor | int = 1, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._set_binary(probs, logits, total_count=total_count)
-        self.total_count = self.total_count.type_as(self._param)
+        self.total_count: Any = self.total_count.type_as(self._param)
         super().__init__(shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
@@ -45,23 +57,23 @@ class Binomial(ProbsOrLogits, Distribution):
         return constraints.integer_interval(0, self.total_count)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.total_count * self.probs
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         return ((self.total_count + 1) * self.probs).floor().minimum(self.total_count)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with facula.no_grad():
             return facula.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         n, logits = self.total_count, self.logits
@@ -69,12 +81,12 @@ class Binomial(ProbsOrLogits, Distribution):
         # k logits - n log(1 + e^logits), without overflow
         return log_choices + value * logits - n * facula.nn.functional.softplus(logits, threshold=100)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         """Only for batches of one total_count."""
         log_prob = self.log_prob(self._all_counts("entropy", expand=False))
         return -(facula.exp(log_prob) * log_prob).sum(0)
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         values = self._all_counts("enumerate_support", expand)
         return values
 

@@ -1,11 +1,22 @@
 """The categorical distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula import Size
 
 from . import constraints
 from ._probabilities import ProbsOrLogits
 from .distribution import Distribution
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Categorical"]
 
@@ -29,12 +40,12 @@ class Categorical(ProbsOrLogits, Distribution):
     (torch.Size([5]), tensor([0, 1, 2]))
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
     _is_binary = False
     _kept = ("_given", "_num_events")
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
         shape = self._set_categories(probs, logits)
         self._num_events = shape[-1]
         super().__init__(shape[:-1], validate_args=validate_args)
@@ -44,35 +55,35 @@ class Categorical(ProbsOrLogits, Distribution):
         return constraints.integer_interval(0, self._num_events - 1)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return facula.full(self._batch_shape, facula.nan, dtype=self.probs.dtype, device=self.probs.device)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self.probs.argmax(dim=-1)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.mean
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         if not isinstance(sample_shape, Size):
             sample_shape = Size(sample_shape)
         rows = self.probs.reshape(-1, self._num_events)
         samples = facula.multinomial(rows, sample_shape.numel(), True).T
         return samples.reshape(self._extended_shape(sample_shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         value, logits = facula.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, value[..., :1]).squeeze(-1)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         logits = self.logits.clamp(min=facula.finfo(self.logits.dtype).min)  # 0 * -inf is 0
         return -(logits * self.probs).sum(-1)
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         values = facula.arange(self._num_events, device=self._param.device)
         values = values.reshape((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1,) + self._batch_shape) if expand else values

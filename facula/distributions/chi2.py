@@ -1,7 +1,21 @@
 """The chi-squared distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import constraints
 from .gamma import Gamma
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
+    from facula.distributions.distribution import Distribution
 
 __all__ = ["Chi2"]
 
@@ -20,18 +34,18 @@ class Chi2(Gamma):
     (tensor([1., 4.]), tensor([2., 8.]))
     """
 
-    arg_constraints = {"df": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"df": constraints.positive}
     _kept = ()
 
-    def __init__(self, df, validate_args=None):
+    def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
         new = super().expand(batch_shape, _instance)
         new.concentration, new.rate = self.concentration.expand(batch_shape), self.rate.expand(batch_shape)
         return new
 
     @property
-    def df(self):
+    def df(self) -> Tensor:
         """Degrees of freedom."""
         return self.concentration * 2

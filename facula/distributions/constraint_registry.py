@@ -4,7 +4,17 @@
 parameters under an optimizer. `register` adds constraints of one's own.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import constraints, transforms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
@@ -23,7 +33,7 @@ class ConstraintRegistry:
         self._registry = {}
         super().__init__()
 
-    def register(self, constraint, factory=None):
+    def register(self, constraint: Constraint | type, factory: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """Notes which transform leads to the values of a constraint.
 
         Args:
@@ -50,7 +60,7 @@ class ConstraintRegistry:
         self._registry[constraint] = factory
         return factory
 
-    def __call__(self, constraint):
+    def __call__(self, constraint: Constraint) -> Any:
         """The transform for a constraint.
 
         Raises:
@@ -62,8 +72,8 @@ class ConstraintRegistry:
         return factory(constraint)
 
 
-biject_to = ConstraintRegistry()
-transform_to = ConstraintRegistry()
+biject_to: ConstraintRegistry = ConstraintRegistry()
+transform_to: ConstraintRegistry = ConstraintRegistry()
 _BOTH = (biject_to, transform_to)
 
 

@@ -4,10 +4,20 @@ A constraint checks a tensor: `check` reduces the last `event_dim` dimensions, i
 gives one bool for each that remains.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from ._compound_constraints import MixtureSameFamilyConstraint, _Cat, _IndependentConstraint, _Stack
 from ._constraint import Constraint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "Constraint",
@@ -48,23 +58,23 @@ __all__ = [
 class _Bounded(Constraint):
     """A constraint with bounds, which are numbers or tensors and its only attributes."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         inside = ", ".join(f"{name}={value}" for name, value in self.__dict__.items())
         return f"{type(self).__name__.removeprefix('_')}({inside})"
 
 
 class _BoundedBelow(_Bounded):
-    def __init__(self, lower_bound):
+    def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
 
 
 class _BoundedAbove(_Bounded):
-    def __init__(self, upper_bound):
+    def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
 
 class _BoundedTwice(_Bounded):
-    def __init__(self, lower_bound, upper_bound):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound = lower_bound
         self.upper_bound = upper_bound
 
@@ -79,7 +89,7 @@ class _GreaterThan(_BoundedBelow):
     tensor([False,  True])
     """
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
 
@@ -93,7 +103,7 @@ class _GreaterThanEq(_BoundedBelow):
     tensor([False,  True])
     """
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
@@ -107,7 +117,7 @@ class _LessThan(_BoundedAbove):
     tensor([ True, False])
     """
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
@@ -122,7 +132,7 @@ class _Interval(_BoundedTwice):
     tensor([ True,  True, False])
     """
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
@@ -137,7 +147,7 @@ class _HalfOpenInterval(_BoundedTwice):
     tensor([ True, False])
     """
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
@@ -158,7 +168,7 @@ class _IntegerInterval(_BoundedTwice):
 
     is_discrete = True
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return _whole(value) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
@@ -174,21 +184,21 @@ class _IntegerGreaterThan(_BoundedBelow):
 
     is_discrete = True
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return _whole(value) & (value >= self.lower_bound)
 
 
 class _Real(Constraint):
     """Everything but NaN."""
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return value == value
 
 
 class _Boolean(Constraint):
     is_discrete = True
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value == 0) | (value == 1)
 
 
@@ -196,7 +206,7 @@ class _OneHot(Constraint):
     is_discrete = True
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
 
 
@@ -205,7 +215,7 @@ class _Simplex(Constraint):
 
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
@@ -222,7 +232,7 @@ class _Multinomial(_BoundedAbove):
     is_discrete = True
     event_dim = 1
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
     __repr__ = Constraint.__repr__
@@ -231,7 +241,7 @@ class _Multinomial(_BoundedAbove):
 class _LowerTriangular(Constraint):
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return (value.tril() == value).flatten(-2).all(-1)
 
 
@@ -240,7 +250,7 @@ class _LowerCholesky(Constraint):
 
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return _LowerTriangular.check(self, value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
@@ -249,7 +259,7 @@ class _CorrCholesky(Constraint):
 
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         tolerance = facula.finfo(value.dtype).eps * value.shape[-1] * 10
         unit = ((facula.linalg.vector_norm(value.detach(), dim=-1) - 1).abs() <= tolerance).all(-1)
         return unit & _LowerCholesky.check(self, value)
@@ -258,12 +268,12 @@ class _CorrCholesky(Constraint):
 class _Square(Constraint):
     event_dim = 2
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         return facula.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=facula.bool, device=value.device)
 
 
 class _Symmetric(_Square):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         square = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return square
@@ -271,7 +281,7 @@ class _Symmetric(_Square):
 
 
 class _PositiveSemidefinite(_Symmetric):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return symmetric
@@ -279,7 +289,7 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _PositiveDefinite(_Symmetric):
-    def check(self, value):
+    def check(self, value: Tensor) -> Tensor:
         symmetric = super().check(value)
         if value.shape[-2] != value.shape[-1]:
             return symmetric
@@ -289,17 +299,17 @@ class _PositiveDefinite(_Symmetric):
 class _Dependent(Constraint):
     """Known only when the distribution is there; what is known of it already may be told."""
 
-    def __init__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __init__(self, *, is_discrete: bool | Any = NotImplemented, event_dim: int | Any = NotImplemented) -> None:
         self._is_discrete = is_discrete
         self._event_dim = event_dim
         super().__init__()
 
     @property
-    def is_discrete(self):
+    def is_discrete(self) -> bool:
         return self._known("is_discrete")
 
     @property
-    def event_dim(self):
+    def event_dim(self) -> Any:
         return self._known("event_dim")
 
     def _known(self, name):
@@ -308,14 +318,14 @@ class _Dependent(Constraint):
             raise NotImplementedError(f"{name} of a dependent constraint is not known before the distribution is")
         return value
 
-    def __call__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __call__(self, *, is_discrete: bool | Any = NotImplemented, event_dim: int | Any = NotImplemented) -> Any:
         """The same with more known of it."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
         )
 
-    def check(self, value):
+    def check(self, value: Tensor) -> Any:
         raise ValueError(f"{self!r}: a dependent constraint has nothing to check by, got a value of shape {tuple(value.shape)}")
 
 
@@ -337,17 +347,18 @@ class _DependentProperty(property, _Dependent):
     (Interval(lower_bound=0.0, upper_bound=5.0), True)
     """
 
-    def __init__(self, fn=None, *, is_discrete=NotImplemented, event_dim=NotImplemented):
+    def __init__(self, fn: Callable[..., Any] | None = None, *, is_discrete: bool | Any = NotImplemented,
+                 event_dim: int | Any = NotImplemented) -> None:  # fmt: skip
         property.__init__(self, fn)
         self._is_discrete = is_discrete
         self._event_dim = event_dim
 
-    def __call__(self, fn):
+    def __call__(self, fn: Callable[..., Any]) -> Constraint:
         """As a decorator that was given arguments."""
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-def is_dependent(constraint):
+def is_dependent(constraint: Constraint) -> bool:
     """Whether a constraint is known only when the distribution is there.
 
     Args:
@@ -360,33 +371,33 @@ def is_dependent(constraint):
     return isinstance(constraint, _Dependent)
 
 
-dependent = _Dependent()
+dependent: Any = _Dependent()
 dependent_property = _DependentProperty
 independent = _IndependentConstraint
-boolean = _Boolean()
-one_hot = _OneHot()
-nonnegative_integer = _IntegerGreaterThan(0)
-positive_integer = _IntegerGreaterThan(1)
+boolean: Any = _Boolean()
+one_hot: Any = _OneHot()
+nonnegative_integer: Any = _IntegerGreaterThan(0)
+positive_integer: Any = _IntegerGreaterThan(1)
 integer_interval = _IntegerInterval
-real = _Real()
-real_vector = independent(real, 1)
-positive = _GreaterThan(0.0)
-nonnegative = _GreaterThanEq(0.0)
+real: Any = _Real()
+real_vector: independent = independent(real, 1)
+positive: Any = _GreaterThan(0.0)
+nonnegative: Any = _GreaterThanEq(0.0)
 greater_than = _GreaterThan
 greater_than_eq = _GreaterThanEq
 less_than = _LessThan
 multinomial = _Multinomial
-unit_interval = _Interval(0.0, 1.0)
+unit_interval: Any = _Interval(0.0, 1.0)
 interval = _Interval
 half_open_interval = _HalfOpenInterval
-simplex = _Simplex()
-lower_triangular = _LowerTriangular()
-lower_cholesky = _LowerCholesky()
-corr_cholesky = _CorrCholesky()
-square = _Square()
-symmetric = _Symmetric()
-positive_semidefinite = _PositiveSemidefinite()
-positive_definite = _PositiveDefinite()
+simplex: Any = _Simplex()
+lower_triangular: Any = _LowerTriangular()
+lower_cholesky: Any = _LowerCholesky()
+corr_cholesky: Any = _CorrCholesky()
+square: Any = _Square()
+symmetric: Any = _Symmetric()
+positive_semidefinite: Any = _PositiveSemidefinite()
+positive_definite: Any = _PositiveDefinite()
 cat = _Cat
 stack = _Stack
 

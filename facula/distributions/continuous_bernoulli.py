@@ -1,6 +1,9 @@
 """The continuous Bernoulli distribution (Loaiza-Ganem and Cunningham 2019)."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn.functional import binary_cross_entropy_with_logits
@@ -9,6 +12,13 @@ from . import constraints
 from ._probabilities import ProbsOrLogits
 from .exp_family import ExponentialFamily
 from .utils import broadcast_all, clamp_probs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -31,17 +41,18 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     tensor([0.6340, 0.5000])
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.unit_interval
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Constraint = constraints.unit_interval
     has_rsample = True
     _mean_carrier_measure = 0
     _kept = ("_given", "_lims")
 
-    def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
+    def __init__(self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 lims: Sequence[float] = (0.499, 0.501), validate_args: bool | None = None) -> None:  # fmt: skip
         self._lims = lims
         super().__init__(self._set_binary(probs, logits), validate_args=validate_args)
         if self._given == "probs":
-            self.probs = clamp_probs(self.probs)
+            self.probs: Any = clamp_probs(self.probs)
 
     def _split(self, formula, series):
         """formula(probs) away from 1/2, and series(x, x^2) with x = probs - 1/2 near it.
@@ -63,30 +74,30 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         return self._split(formula, lambda x, square: math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * square) * square)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self._split(
             lambda p: p / (2.0 * p - 1.0) + 1.0 / (facula.log1p(-p) - facula.log(p)),
             lambda x, square: 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * square) * x,
         )
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self._split(
             lambda p: p * (p - 1.0) / (1.0 - 2.0 * p).pow(2) + (facula.log1p(-p) - facula.log(p)).pow(-2),
             lambda x, square: 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * square) * square,
         )
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         return self.icdf(facula.rand(shape, dtype=self.probs.dtype, device=self.probs.device))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return self._log_norm() - binary_cross_entropy_with_logits(logits, value, reduction="none")
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         found = self._split(
@@ -94,13 +105,13 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         )
         return found.clamp(0.0, 1.0)
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         return self._split(
             lambda p: (facula.log1p(-p + value * (2.0 * p - 1.0)) - facula.log1p(-p)) / (facula.log(p) - facula.log1p(-p)),
             lambda x, square: value + 0 * x,
         )
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         log0, log1 = facula.log1p(-self.probs), facula.log(self.probs)
         return self.mean * (log0 - log1) - self._log_norm() - log0
 

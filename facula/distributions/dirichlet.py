@@ -1,9 +1,20 @@
 """The Dirichlet distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
 from .exp_family import ExponentialFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Dirichlet"]
 
@@ -24,31 +35,31 @@ class Dirichlet(ExponentialFamily):
     (tensor(1.), torch.Size([3]))
     """
 
-    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
-    support = constraints.simplex
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.independent(constraints.positive, 1)}
+    support: Constraint = constraints.simplex
     has_rsample = True
 
-    def __init__(self, concentration, validate_args=None):
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
             raise ValueError("Dirichlet: concentration must have at least one dimension, got none")
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return facula._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         a = self.concentration
         return facula.xlogy(a - 1.0, value).sum(-1) + facula.lgamma(a.sum(-1)) - facula.lgamma(a).sum(-1)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.concentration / self.concentration.sum(-1, keepdim=True)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         """Where all concentrations are below 1 and every corner is a peak, the first one."""
         over = (self.concentration - 1).clamp(min=0.0)
         corner = facula.zeros_like(over)
@@ -56,11 +67,11 @@ class Dirichlet(ExponentialFamily):
         return facula.where((self.concentration < 1).all(-1, keepdim=True), corner, over / over.sum(-1, keepdim=True))
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         total = self.concentration.sum(-1, keepdim=True)
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a = self.concentration
         total = a.sum(-1)
         log_normalizer = facula.lgamma(a).sum(-1) - facula.lgamma(total)

@@ -1,12 +1,24 @@
 """What all distributions share."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import Size
 
 from . import constraints
 from .utils import broadcast_all, lazy_property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Distribution"]
 
@@ -41,14 +53,15 @@ class Distribution:
     tensor([0., 1.])
     """
 
-    has_rsample = False
-    has_enumerate_support = False
+    arg_constraints: ClassVar[dict[str, Constraint]]
+    has_rsample: bool = False
+    has_enumerate_support: bool = False
     _validate_args = __debug__
     _parts = ()  # attributes that are distributions of the same batch
     _kept = ()  # attributes that expand does not change
 
     @staticmethod
-    def set_default_validate_args(value):
+    def set_default_validate_args(value: bool) -> None:
         """Whether distributions check their arguments where their constructor is not told.
 
         Args:
@@ -65,7 +78,8 @@ class Distribution:
             raise ValueError(f"set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(self, batch_shape=(), event_shape=(), validate_args=None):
+    def __init__(self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] | tuple[Any, ...] = (),
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self._batch_shape = Size(batch_shape)
         self._event_shape = Size(event_shape)
         if validate_args is not None:
@@ -101,7 +115,7 @@ class Distribution:
                     f"{constraint!r}, got {value}"
                 )
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
         """The distribution with parameters expanded to a larger batch shape, without copying them.
 
         A subclass with a constructor of its own overrides this, and passes an object that has its own attributes
@@ -137,55 +151,55 @@ class Distribution:
         return type(self).__new__(type(self))
 
     @property
-    def batch_shape(self):
+    def batch_shape(self) -> Size:
         """Shape of the batch of distributions."""
         return self._batch_shape
 
     @property
-    def event_shape(self):
+    def event_shape(self) -> Size:
         """Shape of one value."""
         return self._event_shape
 
     @property
-    def arg_constraints(self):
+    def arg_constraints(self) -> Any:
         """Constraints of the parameters by name, in the order of the constructor."""
         raise self._missing("arg_constraints")
 
     @property
-    def support(self):
+    def support(self) -> Any:
         """The constraint that all values satisfy."""
         raise self._missing("support")
 
     @property
-    def mean(self):
+    def mean(self) -> Any:
         """Shape batch_shape + event_shape; where it does not exist, NaN or infinite."""
         raise self._missing("mean")
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         """A most likely value."""
         raise self._missing("mode")
 
     @property
-    def variance(self):
+    def variance(self) -> Any:
         """Of each element of the event."""
         raise self._missing("variance")
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         """Square root of the variance."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Values without a gradient, of shape sample_shape + batch_shape + event_shape."""
         with facula.no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         """Values that are differentiable functions of the parameters; see has_rsample."""
         raise self._missing("rsample")
 
-    def sample_n(self, n):
+    def sample_n(self, n: int) -> Any:
         """``sample((n,))``, deprecated: a FutureWarning says so.
 
         Args:
@@ -200,27 +214,27 @@ class Distribution:
         warnings.warn("sample_n is deprecated: use sample((n,))", FutureWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Any:
         """Logarithm of the density or probability of `value`, of the shape without the event's dimensions."""
         raise self._missing("log_prob")
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Any:
         """Probability of values up to `value`."""
         raise self._missing("cdf")
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Any:
         """The value up to which the probability is `value`."""
         raise self._missing("icdf")
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Any:
         """All values in the first dimension, of size 1 in the batch dimensions unless `expand`."""
         raise self._missing("enumerate_support")
 
-    def entropy(self):
+    def entropy(self) -> Any:
         """In nats, of shape batch_shape."""
         raise self._missing("entropy")
 
-    def perplexity(self):
+    def perplexity(self) -> Tensor:
         """Exponential of the entropy."""
         return facula.exp(self.entropy())
 
@@ -259,7 +273,7 @@ class Distribution:
         if not support.check(value).all():
             raise ValueError(f"{where}: expected a value of shape {tuple(value.shape)} within {support!r}, got {value}")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         shown = []
         for name in self.arg_constraints:
             value = self.__dict__.get(name)

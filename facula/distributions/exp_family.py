@@ -1,8 +1,15 @@
 """Exponential families."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from .distribution import Distribution
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 __all__ = ["ExponentialFamily"]
 
@@ -34,7 +41,7 @@ class ExponentialFamily(Distribution):
     def _mean_carrier_measure(self):
         raise self._missing("_mean_carrier_measure")
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         # F(eta) - eta * grad F(eta) - E[log h]: Nielsen and Nock, "Entropies and cross-entropies of exponential
         # families" (2010)
         eta = [p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params]

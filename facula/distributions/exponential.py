@@ -1,9 +1,20 @@
 """The exponential distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
 from .exp_family import ExponentialFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Exponential"]
 
@@ -22,47 +33,47 @@ class Exponential(ExponentialFamily):
     (tensor([2.0000, 0.5000]), tensor([0.3935, 0.8647]))
     """
 
-    arg_constraints = {"rate": constraints.positive}
-    support = constraints.nonnegative
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraints.positive}
+    support: Constraint = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, rate, validate_args=None):
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self._set_parameters(validate_args, rate=rate)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.rate.reciprocal()
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return facula.zeros_like(self.rate)
 
     @property
-    def stddev(self):
+    def stddev(self) -> Tensor:
         return self.rate.reciprocal()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.rate.pow(-2)
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return 1 - facula.exp(-self.rate * value)
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         return -facula.log1p(-value) / self.rate
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return 1.0 - facula.log(self.rate)
 
     @property

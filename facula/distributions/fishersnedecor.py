@@ -1,10 +1,21 @@
 """The F distribution of Fisher and Snedecor."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
 from .distribution import Distribution
 from .gamma import Gamma
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["FisherSnedecor"]
 
@@ -28,37 +39,37 @@ class FisherSnedecor(Distribution):
     tensor([0.2500, 0.3164])
     """
 
-    arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
-    support = constraints.positive
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"df1": constraints.positive, "df2": constraints.positive}
+    support: Constraint = constraints.positive
     has_rsample = True
     _parts = ("_gamma1", "_gamma2")
 
-    def __init__(self, df1, df2, validate_args=None):
+    def __init__(self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None) -> None:
         self._set_parameters(validate_args, df1=df1, df2=df2)
         self._gamma1 = Gamma(self.df1 * 0.5, self.df1 * 0.5, validate_args=False)
         self._gamma2 = Gamma(self.df2 * 0.5, self.df2 * 0.5, validate_args=False)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return facula.where(self.df2 > 2, self.df2 / (self.df2 - 2), facula.nan)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         mode = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
         return facula.where(self.df1 > 2, mode, facula.nan)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         df1, df2 = self.df1, self.df2
         variance = 2 * df2.pow(2) * (df1 + df2 - 2) / (df1 * (df2 - 2).pow(2) * (df2 - 4))
         return facula.where(df2 > 4, variance, facula.nan)
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         above, below = self._gamma1.rsample(sample_shape), self._gamma2.rsample(sample_shape)
         tiny = facula.finfo(below.dtype).tiny
         return (above / below.clamp(min=tiny)).clamp(min=tiny)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         a, b = self.df1 * 0.5, self.df2 * 0.5

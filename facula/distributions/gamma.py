@@ -1,9 +1,20 @@
 """The gamma distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
 from .exp_family import ExponentialFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Gamma"]
 
@@ -25,44 +36,44 @@ class Gamma(ExponentialFamily):
     tensor([0.8647, 0.3233])
     """
 
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
-    support = constraints.nonnegative
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive, "rate": constraints.positive}
+    support: Constraint = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
 
-    def __init__(self, concentration, rate, validate_args=None):
+    def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:
         self._set_parameters(validate_args, concentration=concentration, rate=rate)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.concentration / self.rate
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         return ((self.concentration - 1) / self.rate).clamp(min=0)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.concentration / self.rate.pow(2)
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         value = facula._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         return value.clamp(min=facula.finfo(value.dtype).tiny)  # log_prob of a sample is finite
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         a, rate = self.concentration, self.rate
         value = facula.as_tensor(value, dtype=rate.dtype, device=rate.device)
         return facula.xlogy(a, rate) + facula.xlogy(a - 1, value) - rate * value - facula.lgamma(a)
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return facula.special.gammainc(self.concentration, self.rate * value)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a - facula.log(self.rate) + facula.lgamma(a) + (1.0 - a) * facula.digamma(a)
 

@@ -1,9 +1,20 @@
 """The generalised Pareto distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
 from .distribution import Distribution
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["GeneralizedPareto"]
 
@@ -29,10 +40,12 @@ class GeneralizedPareto(Distribution):
     (tensor([0.3679, 0.4096]), tensor([0.6321, 0.5904]))
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
 
-    def __init__(self, loc, scale, concentration, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, concentration: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self._set_parameters(validate_args, loc=loc, scale=scale, concentration=concentration)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -48,46 +61,46 @@ class GeneralizedPareto(Distribution):
     def _z(self, value):
         return (value - self.loc) / self.scale
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         return self.icdf(facula.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         z = self._z(value)
         return self._split(lambda c: -(1 + 1 / c) * facula.log1p(c * z), -z) - self.scale.log()
 
-    def log_survival_function(self, value):
+    def log_survival_function(self, value: Tensor) -> Tensor:
         """Logarithm of the probability of values above `value`."""
         if self._validate_args:
             self._validate_sample(value)
         z = self._z(value)
         return self._split(lambda c: -facula.log1p(c * z) / c, -z)
 
-    def log_cdf(self, value):
+    def log_cdf(self, value: Tensor) -> Tensor:
         """Logarithm of the probability of values up to `value`."""
         return facula.log1p(-facula.exp(self.log_survival_function(value)))
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         return -facula.expm1(self.log_survival_function(value))
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         log_survival = facula.log1p(-value)
         return self.loc + self.scale * self._split(lambda c: facula.expm1(-c * log_survival) / c, -log_survival)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return facula.where(self.concentration < 1, self.loc + self.scale / (1 - self.concentration), facula.nan)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         c = self.concentration
         return facula.where(c < 0.5, self.scale**2 / ((1 - c) ** 2 * (1 - 2 * c)), facula.nan)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self.scale.log() + self.concentration + 1
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         return self.loc

@@ -1,5 +1,9 @@
 """The geometric distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn.functional import binary_cross_entropy_with_logits
 
@@ -7,6 +11,13 @@ from . import constraints
 from ._probabilities import ProbsOrLogits
 from .distribution import Distribution
 from .utils import broadcast_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Geometric"]
 
@@ -28,38 +39,39 @@ class Geometric(ProbsOrLogits, Distribution):
     tensor([0.1875, 0.2500])
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.nonnegative_integer
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Constraint = constraints.nonnegative_integer
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(self, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         super().__init__(self._set_binary(probs, logits), validate_args=validate_args)
         if self._validate_args and self._given == "probs" and not (self.probs > 0).all():
             raise ValueError(f"Geometric: expected parameter probs to be greater than 0, got {self.probs}")
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return 1.0 / self.probs - 1.0
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return facula.zeros_like(self.probs)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return (1.0 / self.probs - 1.0) / self.probs
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with facula.no_grad():
             noise = self.probs.new_empty(self._extended_shape(sample_shape))
             noise.uniform_(facula.finfo(noise.dtype).tiny, 1)
             return (noise.log() / (-self.probs).log1p()).floor()
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         value, probs = broadcast_all(value, self.probs)
         failures = facula.where(value == 0, 0.0, value * facula.log1p(-facula.where(value == 0, 0.0, probs)))
         return failures + self.probs.log()
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs

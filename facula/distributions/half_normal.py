@@ -1,9 +1,15 @@
 """The half-normal distribution."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from ._half import Half
 from .normal import Normal
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 __all__ = ["HalfNormal"]
 
@@ -24,13 +30,13 @@ class HalfNormal(Half):
 
     _base = Normal
 
-    def __init__(self, scale, validate_args=None):
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(scale, validate_args)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.scale * math.sqrt(2 / math.pi)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.scale.pow(2) * (1 - 2 / math.pi)

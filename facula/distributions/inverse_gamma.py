@@ -1,11 +1,21 @@
 """The inverse gamma distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
 from .gamma import Gamma
 from .transformed_distribution import TransformedDistribution
 from .transforms import PowerTransform
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["InverseGamma"]
 
@@ -25,38 +35,38 @@ class InverseGamma(TransformedDistribution):
     (tensor([inf, 1.]), tensor([1.0000, 0.5000]))
     """
 
-    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
-    support = constraints.positive
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive, "rate": constraints.positive}
+    support: Constraint = constraints.positive
     has_rsample = True
 
-    def __init__(self, concentration, rate, validate_args=None):
+    def __init__(self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
         super().__init__(base, PowerTransform(-base.rate.new_ones(())), validate_args=validate_args)
 
     @property
-    def concentration(self):
+    def concentration(self) -> Tensor:
         """Concentration of the Gamma distribution."""
         return self.base_dist.concentration
 
     @property
-    def rate(self):
+    def rate(self) -> Tensor:
         """Rate of the Gamma distribution."""
         return self.base_dist.rate
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         a = self.concentration
         return facula.where(a > 1, self.rate / (a - 1), facula.inf)
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         return self.rate / (self.concentration + 1)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         a = self.concentration
         return facula.where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), facula.inf)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a = self.concentration
         return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()

@@ -5,9 +5,12 @@ literature). Pairs of different families are minus the entropy of p minus E_p[lo
 only a few expectations of p; the divergence is infinite where p has values outside of q's support.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -36,12 +39,19 @@ from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
 from .utils import _sum_rightmost, euler_constant
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributions.distribution import Distribution
+
 __all__ = ["register_kl", "kl_divergence"]
 
 _KL_REGISTRY = {}  # (class of p, class of q): function
 
 
-def register_kl(type_p, type_q):
+def register_kl(type_p: type, type_q: type) -> Callable[..., Any]:
     """A decorator: the function computes KL(p || q) for two classes of distributions and their subclasses.
 
     Of several functions that fit, kl_divergence takes the one of the nearest classes.
@@ -98,7 +108,7 @@ def _dispatch(type_p, type_q):
     return ranks[by_p]
 
 
-def kl_divergence(p, q):
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor | Any:
     """The Kullback-Leibler divergence ``KL(p || q) = E_p[log p(x) - log q(x)]`` of each pair in the batch, in nats.
 
     Args:

@@ -1,5 +1,9 @@
 """Kumaraswamy's distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
@@ -7,6 +11,12 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, PowerTransform
 from .uniform import Uniform
 from .utils import broadcast_all, euler_constant
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Kumaraswamy"]
 
@@ -26,11 +36,15 @@ class Kumaraswamy(TransformedDistribution):
     (tensor(0.2500), tensor(0.6667))
     """
 
-    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
-    support = constraints.unit_interval
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "concentration1": constraints.positive, "concentration0": constraints.positive}
+    support: Constraint = constraints.unit_interval
     has_rsample = True
+    concentration1: Tensor
+    concentration0: Tensor
 
-    def __init__(self, concentration1, concentration0, validate_args=None):
+    def __init__(self, concentration1: Tensor | float, concentration0: Tensor | float,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         base = Uniform(
             facula.zeros_like(self.concentration0), facula.ones_like(self.concentration0), validate_args=validate_args
@@ -49,21 +63,21 @@ class Kumaraswamy(TransformedDistribution):
         return facula.exp(b.log() + first.lgamma() + b.lgamma() - (first + b).lgamma())
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self._moment(1)
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         """NaN where the density has no single peak."""
         a, b = self.concentration1, self.concentration0
         peaked = (a >= 1) & (b >= 1) & (a * b > 1)
         return facula.where(peaked, ((a - 1) / (a * b - 1)) ** a.reciprocal(), facula.nan)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self._moment(2) - self._moment(1).pow(2)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         harmonic = (b + 1).digamma() + euler_constant
         return 1 - b.reciprocal() + (1 - a.reciprocal()) * harmonic - a.log() - b.log()

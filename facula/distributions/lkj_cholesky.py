@@ -1,6 +1,9 @@
 """Cholesky factors of random correlation matrices (Lewandowski, Kurowicka and Joe 2009)."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import Size
@@ -9,6 +12,15 @@ from . import constraints
 from .beta import Beta
 from .distribution import Distribution
 from .utils import broadcast_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LKJCholesky"]
 
@@ -29,11 +41,12 @@ class LKJCholesky(Distribution):
     tensor([1., 1., 1.])
     """
 
-    arg_constraints = {"concentration": constraints.positive}
-    support = constraints.corr_cholesky
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive}
+    support: Constraint = constraints.corr_cholesky
     _kept = ("dim",)
+    concentration: Tensor
 
-    def __init__(self, dim, concentration=1.0, validate_args=None):
+    def __init__(self, dim: int, concentration: Tensor | float = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
             raise ValueError(f"LKJCholesky: expected dim of at least 2, got {dim}")
         self.dim = dim
@@ -45,12 +58,12 @@ class LKJCholesky(Distribution):
         self._beta = Beta(row + 0.5, free - 0.5 * row)
         super().__init__(self.concentration.size(), Size((dim, dim)), validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
         new = super().expand(batch_shape, _instance)
         new._beta = self._beta.expand(new._batch_shape + (self.dim,))
         return new
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with facula.no_grad():
             length = self._beta.sample(sample_shape).unsqueeze(-1)
             shape = self._extended_shape(sample_shape)
@@ -62,7 +75,7 @@ class LKJCholesky(Distribution):
             diagonal = (1 - (factor**2).sum(-1)).clamp(min=tiny).sqrt()
             return factor + facula.diag_embed(diagonal)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]

@@ -1,9 +1,19 @@
 """The log-normal distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LogNormal"]
 
@@ -23,36 +33,36 @@ class LogNormal(TransformedDistribution):
     (tensor(1.1331), tensor(0.7788), tensor(0.5000))
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.positive
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Constraint = constraints.positive
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
     @property
-    def loc(self):
+    def loc(self) -> Tensor:
         """Mean of the logarithm."""
         return self.base_dist.loc
 
     @property
-    def scale(self):
+    def scale(self) -> Tensor:
         """Standard deviation of the logarithm."""
         return self.base_dist.scale
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return (self.loc + self.scale.pow(2) / 2).exp()
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         return (self.loc - self.scale.pow(2)).exp()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         square = self.scale.pow(2)
         return square.expm1() * (2 * self.loc + square).exp()
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return self.base_dist.entropy() + self.loc

@@ -1,9 +1,19 @@
 """The logistic-normal distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import constraints
 from .normal import Normal
 from .transformed_distribution import TransformedDistribution
 from .transforms import StickBreakingTransform
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LogisticNormal"]
 
@@ -23,22 +33,22 @@ class LogisticNormal(TransformedDistribution):
     (torch.Size([3]), tensor(1.))
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.simplex
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
+    support: Constraint = constraints.simplex
     has_rsample = True
 
-    def __init__(self, loc, scale, validate_args=None):
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
         base = Normal(loc, scale, validate_args=validate_args)
         if not base.batch_shape:
             base = base.expand([1])
         super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
 
     @property
-    def loc(self):
+    def loc(self) -> Tensor:
         """Mean of the Normal distribution."""
         return self.base_dist.base_dist.loc
 
     @property
-    def scale(self):
+    def scale(self) -> Tensor:
         """Standard deviation of the Normal distribution."""
         return self.base_dist.base_dist.scale

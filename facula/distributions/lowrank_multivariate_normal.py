@@ -1,6 +1,9 @@
 """The multivariate normal distribution of a covariance of low rank and a diagonal."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -9,6 +12,13 @@ from ._shared import SymmetricAroundLoc
 from .distribution import Distribution
 from .multivariate_normal import _batch_mahalanobis, _batch_mv, _log_diagonal
 from .utils import _standard_normal, lazy_property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LowRankMultivariateNormal"]
 
@@ -49,16 +59,16 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
     torch.Size([4, 2])
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
         "loc": constraints.real_vector,
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
     }
-    support = constraints.real_vector
+    support: Constraint = constraints.real_vector
     has_rsample = True
     _kept = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
 
-    def __init__(self, loc, cov_factor, cov_diag, validate_args=None):
+    def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
         if loc.dim() < 1:
             raise ValueError("LowRankMultivariateNormal: loc must have at least one dimension, got none")
         event = loc.shape[-1:]
@@ -77,9 +87,9 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
                 "LowRankMultivariateNormal: batch dimensions do not broadcast, got shapes "
                 f"{tuple(loc.shape)}, {tuple(cov_factor.shape)} and {tuple(cov_diag.shape)}"
             ) from error
-        self.loc = loc.expand(batch + event)
-        self.cov_factor = cov_factor.expand(batch + cov_factor.shape[-2:])
-        self.cov_diag = cov_diag.expand(batch + event)
+        self.loc: Tensor = loc.expand(batch + event)
+        self.cov_factor: Tensor = cov_factor.expand(batch + cov_factor.shape[-2:])
+        self.cov_diag: Tensor = cov_diag.expand(batch + event)
         super().__init__(batch, event, validate_args=validate_args)
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)
@@ -112,7 +122,7 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
         solved = facula.linalg.solve_triangular(self._capacitance_tril, scaled, upper=False)
         return self._over_batch(facula.diag_embed(inverse) - solved.mT @ solved)
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         rank = self.cov_factor.shape[-1:]
         along = _standard_normal(shape[:-1] + rank, self.loc.dtype, self.loc.device)
@@ -122,7 +132,7 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
     def _logdet(self):
         return _batch_lowrank_logdet(self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, self._capacitance_tril)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         distance = _batch_lowrank_mahalanobis(
@@ -130,6 +140,6 @@ class LowRankMultivariateNormal(SymmetricAroundLoc, Distribution):
         )
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._logdet() + distance)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         found = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._logdet())
         return found.expand(self._batch_shape)

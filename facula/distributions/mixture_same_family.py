@@ -1,11 +1,24 @@
 """Mixtures of distributions of one family."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula import Size
 
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["MixtureSameFamily"]
 
@@ -27,10 +40,11 @@ class MixtureSameFamily(Distribution):
     (tensor(7.5000), tensor(0.2500))
     """
 
-    arg_constraints = {}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
     has_rsample = False
 
-    def __init__(self, mixture_distribution, component_distribution, validate_args=None):
+    def __init__(self, mixture_distribution: Distribution, component_distribution: Distribution,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         for given, expected in ((mixture_distribution, Categorical), (component_distribution, Distribution)):
             if not isinstance(given, expected):
                 raise ValueError(f"MixtureSameFamily: expected a {expected.__name__}, got {type(given).__name__}")
@@ -49,7 +63,7 @@ class MixtureSameFamily(Distribution):
         self._event_ndims = len(component_distribution.event_shape)
         super().__init__(components[:-1], component_distribution.event_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
         new = self._get_checked_instance(MixtureSameFamily, _instance)
         batch_shape = Size(batch_shape)
         new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
@@ -58,16 +72,16 @@ class MixtureSameFamily(Distribution):
         return self._finish_expanded(new, batch_shape, self._event_shape)
 
     @constraints.dependent_property
-    def support(self):
+    def support(self) -> Constraint:
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
     @property
-    def mixture_distribution(self):
+    def mixture_distribution(self) -> Distribution:
         """The Categorical that chooses the component."""
         return self._mixture_distribution
 
     @property
-    def component_distribution(self):
+    def component_distribution(self) -> Distribution:
         """The components, along the last batch dimension."""
         return self._component_distribution
 
@@ -78,25 +92,25 @@ class MixtureSameFamily(Distribution):
         return (probs * values).sum(-1 - self._event_ndims)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self._average(self._component_distribution.mean)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         apart = self._component_distribution.mean - self._pad(self.mean)
         return self._average(self._component_distribution.variance) + self._average(apart.pow(2))
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         found = self._component_distribution.cdf(self._pad(value))
         return (found * self._mixture_distribution.probs).sum(-1)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         each = self._component_distribution.log_prob(self._pad(value))
         return facula.logsumexp(each + facula.log_softmax(self._mixture_distribution.logits, dim=-1), dim=-1)
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with facula.no_grad():
             at = len(sample_shape) + len(self._batch_shape)
             chosen = self._mixture_distribution.expand(self._batch_shape).sample(sample_shape)
@@ -107,5 +121,5 @@ class MixtureSameFamily(Distribution):
     def _pad(self, values):
         return values.unsqueeze(-1 - self._event_ndims)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MixtureSameFamily(\n  {self._mixture_distribution},\n  {self._component_distribution})"

@@ -1,5 +1,9 @@
 """The multinomial distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula import Size
 
@@ -8,6 +12,13 @@ from .binomial import Binomial
 from .categorical import Categorical
 from .distribution import Distribution
 from .utils import broadcast_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Multinomial"]
 
@@ -30,11 +41,12 @@ class Multinomial(Distribution):
     tensor(0.4219)
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
     _parts = ("_categorical",)
     _kept = ("total_count",)
 
-    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+    def __init__(self, total_count: Tensor | int = 1, probs: Tensor | None = None, logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         if not isinstance(total_count, int):
             raise NotImplementedError(f"Multinomial: total_count that is no int, got {type(total_count).__name__}")
         self.total_count = total_count
@@ -46,41 +58,41 @@ class Multinomial(Distribution):
         return constraints.multinomial(self.total_count)
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         """Log-probabilities of the categories."""
         return self._categorical.logits
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         """Probabilities of the categories."""
         return self._categorical.probs
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Any:
         """Shape of the parameters."""
         return self._categorical.param_shape
 
     @property
-    def mean(self):
+    def mean(self) -> Any:
         return self.probs * self.total_count
 
     @property
-    def variance(self):
+    def variance(self) -> Any:
         return self.total_count * self.probs * (1 - self.probs)
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         draws = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape)).movedim(0, -1)
         counts = self.probs.new_zeros(self._extended_shape(sample_shape))
         return counts.scatter_add_(-1, draws, facula.ones_like(draws).to(counts.dtype))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         powers = facula.where((value == 0) & (logits == -facula.inf), 0.0, logits) * value
         return facula.lgamma(value.sum(-1) + 1) - facula.lgamma(value + 1).sum(-1) + powers.sum(-1)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         # n H(categories) - log n! + sum over categories of E[log count!]
         n = self.total_count
         counts = self.probs.new_tensor(range(1, n + 1)).reshape((-1,) + (1,) * self.probs.dim())

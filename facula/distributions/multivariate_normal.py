@@ -1,6 +1,9 @@
 """The multivariate normal distribution."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -8,6 +11,13 @@ from . import constraints
 from ._shared import SymmetricAroundLoc
 from .distribution import Distribution
 from .utils import _standard_normal, lazy_property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["MultivariateNormal"]
 
@@ -116,41 +126,42 @@ class MultivariateNormal(SymmetricAroundLoc, GivenScale, Distribution):
     (tensor(-2.3872), torch.Size([5, 2]))
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
         "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
     }
-    support = constraints.real_vector
+    support: Constraint = constraints.real_vector
     has_rsample = True
     _kept = ("_unbroadcasted_scale_tril",)
 
-    def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
+    def __init__(self, loc: Tensor, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
+                 scale_tril: Tensor | None = None, validate_args: bool | None = None) -> None:  # fmt: skip
         if loc.dim() < 1:
             raise ValueError("MultivariateNormal: loc must have at least one dimension, got none")
         name, value = self._set_scale(covariance_matrix, precision_matrix, scale_tril)
         batch = facula.broadcast_shapes(value.shape[:-2], loc.shape[:-1])
         self.__dict__[name] = value.expand(batch + (-1, -1))
-        self.loc = loc.expand(batch + (-1,))
+        self.loc: Tensor = loc.expand(batch + (-1,))
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._factor_scale(name, value)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self._unbroadcasted_scale_tril.square().sum(-1).expand(self._batch_shape + self._event_shape)
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + _batch_mv(self._unbroadcasted_scale_tril, noise)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         factor = self._unbroadcasted_scale_tril
         distance = _batch_mahalanobis(factor, value - self.loc)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - _log_diagonal(factor)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         found = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + _log_diagonal(self._unbroadcasted_scale_tril)
         return found.expand(self._batch_shape)

@@ -1,5 +1,9 @@
 """The negative binomial distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn.functional import logsigmoid
 
@@ -8,6 +12,13 @@ from ._probabilities import ProbsOrLogits
 from .distribution import Distribution
 from .gamma import Gamma
 from .utils import lazy_property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["NegativeBinomial"]
 
@@ -31,28 +42,29 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
     tensor(0.1250)
     """
 
-    arg_constraints = {
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
         "total_count": constraints.greater_than_eq(0),
         "probs": constraints.half_open_interval(0.0, 1.0),
         "logits": constraints.real,
     }
-    support = constraints.nonnegative_integer
+    support: Constraint = constraints.nonnegative_integer
 
-    def __init__(self, total_count, probs=None, logits=None, validate_args=None):
+    def __init__(self, total_count: Tensor | int, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         shape = self._set_binary(probs, logits, total_count=total_count)
-        self.total_count = self.total_count.type_as(self._param)
+        self.total_count: Any = self.total_count.type_as(self._param)
         super().__init__(shape, validate_args=validate_args)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.total_count * facula.exp(self.logits)
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.mean / facula.sigmoid(-self.logits)
 
     @lazy_property
@@ -60,11 +72,11 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         # total_count 0 gives 0 always, which only a check would refuse
         return Gamma(self.total_count, facula.exp(-self.logits), validate_args=False)
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with facula.no_grad():
             return facula.poisson(self._gamma.sample(sample_shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         n, logits = self.total_count, self.logits

@@ -1,11 +1,22 @@
 """The categorical distribution over one-hot vectors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula import Size
 
 from . import constraints
 from .categorical import Categorical
 from .distribution import Distribution
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -29,12 +40,12 @@ class OneHotCategorical(Distribution):
     tensor(0.5000)
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support: Constraint = constraints.one_hot
     has_enumerate_support = True
     _parts = ("_categorical",)
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
@@ -43,47 +54,47 @@ class OneHotCategorical(Distribution):
         return self._categorical._param
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         """Probabilities of the categories."""
         return self._categorical.probs
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         """Log-probabilities of the categories."""
         return self._categorical.logits
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Any:
         """Shape of the parameters."""
         return self._categorical.param_shape
 
     @property
-    def mean(self):
+    def mean(self) -> Any:
         return self.probs
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         return self._one_hot(self._categorical.mode)
 
     @property
-    def variance(self):
+    def variance(self) -> Any:
         return self.probs * (1 - self.probs)
 
     def _one_hot(self, index):
         return facula.nn.functional.one_hot(index, self._event_shape[0]).to(self.probs)
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._one_hot(self._categorical.sample(Size(sample_shape)))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         return self._categorical.log_prob(value.argmax(-1))
 
-    def entropy(self):
+    def entropy(self) -> Any:
         return self._categorical.entropy()
 
-    def enumerate_support(self, expand=True):
+    def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self._event_shape[0]
         values = facula.eye(n, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape((n,) + (1,) * len(self._batch_shape) + (n,))
@@ -106,5 +117,5 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
     has_rsample = True
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self.sample(sample_shape) + (self.probs - self.probs.detach())

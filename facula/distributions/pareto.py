@@ -1,5 +1,9 @@
 """The Pareto distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
@@ -7,6 +11,12 @@ from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform
 from .utils import broadcast_all
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Pareto"]
 
@@ -26,9 +36,11 @@ class Pareto(TransformedDistribution):
     (tensor([   inf, 1.5000]), tensor([0.5000, 0.8750]))
     """
 
-    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"alpha": constraints.positive, "scale": constraints.positive}
+    scale: Tensor
+    alpha: Tensor
 
-    def __init__(self, scale, alpha, validate_args=None):
+    def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.alpha = broadcast_all(scale, alpha)
         base = Exponential(self.alpha, validate_args=validate_args)
         super().__init__(base, [ExpTransform(), AffineTransform(loc=0, scale=self.scale)], validate_args=validate_args)
@@ -38,17 +50,17 @@ class Pareto(TransformedDistribution):
         return constraints.greater_than_eq(self.scale)
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return facula.where(self.alpha > 1, self.alpha * self.scale / (self.alpha - 1), facula.inf)
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         return self.scale
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         a = self.alpha
         return facula.where(a > 2, self.scale.pow(2) * a / ((a - 1).pow(2) * (a - 2)), facula.inf)
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())

@@ -1,5 +1,9 @@
 """The relaxed Bernoulli distribution (Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn.functional import softplus
 
@@ -9,6 +13,13 @@ from ._shared import Relaxed
 from .distribution import Distribution
 from .transforms import SigmoidTransform
 from .utils import broadcast_all, clamp_probs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
@@ -30,22 +41,23 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
     (torch.Size([2]), tensor([-2.0794, -2.3197]))
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.real
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Constraint = constraints.real
     has_rsample = True
     _kept = ("_given", "temperature")
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(self, temperature: Tensor | float, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.temperature = temperature
         super().__init__(self._set_binary(probs, logits), validate_args=validate_args)
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
         noise = clamp_probs(facula.rand(shape, dtype=probs.dtype, device=probs.device))
         return (noise.log() - (-noise).log1p() + probs.log() - (-probs).log1p()) / self.temperature
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
@@ -70,8 +82,9 @@ class RelaxedBernoulli(Relaxed):
     (True, True)
     """
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.unit_interval
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support: Constraint = constraints.unit_interval
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(self, temperature: Tensor | float, probs: Tensor | float | None = None, logits: Tensor | float | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args)

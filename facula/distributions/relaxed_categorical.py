@@ -1,5 +1,9 @@
 """The relaxed categorical distribution (Maddison, Mnih and Teh 2017; Jang, Gu and Poole 2017)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
@@ -8,6 +12,13 @@ from .categorical import Categorical
 from .distribution import Distribution
 from .transforms import ExpTransform
 from .utils import broadcast_all, clamp_probs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
@@ -29,39 +40,40 @@ class ExpRelaxedCategorical(Distribution):
     tensor(1.)
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.real_vector  # of those whose exponentials sum to 1, which is not checked
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support: Constraint = constraints.real_vector  # of those whose exponentials sum to 1, which is not checked
     has_rsample = True
     _parts = ("_categorical",)
     _kept = ("temperature",)
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(self, temperature: Tensor | float, probs: Tensor | None = None, logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self._categorical = Categorical(probs, logits)
         self.temperature = temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Any:
         """Shape of the parameters."""
         return self._categorical.param_shape
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         """Log-probabilities of the categories."""
         return self._categorical.logits
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         """Probabilities of the categories."""
         return self._categorical.probs
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         noise = clamp_probs(facula.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
         scores = (self.logits - (-(noise.log())).log()) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         k = self._event_shape[0]
@@ -88,9 +100,10 @@ class RelaxedOneHotCategorical(Relaxed):
     (1.0, True)
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.simplex
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support: Constraint = constraints.simplex
 
-    def __init__(self, temperature, probs=None, logits=None, validate_args=None):
+    def __init__(self, temperature: Tensor | float, probs: Tensor | None = None, logits: Tensor | None = None,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)

@@ -1,5 +1,9 @@
 """Distributions of functions of random values."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
@@ -7,6 +11,15 @@ from .distribution import Distribution
 from .independent import Independent
 from .transforms import ComposeTransform, Transform
 from .utils import _sum_rightmost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["TransformedDistribution"]
 
@@ -30,9 +43,10 @@ class TransformedDistribution(Distribution):
     (tensor(0.5000), torch.Size([4]))
     """
 
-    arg_constraints = {}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
 
-    def __init__(self, base_distribution, transforms, validate_args=None):
+    def __init__(self, base_distribution: Distribution, transforms: Sequence[Transform] | Transform,
+                 validate_args: bool | None = None) -> None:  # fmt: skip
         self.transforms = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(self.transforms, list) or not all(isinstance(t, Transform) for t in self.transforms):
             raise ValueError(f"TransformedDistribution: expected a Transform or a list of them, got {transforms}")
@@ -55,7 +69,7 @@ class TransformedDistribution(Distribution):
         cut = len(shape) - event_dim
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
         new = super().expand(batch_shape, _instance)
         shape = ComposeTransform(self.transforms).inverse_shape(new._batch_shape + self._event_shape)
         new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
@@ -71,7 +85,7 @@ class TransformedDistribution(Distribution):
         return constraints.independent(support, missing) if missing > 0 else support
 
     @property
-    def has_rsample(self):
+    def has_rsample(self) -> bool:
         return self.base_dist.has_rsample
 
     def _forward(self, x):
@@ -79,14 +93,14 @@ class TransformedDistribution(Distribution):
             x = transform(x)
         return x
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with facula.no_grad():
             return self._forward(self.base_dist.sample(sample_shape))
 
-    def rsample(self, sample_shape=()):
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         return self._forward(self.base_dist.rsample(sample_shape))
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         event_dim = len(self._event_shape)
@@ -107,7 +121,7 @@ class TransformedDistribution(Distribution):
             sign = sign * transform.sign
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
-    def cdf(self, value):
+    def cdf(self, value: Tensor) -> Tensor:
         """Of monotonic transforms."""
         if self._validate_args:
             self._validate_sample(value)
@@ -115,6 +129,6 @@ class TransformedDistribution(Distribution):
             value = transform.inv(value)
         return self._monotonize_cdf(self.base_dist.cdf(value))
 
-    def icdf(self, value):
+    def icdf(self, value: Tensor) -> Tensor:
         """Of monotonic transforms."""
         return self._forward(self.base_dist.icdf(self._monotonize_cdf(value)))

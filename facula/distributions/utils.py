@@ -1,12 +1,21 @@
 """Helpers of the families: broadcasting of parameters, probabilities and logits, properties computed on demand."""
 
+from __future__ import annotations
+
 from numbers import Number
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn.functional import softmax
 from facula.overrides import is_tensor_like
 
-euler_constant = 0.57721566490153286060  # Euler and Mascheroni's
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+
+euler_constant: float = 0.57721566490153286060  # Euler and Mascheroni's
 
 __all__ = [
     "broadcast_all",
@@ -19,7 +28,7 @@ __all__ = [
 ]
 
 
-def broadcast_all(*values):
+def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     """The values as tensors of one shape.
 
     Args:
@@ -52,7 +61,7 @@ def _sum_rightmost(value, dim):
     return value.sum(tuple(range(-dim, 0))) if dim else value
 
 
-def clamp_probs(probs):
+def clamp_probs(probs: Tensor | float) -> Tensor:
     """Probabilities kept away from 0 and 1 by the dtype's eps, so that their logarithms are finite.
 
     Args:
@@ -65,7 +74,7 @@ def clamp_probs(probs):
     return probs.clamp(min=eps, max=1 - eps)
 
 
-def logits_to_probs(logits, is_binary=False):
+def logits_to_probs(logits: Tensor | float, is_binary: bool = False) -> Tensor:
     """Probabilities of log-odds or of logarithms of weights.
 
     Args:
@@ -79,7 +88,7 @@ def logits_to_probs(logits, is_binary=False):
     return facula.sigmoid(logits) if is_binary else softmax(logits, dim=-1)
 
 
-def probs_to_logits(probs, is_binary=False):
+def probs_to_logits(probs: Tensor | float, is_binary: bool = False) -> Tensor:
     """Logarithms or log-odds of probabilities, which are kept away from 0 and 1.
 
     Args:
@@ -111,12 +120,12 @@ class lazy_property:
     24.0
     """
 
-    def __init__(self, wrapped):
+    def __init__(self, wrapped: Callable[..., Any]) -> None:
         self.wrapped = wrapped
-        self.__name__ = wrapped.__name__
+        self.__name__: str = wrapped.__name__
         self.__doc__ = wrapped.__doc__
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return _lazy_property_and_property(self.wrapped)
         with facula.enable_grad():
@@ -132,7 +141,7 @@ class _lazy_property_and_property(lazy_property, property):
         property.__init__(self, wrapped)
 
 
-def tril_matrix_to_vec(mat, diag=0):
+def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Tensor:
     """The elements of (..., n, n) on and below a diagonal, row by row.
 
     Args:
@@ -151,7 +160,7 @@ def tril_matrix_to_vec(mat, diag=0):
     return mat[..., rows, columns]
 
 
-def vec_to_tril_matrix(vec, diag=0):
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     """The inverse of tril_matrix_to_vec; the other elements are zero.
 
     Args:

@@ -1,6 +1,9 @@
 """The von Mises distribution."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -8,6 +11,13 @@ from . import constraints
 from ._shared import SymmetricAroundLoc
 from .distribution import Distribution
 from .utils import lazy_property
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["VonMises"]
 
@@ -35,14 +45,14 @@ class VonMises(SymmetricAroundLoc, Distribution):
     (tensor([0.5536, 0.1365]), torch.Size([3, 2]))
     """
 
-    arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
-    support = constraints.real
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "concentration": constraints.positive}
+    support: Constraint = constraints.real
     has_rsample = False
 
-    def __init__(self, loc, concentration, validate_args=None):
+    def __init__(self, loc: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self._set_parameters(validate_args, loc=loc, concentration=concentration)
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         density = self.concentration * facula.cos(value - self.loc)
@@ -56,7 +66,7 @@ class VonMises(SymmetricAroundLoc, Distribution):
         # the quotients lose all digits for a small kappa, where they are 1 / kappa + kappa up to its third power
         return facula.where(kappa < 1e-5, 1 / kappa + kappa, (1 + rho**2) / (2 * rho))
 
-    def sample(self, sample_shape=()):
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """By rejection from a wrapped Cauchy distribution (Best and Fisher 1979), in float64."""
         with facula.no_grad():
             shape = self._extended_shape(sample_shape)

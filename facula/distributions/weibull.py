@@ -1,5 +1,9 @@
 """The Weibull distribution."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constraints
@@ -7,6 +11,12 @@ from .exponential import Exponential
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, PowerTransform
 from .utils import broadcast_all, euler_constant
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
 
 __all__ = ["Weibull"]
 
@@ -26,10 +36,12 @@ class Weibull(TransformedDistribution):
     (tensor([1.0000, 0.8862]), tensor([0.6321, 0.6321]))
     """
 
-    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
-    support = constraints.positive
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraints.positive, "concentration": constraints.positive}
+    support: Constraint = constraints.positive
+    scale: Tensor
+    concentration: Tensor
 
-    def __init__(self, scale, concentration, validate_args=None):
+    def __init__(self, scale: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         base = Exponential(facula.ones_like(self.scale), validate_args=validate_args)
         steps = [PowerTransform(exponent=self.concentration.reciprocal()), AffineTransform(loc=0, scale=self.scale)]
@@ -40,18 +52,18 @@ class Weibull(TransformedDistribution):
         return facula.exp(facula.lgamma(1 + n / self.concentration))
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.scale * self._moment(1)
 
     @property
-    def mode(self):
+    def mode(self) -> Any:
         k = self.concentration
         return self.scale * ((k - 1) / k).clamp(min=0) ** k.reciprocal()
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.scale.pow(2) * (self._moment(2) - self._moment(1).pow(2))
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         k = self.concentration
         return euler_constant * (1 - k.reciprocal()) + facula.log(self.scale / k) + 1

@@ -1,7 +1,10 @@
 """The Wishart distribution."""
 
+from __future__ import annotations
+
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import Size
@@ -10,6 +13,16 @@ from . import constraints
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily
 from .multivariate_normal import GivenScale, _log_diagonal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.distributions.constraints import Constraint
+    from facula.distributions.distribution import Distribution
 
 __all__ = ["Wishart"]
 
@@ -40,19 +53,20 @@ class Wishart(GivenScale, ExponentialFamily):
     (tensor(-3.5310), torch.Size([2, 2]))
     """
 
-    support = constraints.positive_definite
+    support: Constraint = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
     _kept = ("_unbroadcasted_scale_tril",)
 
-    def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
+    def __init__(self, df: Tensor | float, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None,
+                 scale_tril: Tensor | None = None, validate_args: bool | None = None) -> None:  # fmt: skip
         name, value = self._set_scale(covariance_matrix, precision_matrix, scale_tril)
         if not isinstance(df, facula.Tensor):
             df = value.new_tensor(df)
         batch, event = facula.broadcast_shapes(value.shape[:-2], df.shape), value.shape[-2:]
         if (df <= event[0] - 1).any():
             raise ValueError(f"Wishart: expected df greater than {event[0] - 1}, got {df}")
-        self.df = df.expand(batch)
+        self.df: Any = df.expand(batch)
         self.__dict__[name] = value.expand(batch + event)
         super().__init__(batch, event, validate_args=validate_args)
         if (self.df < event[0]).any():
@@ -66,7 +80,7 @@ class Wishart(GivenScale, ExponentialFamily):
         self._dist_chi2 = Chi2(self.df.unsqueeze(-1) - less, validate_args=False)
 
     @property
-    def arg_constraints(self):
+    def arg_constraints(self) -> dict[str, Constraint]:
         return {
             "covariance_matrix": constraints.positive_definite,
             "precision_matrix": constraints.positive_definite,
@@ -74,24 +88,24 @@ class Wishart(GivenScale, ExponentialFamily):
             "df": constraints.greater_than(self._event_shape[-1] - 1),
         }
 
-    def expand(self, batch_shape, _instance=None):
+    def expand(self, batch_shape: Sequence[int], _instance: Distribution | None = None) -> Self:
         new = super().expand(batch_shape, _instance)
         new._set_chi2()
         return new
 
     @property
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.df.reshape(self._batch_shape + (1, 1)) * self.covariance_matrix
 
     @property
-    def mode(self):
+    def mode(self) -> Tensor:
         """NaN for df < n + 1."""
         factor = self.df - self._event_shape[0] - 1
         factor = facula.where(factor > 0, factor, facula.nan)
         return factor.reshape(self._batch_shape + (1, 1)) * self.covariance_matrix
 
     @property
-    def variance(self):
+    def variance(self) -> Tensor:
         covariance = self.covariance_matrix
         diagonal = covariance.diagonal(dim1=-2, dim2=-1)
         outer = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
@@ -108,7 +122,7 @@ class Wishart(GivenScale, ExponentialFamily):
         factor = self._unbroadcasted_scale_tril @ noise
         return factor @ factor.mT
 
-    def rsample(self, sample_shape=(), max_try_correction=None):
+    def rsample(self, sample_shape: Sequence[int] = (), max_try_correction: Any = None) -> Tensor:
         """Samples that rounding has made singular are drawn again, `max_try_correction` times at most (3; 10 for n > 1)."""
         tries = max_try_correction if max_try_correction is not None else 3 if self._event_shape[0] > 1 else 10
         sample_shape = Size(sample_shape)
@@ -125,7 +139,7 @@ class Wishart(GivenScale, ExponentialFamily):
             warnings.warn("Wishart: a sample is singular", stacklevel=2)
         return sample
 
-    def log_prob(self, value):
+    def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         nu, n = self.df, self._event_shape[0]
@@ -134,7 +148,7 @@ class Wishart(GivenScale, ExponentialFamily):
         normalizer = nu * (n * math.log(2) / 2 + _log_diagonal(factor)) + facula.mvlgamma(nu / 2, p=n)
         return (nu - n - 1) / 2 * facula.linalg.slogdet(value).logabsdet - trace / 2 - normalizer
 
-    def entropy(self):
+    def entropy(self) -> Tensor:
         nu, n = self.df, self._event_shape[0]
         log_scale = _log_diagonal(self._unbroadcasted_scale_tril)
         return (

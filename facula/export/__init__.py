@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -22,6 +23,13 @@ from facula.export.unflatten import FlatArgsAdapter, UnflattenedModule, unflatte
 from facula.fx.passes.infra.pass_base import PassResult
 from facula.utils import _pytree
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula.nn.modules.module import Module
+    from facula.types import FileLike
+
 __all__ = [
     "AdditionalInputs", "Constraint", "CustomDecompTable", "Dim", "ExportBackwardSignature", "ExportGraphSignature",
     "ExportedProgram", "FlatArgsAdapter", "ModuleCallEntry", "ModuleCallSignature", "PassResult", "ShapesCollection",
@@ -30,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def register_dataclass(cls, *, serialized_type_name=None):
+def register_dataclass(cls: type, *, serialized_type_name: Any = None) -> None:
     """Lets a dataclass be an input or an output.
 
     Args:
@@ -53,7 +61,8 @@ def register_dataclass(cls, *, serialized_type_name=None):
     _pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
 
 
-def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
+def save(ep: ExportedProgram, f: FileLike, *, extra_files: dict[str, Any] | None = None,
+         opset_version: dict[str, int] | None = None, pickle_protocol: int = 2) -> None:  # fmt: skip
     """Writes an ExportedProgram as PyTorch's archive, ".pt2".
 
     Args:
@@ -80,7 +89,7 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     _pt2.save(ep, f)
 
 
-def load(f, *, extra_files=None, expected_opset_version=None):
+def load(f: FileLike, *, extra_files: dict[str, Any] | None = None, expected_opset_version: Any = None) -> ExportedProgram:
     """Reads an ExportedProgram that PyTorch or Facula has written.
 
     Args:
@@ -103,10 +112,9 @@ def load(f, *, extra_files=None, expected_opset_version=None):
     return _pt2_reader.load(f)
 
 
-def export(
-    mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(),
-    prefer_deferred_runtime_asserts_over_guards=False,
-):  # fmt: skip
+def export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, dynamic_shapes: Any = None,
+           strict: bool = False, preserve_module_call_signature: Sequence[str] = (),
+           prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:  # fmt: skip
     """The program that a module runs for these arguments.
 
     Args:
@@ -166,10 +174,9 @@ def _export(mod, args, kwargs, dynamic_shapes, function=None, tracing=False):
             static |= found
 
 
-def draft_export(
-    mod, args, kwargs=None, *, dynamic_shapes=None, preserve_module_call_signature=(), strict=False,
-    prefer_deferred_runtime_asserts_over_guards=False,
-):  # fmt: skip
+def draft_export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, dynamic_shapes: Any = None,
+                 preserve_module_call_signature: Sequence[str] = (), strict: bool = False,
+                 prefer_deferred_runtime_asserts_over_guards: bool = False) -> ExportedProgram:  # fmt: skip
     """As export: what cannot be recorded is an error here too.
 
     Args:

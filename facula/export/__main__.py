@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from facula import export
 from facula._text_table import table
 from facula.export._costs import Costs
 from facula.export._draw import Drawing, _shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula.export.exported_program import ExportedProgram
 
 
 def _scaled(number, unit):
@@ -24,7 +30,7 @@ def _scaled(number, unit):
         number /= 1000
 
 
-def summary(exported, most=20):
+def summary(exported: ExportedProgram, most: float = 20) -> str:
     """The text that the command prints.
 
     Args:
@@ -67,7 +73,7 @@ def summary(exported, most=20):
     return "\n".join(lines)
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; its exit status."""
     parser = argparse.ArgumentParser(prog="python -m facula.export", description=__doc__.splitlines()[0])
     parser.add_argument("program", help="a file that export.save wrote, of Facula or PyTorch")

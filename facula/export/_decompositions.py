@@ -7,10 +7,14 @@ that it does not open up.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula.export._functional import op
 from facula.export._symint import text_of
+
+if TYPE_CHECKING:
+    from typing import Any
 
 RULES = {}
 
@@ -455,11 +459,11 @@ class CustomDecompTable(dict):
     ['aten.linear.default']
     """
 
-    def materialize(self):
+    def materialize(self) -> dict[Any, Any]:
         """A plain dict."""
         return dict(self)
 
-    def copy(self):
+    def copy(self) -> CustomDecompTable:
         return CustomDecompTable(self)
 
 

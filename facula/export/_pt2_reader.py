@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -11,8 +12,12 @@ from facula.export._pt2 import ArchiveError
 from facula.export.exported_program import ExportedProgram
 from facula.utils import _pytree
 
+if TYPE_CHECKING:
 
-def load(file):
+    pass
+
+
+def load(file) -> ExportedProgram:
     """Reads an ExportedProgram.
 
     Args:

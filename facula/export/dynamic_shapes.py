@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import enum
 import inspect
+from typing import TYPE_CHECKING
 
 import facula
 from facula.utils import _pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["AdditionalInputs", "Constraint", "Dim", "dims", "ShapesCollection"]
 
@@ -20,13 +25,17 @@ class _DimHintType(enum.Enum):
 class _DimHint:
     """Dim.AUTO, Dim.STATIC or Dim.DYNAMIC, perhaps with a range: Dim.DYNAMIC(min=2)."""
 
-    def __init__(self, type, min=None, max=None):
+    type: Any
+    min: int | None
+    max: int | None
+
+    def __init__(self, type: Any, min: int | None = None, max: int | None = None) -> None:
         self.type, self.min, self.max = type, min, max
 
-    def __call__(self, min=None, max=None):
+    def __call__(self, min: int | None = None, max: int | None = None) -> Any:
         return _DimHint(self.type, min, max)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"DimHint({self.type.name})"
 
 
@@ -54,8 +63,11 @@ class Dim:
     AUTO = _DimHint(_DimHintType.AUTO)
     STATIC = _DimHint(_DimHintType.STATIC)
     DYNAMIC = _DimHint(_DimHintType.DYNAMIC)
+    __name__: str
+    min: int
+    max: int | None
 
-    def __init__(self, name, *, min=None, max=None):
+    def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(f"Dim: a name is an identifier, got {name!r}")
         low, high = 0 if min is None else min, max
@@ -63,18 +75,18 @@ class Dim:
             raise ValueError(f"Dim: cannot be created with inconsistent min={low}, max={high}")
         self.__name__, self.min, self.max = name, low, high
 
-    def __add__(self, other):
+    def __add__(self, other: int) -> Any:
         return _Derived(self, 1, _whole("+", other))
 
-    def __sub__(self, other):
+    def __sub__(self, other: int) -> Any:
         return _Derived(self, 1, -_whole("-", other))
 
-    def __mul__(self, other):
+    def __mul__(self, other: int) -> Any:
         return _Derived(self, _factor(other), 0)
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Dim('{self.__name__}', min={self.min}, max={self.max})"
 
 
@@ -102,28 +114,32 @@ class _Derived:
     2*batch + 1
     """
 
-    def __init__(self, root, factor, offset):
+    root: Any
+    factor: float
+    offset: int
+
+    def __init__(self, root: Any, factor: float, offset: int) -> None:
         self.root, self.factor, self.offset = root, factor, offset
         self.__name__ = f"{factor}*{root.__name__}" * (factor != 1) or root.__name__
         if offset:
             self.__name__ += f" + {offset}" if offset > 0 else f" - {-offset}"
 
-    def __add__(self, other):
+    def __add__(self, other: int) -> Any:
         return _Derived(self.root, self.factor, self.offset + _whole("+", other))
 
-    def __sub__(self, other):
+    def __sub__(self, other: int) -> Any:
         return self + -_whole("-", other)
 
-    def __mul__(self, other):
+    def __mul__(self, other: int) -> Any:
         return _Derived(self.root, self.factor * _factor(other), self.offset * other)
 
     __radd__, __rmul__ = __add__, __mul__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.__name__
 
 
-def dims(*names, min=None, max=None):
+def dims(*names: Any, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
     """A tuple with a Dim for each name, with the same range.
 
     Args:
@@ -151,18 +167,18 @@ class ShapesCollection:
     def __init__(self):
         self._shapes = {}
 
-    def __setitem__(self, t, shape):
+    def __setitem__(self, t: Any, shape: Any) -> None:
         if not isinstance(t, facula.Tensor):
             raise TypeError(f"ShapesCollection: a tensor, got {type(t).__name__}")
         self._shapes[id(t)] = shape
 
-    def __getitem__(self, t):
+    def __getitem__(self, t: Any) -> Any:
         return self._shapes.setdefault(id(t), {})
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._shapes)
 
-    def dynamic_shapes(self, m, args, kwargs=None):
+    def dynamic_shapes(self, m: Any, args: Any, kwargs: Any = None) -> dict[str, dict[str, None] | list[dict[Any, Any]]]:
         """The same as a structure like that of the arguments: {name of the argument: what was said of it, or None}.
 
         Args:
@@ -187,7 +203,7 @@ class AdditionalInputs:
     def __init__(self):
         self._examples = []
 
-    def add(self, args, kwargs=None):
+    def add(self, args: Any, kwargs: Any = None) -> None:
         """One more example.
 
         Args:
@@ -195,7 +211,7 @@ class AdditionalInputs:
         """
         self._examples.append((args, kwargs or {}))
 
-    def dynamic_shapes(self, m, args, kwargs=None):
+    def dynamic_shapes(self, m: Any, args: Any, kwargs: Any = None) -> Any:
         """The sizes that differ between the examples as Dim.DYNAMIC: {name of the argument: {dimension: Dim.DYNAMIC} or None}.
 
         Args:
@@ -229,12 +245,17 @@ class Sizes:
         same: names of symbols that were found to be others.
     """
 
-    def __init__(self, module, args, kwargs, shapes, static=frozenset(), same=None):
-        self.symbols: dict[str, tuple] = {}  # name -> (least, most, sample)
+    static: frozenset[Any] | frozenset[str]
+    same: dict[str, Any]
+
+    def __init__(self, module: Any, args: Any, kwargs: Any,
+                 shapes: Sequence[Sequence[tuple[Any, ...]] | dict[Any, Any] | None] | ShapesCollection | dict[str, Any],
+                 static: frozenset[Any] | frozenset[str] = frozenset(), same: dict[str, Any] | None = None) -> None:
+        self.symbols: dict[str, tuple[Any, ...]] = {}  # name -> (least, most, sample)
         self.automatic: set[str] = set()  # may become static
         self.hinted: set[str] = set()  # may be the same as others
         self.static, self.same = static, same or {}
-        self.by_leaf: list = []  # for every leaf None, or a size or the text of an expression for each dimension
+        self.by_leaf: list[Any] = []  # for every leaf None, or a size or the text of an expression for each dimension
         if isinstance(shapes, (ShapesCollection, AdditionalInputs)):
             shapes = shapes.dynamic_shapes(module, args, kwargs)
         bound = _bound(module, args, kwargs)
@@ -252,7 +273,7 @@ class Sizes:
         self._by_id = {}
         for name, value in bound.items():
             self._walk(value, shapes.get(name), name)
-        self.by_leaf = [self._by_id.get(id(leaf)) if isinstance(leaf, facula.Tensor) else None for leaf in leaves]
+        self.by_leaf: list[Any] = [self._by_id.get(id(leaf)) if isinstance(leaf, facula.Tensor) else None for leaf in leaves]
 
     def _walk(self, value, shape, path):
         if shape is None:

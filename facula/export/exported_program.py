@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from typing import TYPE_CHECKING
 
 import facula
 from facula.export import graph_signature as signatures
 from facula.export._graph import Builder
 from facula.utils import _pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.export.graph_signature import ExportGraphSignature
+    from facula.fx.graph import Graph
+    from facula.fx.graph_module import GraphModule
+    from facula.utils._pytree import LeafSpec, TreeSpec
 
 __all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "default_decompositions"]
 
@@ -37,11 +48,11 @@ class ModuleCallSignature:
     ['input']
     """
 
-    inputs: list
-    outputs: list
+    inputs: list[Any]
+    outputs: list[Any]
     in_spec: object
     out_spec: object
-    forward_arg_names: list | None = None
+    forward_arg_names: list[Any] | None = None
 
 
 @dataclasses.dataclass
@@ -105,7 +116,8 @@ class ExportedProgram:
     ['aten.permute.default', 'aten.addmm.default']
     """
 
-    def __init__(self, program, in_spec, out_spec, example_inputs, names=()):
+    def __init__(self, program: Any, in_spec: TreeSpec, out_spec: LeafSpec | TreeSpec,
+                 example_inputs: Sequence[Sequence[Any] | dict[str, Any] | tuple[Any, ...]], names: Sequence[str] = ()) -> None:
         program.verify()
         self._program, self._example_inputs = program, example_inputs
         self._call_spec, self._names = _CallSpec(in_spec, out_spec), list(names)
@@ -121,12 +133,12 @@ class ExportedProgram:
     # ---- what it is
 
     @property
-    def program(self):
+    def program(self) -> Any:
         """The program itself."""
         return self._program
 
     @property
-    def graph_module(self):
+    def graph_module(self) -> GraphModule:
         """The program as a GraphModule whose inputs begin with parameters, buffers and constants."""
         if self._graph_module is None:
             builder = Builder(self._program, lifted=True)
@@ -136,12 +148,12 @@ class ExportedProgram:
         return self._graph_module
 
     @property
-    def graph(self):
+    def graph(self) -> Graph:
         """The graph of `graph_module`."""
         return self.graph_module.graph
 
     @property
-    def graph_signature(self):
+    def graph_signature(self) -> ExportGraphSignature:
         """What its inputs and outputs are."""
         values = self._program.values
         inputs = []
@@ -167,72 +179,72 @@ class ExportedProgram:
         return signatures.ExportGraphSignature(inputs, outputs)
 
     @property
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Parameters and buffers by path."""
         return self._state_dict
 
     @property
-    def constants(self):
+    def constants(self) -> dict[str, Any]:
         """Tensors that are no state: those met on the way, and buffers that are not persistent."""
         return self._constants
 
     @property
-    def tensor_constants(self):
+    def tensor_constants(self) -> dict[Any, Any]:
         """As `constants`."""
         return self._constants
 
     @property
-    def range_constraints(self):
+    def range_constraints(self) -> dict[str, Any]:
         """Between which every size that varies stays."""
         return {name: _Range(least, most) for name, least, most, _ in self._program.symbols}
 
     @property
-    def example_inputs(self):
+    def example_inputs(self) -> tuple[tuple[Tensor | int, ...], dict[Any, Any]]:
         """(args, kwargs) that it was recorded with."""
         return self._example_inputs
 
     @example_inputs.setter
-    def example_inputs(self, value):
+    def example_inputs(self, value: Any) -> None:
         self._example_inputs = value
 
     @property
-    def call_spec(self):
+    def call_spec(self) -> Any:
         """How arguments and results are nested: in_spec and out_spec."""
         return self._call_spec
 
     @property
-    def module_call_graph(self):
+    def module_call_graph(self) -> list[ModuleCallEntry]:
         """How the module is called."""
         signature = ModuleCallSignature([], [], self._call_spec.in_spec, self._call_spec.out_spec, self._names)
         return [ModuleCallEntry("", signature)]
 
     @property
-    def dialect(self):
+    def dialect(self) -> str:
         """"TRAINING": public ops, with writes and views as they were; "ATEN" after `run_decompositions`."""
         return "ATEN" if self._functional else "TRAINING"
 
     @property
-    def verifiers(self):
+    def verifiers(self) -> list[Any]:
         """Empty: a program is verified by itself."""
         return []
 
-    def parameters(self):
+    def parameters(self) -> Iterator[Tensor]:
         """Its parameters."""
         for _, parameter in self.named_parameters():
             yield parameter
 
-    def named_parameters(self):
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """(path, parameter) of each."""
         for kind, _, path, _, tensor, _ in self._program.inputs:
             if kind == "parameter":
                 yield path, tensor
 
-    def buffers(self):
+    def buffers(self) -> Iterator[Any]:
         """Its buffers."""
         for _, buffer in self.named_buffers():
             yield buffer
 
-    def named_buffers(self):
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
         """(path, buffer) of each."""
         for kind, _, path, _, tensor, _ in self._program.inputs:
             if kind == "buffer":
@@ -257,10 +269,10 @@ class ExportedProgram:
         outputs = self._program.run(self._flat_inputs(args, kwargs))
         return _pytree.tree_unflatten(outputs, self._call_spec.out_spec)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
 
-    def module(self, check_guards=True):
+    def module(self, check_guards: bool = True) -> GraphModule:
         """A GraphModule that is called as the module was, with the parameters under their paths.
 
         Args:
@@ -270,7 +282,7 @@ class ExportedProgram:
 
         return unlift(self, check_guards)
 
-    def run_decompositions(self, decomp_table=None, decompose_custom_triton_ops=False):
+    def run_decompositions(self, decomp_table: Any = None, decompose_custom_triton_ops: bool = False) -> ExportedProgram:
         """The program without writes, and with ops opened up into others.
 
         What buffers are in the end is written to them by nodes at the end; files have it as mutations.
@@ -290,26 +302,26 @@ class ExportedProgram:
         made._functional = True
         return made
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> ExportedProgram:
         return ExportedProgram(
             self._program.copy(), self._call_spec.in_spec, self._call_spec.out_spec, copy.deepcopy(self._example_inputs, memo),
             self._names,
         )  # fmt: skip
 
-    def __str__(self):
+    def __str__(self) -> str:
         code = self.graph_module.code.strip("\n").replace("\n", "\n    ")
         signature = f"Graph signature: {self.graph_signature}\nRange constraints: {self.range_constraints}\n"
         return f"ExportedProgram:\n    {code}\n{signature}"
 
 
-def private_rules():
+def private_rules() -> dict[str, Callable[..., Any]]:
     """The rules for ops without a name in PyTorch (`_backward_rules.py`)."""
     from facula.export._backward_rules import RULES
 
     return RULES
 
 
-def default_decompositions():
+def default_decompositions() -> Any:
     """The rules by which ops become those of the core IR, a table that can be changed (`_decompositions.py`).
 
     >>> table = torch.export.default_decompositions()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "ConstantArgument", "CustomObjArgument", "ExportBackwardSignature", "ExportGraphSignature", "InputKind", "InputSpec",
@@ -157,7 +161,7 @@ class InputSpec:
     target: str | None
     persistent: bool | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.kind == InputKind.BUFFER and self.persistent is None:
             raise AssertionError("Failed to specify persistent flag on BUFFER.")
 
@@ -194,8 +198,8 @@ class ExportBackwardSignature:
     'loss'
     """
 
-    gradients_to_parameters: dict
-    gradients_to_user_inputs: dict
+    gradients_to_parameters: dict[Any, Any]
+    gradients_to_user_inputs: dict[Any, Any]
     loss_output: str
 
 
@@ -216,64 +220,64 @@ class ExportGraphSignature:
     (('weight', 'bias'), ('input',), ('linear',))
     """
 
-    input_specs: list
-    output_specs: list
+    input_specs: list[Any]
+    output_specs: list[Any]
 
     def _targets(self, *kinds):
         return {s.arg.name: s.target for s in self.input_specs if s.kind in kinds}
 
     @property
-    def parameters(self):
+    def parameters(self) -> tuple[str, ...]:
         """Paths of the parameters."""
         return tuple(self.inputs_to_parameters.values())
 
     @property
-    def buffers(self):
+    def buffers(self) -> tuple[str, ...]:
         """Paths of the buffers."""
         return tuple(self.inputs_to_buffers.values())
 
     @property
-    def non_persistent_buffers(self):
+    def non_persistent_buffers(self) -> tuple[str]:
         """Paths of the buffers that the state_dict does not hold."""
         return tuple(s.target for s in self.input_specs if s.kind == InputKind.BUFFER and s.persistent is False)
 
     @property
-    def lifted_tensor_constants(self):
+    def lifted_tensor_constants(self) -> tuple[Any, ...]:
         """Names of tensors that were met on the way."""
         return tuple(self.inputs_to_lifted_tensor_constants.values())
 
     @property
-    def lifted_custom_objs(self):
+    def lifted_custom_objs(self) -> tuple[()]:
         """Empty: programs hold no objects."""
         return ()
 
     @property
-    def user_inputs(self):
+    def user_inputs(self) -> tuple[str, ...]:
         """Names, or constant values, of the caller's inputs."""
         return tuple(_name(s.arg) for s in self.input_specs if s.kind == InputKind.USER_INPUT)
 
     @property
-    def user_outputs(self):
+    def user_outputs(self) -> tuple[str, int, None]:
         """Names, or constant values, of what the caller gets."""
         return tuple(_name(s.arg) for s in self.output_specs if s.kind == OutputKind.USER_OUTPUT)
 
     @property
-    def inputs_to_parameters(self):
+    def inputs_to_parameters(self) -> dict[str, str]:
         """Name in the graph to path."""
         return self._targets(InputKind.PARAMETER)
 
     @property
-    def inputs_to_buffers(self):
+    def inputs_to_buffers(self) -> dict[str, str]:
         """Name in the graph to path."""
         return self._targets(InputKind.BUFFER)
 
     @property
-    def inputs_to_lifted_tensor_constants(self):
+    def inputs_to_lifted_tensor_constants(self) -> dict[Any, Any]:
         """Name in the graph to name of the constant."""
         return self._targets(InputKind.CONSTANT_TENSOR)
 
     @property
-    def inputs_to_lifted_custom_objs(self):
+    def inputs_to_lifted_custom_objs(self) -> dict[Any, Any]:
         """Empty."""
         return {}
 
@@ -281,22 +285,22 @@ class ExportGraphSignature:
         return {s.arg.name: s.target for s in self.output_specs if s.kind == kind}
 
     @property
-    def buffers_to_mutate(self):
+    def buffers_to_mutate(self) -> dict[Any, Any]:
         """Output to path of a buffer; empty while mutation stands in the graph as it is."""
         return self._mutated(OutputKind.BUFFER_MUTATION)
 
     @property
-    def parameters_to_mutate(self):
+    def parameters_to_mutate(self) -> dict[Any, Any]:
         """Output to path of a parameter."""
         return self._mutated(OutputKind.PARAMETER_MUTATION)
 
     @property
-    def user_inputs_to_mutate(self):
+    def user_inputs_to_mutate(self) -> dict[Any, Any]:
         """Output to name of an input."""
         return self._mutated(OutputKind.USER_INPUT_MUTATION)
 
     @property
-    def backward_signature(self):
+    def backward_signature(self) -> ExportBackwardSignature | None:
         """Which outputs are gradients, and of what; None where the graph has no loss."""
         losses = [s.arg.name for s in self.output_specs if s.kind == OutputKind.LOSS_OUTPUT]
         if not losses:
@@ -306,16 +310,16 @@ class ExportGraphSignature:
         )
 
     @property
-    def assertion_dep_token(self):
+    def assertion_dep_token(self) -> None:
         """None."""
         return None
 
     @property
-    def input_tokens(self):
+    def input_tokens(self) -> tuple[()]:
         """Empty."""
         return ()
 
     @property
-    def output_tokens(self):
+    def output_tokens(self) -> tuple[()]:
         """Empty."""
         return ()

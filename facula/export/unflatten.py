@@ -8,12 +8,19 @@ results, as a tuple.
 from __future__ import annotations
 
 import operator
+from typing import TYPE_CHECKING
 
 import facula
 from facula.export._costs import _values_in
 from facula.export._graph import Builder
 from facula.export._unlifted import _argument_names, _Guard, keep
 from facula.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.export.exported_program import ExportedProgram
 
 __all__ = ["FlatArgsAdapter", "InterpreterModule", "UnflattenedModule", "unflatten"]
 
@@ -42,7 +49,8 @@ class FlatArgsAdapter:
     NotImplementedError: FlatArgsAdapter.adapt is for classes that derive from it
     """
 
-    def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+    def adapt(self, target_spec: Any, input_spec: Any, input_args: Any, metadata: dict[str, Any] | None = None,
+              obj: Any = None) -> Any:  # fmt: skip
         """The leaves as the program takes them.
 
         Args:
@@ -69,7 +77,7 @@ class UnflattenedModule(facula.nn.Module):
     ['0.weight', '0.bias']
     """
 
-    def __init__(self, exported, flat_args_adapter=None):
+    def __init__(self, exported: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> None:
         super().__init__()
         if not isinstance(exported, facula.export.ExportedProgram):
             raise TypeError(f"unflatten: an ExportedProgram, got {type(exported).__name__}")
@@ -92,7 +100,7 @@ class UnflattenedModule(facula.nn.Module):
             main.__dict__[table] = self.__dict__[table]
         self.__dict__["_guard"] = _Guard(exported)
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
         if self._adapter is not None:
             args, kwargs = self._adapted(args, kwargs)
         self._guard(self, args, kwargs)
@@ -106,7 +114,7 @@ class UnflattenedModule(facula.nn.Module):
         return pytree.tree_unflatten(self._adapter.adapt(wanted, spec, leaves), wanted)
 
 
-def unflatten(module, flat_args_adapter=None):
+def unflatten(module: ExportedProgram, flat_args_adapter: FlatArgsAdapter | None = None) -> UnflattenedModule:
     """The modules of an exported program.
 
     Args:

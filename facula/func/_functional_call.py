@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import _C
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
-def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+
+
+def functional_call(module: Module, parameter_and_buffer_dicts: Sequence[dict[str, Any]] | dict[str, Tensor], args: Any = None,
+                    kwargs: Any = None, *, tie_weights: bool = True, strict: bool = False) -> Tensor:  # fmt: skip
     """``module(*args, **kwargs)`` with the given tensors in place of its parameters and buffers of those names.
 
     Args:
@@ -42,7 +52,7 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     return stateless._functional_call(module, values, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
-def stack_module_state(models):
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[Any, Any]]:
     """The parameters and buffers of models of one architecture, stacked along a new first dimension: for ensembles with vmap.
 
     Args:
@@ -80,7 +90,7 @@ def _stacked(tensors):
     return _C.stack([t.detach() for t in tensors]).requires_grad_(flags.pop())
 
 
-def replace_all_batch_norm_modules_(root):
+def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Makes the batch normalisations in a module normalise by the batch at hand in training and evaluation alike.
 
     They keep no running statistics then, which vmap could not write.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 from .. import _C
 from ..autograd.forward_ad import pushforward
@@ -22,6 +23,10 @@ from ._transforms import (
     _unflatten,
     _with_aux,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 def _units(shape, dtype, device, start, count, outer):
@@ -47,7 +52,8 @@ def _filled(args, numbers, argnums, own):
     return filled
 
 
-def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False):
+def jacrev(func: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+           _preallocate_and_copy: bool = False) -> Callable[..., Any]:  # fmt: skip
     """A function that gives the Jacobian, computed output by output: the better one where outputs are fewer than inputs.
 
     Args:
@@ -124,7 +130,8 @@ def _wrapped_zeros(shape, x, original):
     return _rewrap(_C.zeros((*batches, *shape), dtype=x.dtype, device=x.device), levels)
 
 
-def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
+def jacfwd(func: Callable[..., Any], argnums: int = 0, has_aux: bool = False, *,
+           randomness: str = "error") -> Callable[..., Any]:  # fmt: skip
     """A function that gives the Jacobian, computed input by input: the better one where inputs are fewer than outputs.
 
     Args:
@@ -181,7 +188,7 @@ def _column_block(output, leaf, units, shape, original):
     return _rewrap(tangent.movedim(0, -1), levels).reshape(shape)
 
 
-def hessian(func, argnums=0):
+def hessian(func: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     """A function that gives the matrix of second derivatives of a scalar function, forward over reverse.
 
     Args:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 EVERY = ("...",)
 _WORDS = re.compile(r"\(|\)|\.\.\.|[A-Za-z_]\w*|\d+|\S")
@@ -12,7 +18,7 @@ _WORDS = re.compile(r"\(|\)|\.\.\.|[A-Za-z_]\w*|\d+|\S")
 
 def _side(text, pattern):
     """[[names of an axis]], "..." among them; any number of axes, a "..." outside of brackets, are EVERY."""
-    found: list = []
+    found: list[Any] = []
     group = None
     for word in _WORDS.findall(text):
         if word == "(":
@@ -49,7 +55,7 @@ def _lengths(axis, size, known, pattern):
     return [known[name] for name in axis]
 
 
-def rearrange(tensor, pattern, **axes_lengths):
+def rearrange(tensor: Tensor, pattern: Any, **axes_lengths: Any) -> Tensor:
     """The tensor with its axes in another order, some put together or taken apart.
 
     Args:

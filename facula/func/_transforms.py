@@ -10,11 +10,16 @@ computes each example's own derivative.
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 from .. import _C
 from ..autograd.forward_ad import pushforward
 from ..autograd.grad_mode import enable_grad
 from . import _vmap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 Tensor = _C.Tensor
 
@@ -156,7 +161,7 @@ def _argnums(args, argnums, name):
     return tuple(n % len(args) for n in numbers)
 
 
-def grad_and_value(func, argnums=0, has_aux=False):
+def grad_and_value(func: Callable[..., Any], argnums: Sequence[int] | int = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that gives the gradient of the scalar function `func` and its value: ``(grads, value)``.
 
     Args:
@@ -192,7 +197,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     return wrapper
 
 
-def grad(func, argnums=0, has_aux=False):
+def grad(func: Callable[..., Any], argnums: Sequence[int] | int = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that gives the gradient of the scalar function `func`.
 
     Args:
@@ -269,7 +274,7 @@ def _zeros(leaf, original):
 # vjp and jvp
 
 
-def vjp(func, *primals, has_aux=False):
+def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tuple[Tensor, Callable[..., Any]]:
     """The value of a function and a function that multiplies the Jacobian's transpose.
 
     Args:
@@ -332,7 +337,8 @@ def _push(flat_output, inputs, tangents, strict=False):
     return results
 
 
-def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[Tensor], *, strict: bool = False,
+        has_aux: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The value of a function and its derivative in direction of `tangents`.
 
     Args:
@@ -370,7 +376,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     return (shown, tangent, _cut_tree(aux, inputs)) if has_aux else (shown, tangent)
 
 
-def linearize(func, *primals):
+def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Callable[..., Any]]:
     """The function's value, and its derivative at the primals as a linear function of tangents.
 
     That function can be called many times.
@@ -407,7 +413,7 @@ def linearize(func, *primals):
     return _unflatten([inputs.cut(o) for o in flat_output], output_spec), jvp_fn
 
 
-def functionalize(func, *, remove="mutations"):
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Any:
     """The function itself: writes in place are recorded as they are, and need not be taken out first.
 
     Args:

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import functools
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 Tensor = _C.Tensor
 _RANDOMNESS = ("error", "same", "different")
@@ -78,7 +83,7 @@ def is_batched(value, level=None):
     return found > 0 if level is None else found == level
 
 
-def debug_unwrap(tensor, *, recurse=True):
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """The batch behind a tensor inside vmap, to look at.
 
     Args:
@@ -159,7 +164,8 @@ def map_tensors(function, value):
 # vmap itself
 
 
-def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_dims: dict[str, Any] | int | None = 0,
+         randomness: str = "error", *, chunk_size: int | None = None) -> Callable[..., Any]:  # fmt: skip
     """The function over a batch: ``vmap(func)(xs)[i] == func(xs[i])``, in one run of ops on all examples.
 
     Args:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import collections
+from typing import TYPE_CHECKING, NamedTuple
 
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "__array_namespace_info__",
@@ -39,7 +46,7 @@ _KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
 
 
-def astype(x, dtype, /, *, copy=True, device=None):
+def astype(x: Tensor, dtype: facula.dtype, /, *, copy: bool = True, device: Device = None) -> Tensor:
     """The values of `x` in another dtype.
 
     Args:
@@ -54,7 +61,7 @@ def astype(x, dtype, /, *, copy=True, device=None):
     return x.to(device=device, dtype=dtype, copy=copy)
 
 
-def isdtype(dtype, kind):
+def isdtype(dtype: facula.dtype, kind: Sequence[str] | facula.dtype | str) -> bool:
     """Whether a dtype is of a kind.
 
     Args:
@@ -82,7 +89,7 @@ def isdtype(dtype, kind):
     return dtype == kind
 
 
-def bitwise_invert(x, /):
+def bitwise_invert(x: Tensor, /) -> Tensor:
     """The bits of integers exchanged, or the logical not of bools.
 
     Args:
@@ -94,7 +101,7 @@ def bitwise_invert(x, /):
     return facula.bitwise_not(x)
 
 
-def broadcast_arrays(*arrays):
+def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
     """The tensors expanded to the shape that they broadcast to, as a tuple of views.
 
     Args:
@@ -121,7 +128,8 @@ def _cumulative(op, identity, x, axis, dtype, include_initial):
     return facula.cat([facula.full(shape, identity, dtype=result.dtype, device=x.device), result], axis)
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype | None = None,
+                   include_initial: bool = False) -> Tensor:  # fmt: skip
     """Running sums along `axis`.
 
     Args:
@@ -138,7 +146,8 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
     return _cumulative("cumsum", 0, x, axis, dtype, include_initial)
 
 
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: facula.dtype | None = None,
+                    include_initial: bool = False) -> Tensor:  # fmt: skip
     """Running products along `axis`.
 
     Args:
@@ -155,7 +164,7 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
     return _cumulative("cumprod", 1, x, axis, dtype, include_initial)
 
 
-def expand_dims(x, /, axis=0):
+def expand_dims(x: Tensor, /, axis: int = 0) -> Tensor:
     """A view of `x` with a dimension of size 1 at `axis`.
 
     Args:
@@ -170,7 +179,7 @@ def expand_dims(x, /, axis=0):
     return x.unsqueeze(axis)
 
 
-def matrix_transpose(x, /):
+def matrix_transpose(x: Tensor, /) -> Tensor:
     """A view with the last two dimensions exchanged.
 
     Args:
@@ -182,7 +191,7 @@ def matrix_transpose(x, /):
     return x.mT
 
 
-def permute_dims(x, /, axes):
+def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
     """A view with the dimensions in the order of `axes`.
 
     Args:
@@ -197,7 +206,7 @@ def permute_dims(x, /, axes):
     return x.permute(tuple(axes))
 
 
-def repeat(x, repeats, /, *, axis=None):
+def repeat(x: Tensor, repeats: Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element several times in a row.
 
     Args:
@@ -213,7 +222,7 @@ def repeat(x, repeats, /, *, axis=None):
     return facula.repeat_interleave(x, repeats, dim=axis)
 
 
-def take_along_axis(x, indices, /, *, axis=-1):
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """The elements at `indices` along `axis`.
 
     Args:
@@ -230,7 +239,7 @@ def take_along_axis(x, indices, /, *, axis=-1):
     return facula.take_along_dim(x, indices.to(facula.int64), dim=axis)
 
 
-def unstack(x, /, *, axis=0):
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along `axis`, as a tuple of views.
 
     Args:
@@ -243,7 +252,7 @@ def unstack(x, /, *, axis=0):
     return tuple(x.unbind(axis))
 
 
-def vecdot(x1, x2, /, *, axis=-1):
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot products of vectors along `axis`: sum(conj(x1) * x2).
 
     Args:
@@ -264,12 +273,30 @@ def vecdot(x1, x2, /, *, axis=-1):
     return ((a.conj() if a.is_complex() else a) * b).sum(dim, dtype=dtype)
 
 
-UniqueAll = collections.namedtuple("UniqueAll", "values indices inverse_indices counts")
-UniqueCounts = collections.namedtuple("UniqueCounts", "values counts")
-UniqueInverse = collections.namedtuple("UniqueInverse", "values inverse_indices")
+class UniqueAll(NamedTuple):
+    """What unique_all gives."""
+
+    values: facula.Tensor
+    indices: facula.Tensor
+    inverse_indices: facula.Tensor
+    counts: facula.Tensor
 
 
-def first_positions(inverse, count):
+class UniqueCounts(NamedTuple):
+    """What unique_counts gives."""
+
+    values: facula.Tensor
+    counts: facula.Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What unique_inverse gives."""
+
+    values: facula.Tensor
+    inverse_indices: facula.Tensor
+
+
+def first_positions(inverse: Tensor, count: int) -> Tensor:
     """Where each of `count` values is first, given which value each element is."""
     flat = inverse.reshape(-1)
     positions = facula.arange(flat.numel(), device=flat.device)
@@ -277,7 +304,7 @@ def first_positions(inverse, count):
     return first.scatter_reduce(0, flat, positions, "amin", include_self=True)
 
 
-def unique_all(x, /):
+def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct values of a tensor in ascending order, where each is first, which one each element is, and their counts.
 
     Args:
@@ -292,7 +319,7 @@ def unique_all(x, /):
     return UniqueAll(values, first_positions(inverse, len(values)), inverse, counts)
 
 
-def unique_counts(x, /):
+def unique_counts(x: Tensor, /) -> UniqueCounts:
     """The distinct values of a tensor in ascending order, and how often each is there.
 
     Args:
@@ -306,7 +333,7 @@ def unique_counts(x, /):
     return UniqueCounts(*facula.unique(x, return_counts=True))
 
 
-def unique_inverse(x, /):
+def unique_inverse(x: Tensor, /) -> UniqueInverse:
     """The distinct values of a tensor in ascending order, and which of them each element is.
 
     Args:
@@ -320,7 +347,7 @@ def unique_inverse(x, /):
     return UniqueInverse(*facula.unique(x, return_inverse=True))
 
 
-def unique_values(x, /):
+def unique_values(x: Tensor, /) -> Tensor | Any:
     """The distinct values of a tensor in ascending order.
 
     Args:
@@ -358,6 +385,6 @@ class _Info:
         return {name: getattr(_C, name) for k in kinds for name in _KINDS[k]}
 
 
-def __array_namespace_info__():
+def __array_namespace_info__() -> Any:
     """An object that answers capabilities(), default_device(), default_dtypes(), devices() and dtypes()."""
     return _Info()

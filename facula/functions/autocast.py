@@ -35,7 +35,7 @@ class _Others(threading.local):
 _others = _Others()
 
 
-def known_device_type(name: str, device_type) -> str:
+def known_device_type(name: str, device_type: str) -> str:
     """`device_type`, if there is such a type; TypeError or RuntimeError otherwise."""
     if not isinstance(device_type, str):
         raise TypeError(f"{name}: argument 'device_type' must be str, got {type(device_type).__name__}")
@@ -80,7 +80,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return _C._is_autocast_enabled(kind) if kind in _OF_THE_CORE else _others.enabled.get(kind, False)
 
 
-def set_autocast_enabled(device_type, enabled=None) -> None:
+def set_autocast_enabled(device_type: str, enabled: bool | None = None) -> None:
     """Switches autocast of a device type on this thread; `autocast` does it for a block.
 
     Args:

@@ -7,14 +7,24 @@ the node too (`_Graphs`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula.utils import _pytree
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+
 __all__ = ["cond", "while_loop"]  # the others are under `_higher_order_ops`
 
 
-def cond(pred, true_fn, false_fn, operands=()):
+def cond(pred: Tensor, true_fn: Callable[..., Any] | Module, false_fn: Callable[..., Any] | Module,
+         operands: Sequence[Tensor] | tuple[Tensor, ...] = ()) -> Tensor | Any:  # fmt: skip
     """``true_fn(*operands)`` where `pred` holds, else ``false_fn(*operands)``.
 
     In a program that export records both branches stay, and `pred` chooses when it runs.
@@ -39,7 +49,8 @@ def cond(pred, true_fn, false_fn, operands=()):
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 
-def while_loop(cond_fn, body_fn, carried_inputs):
+def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any],
+               carried_inputs: Sequence[Tensor | int]) -> tuple[Tensor | int, ...]:  # fmt: skip
     """Repeats ``carried = body_fn(*carried)`` as long as ``cond_fn(*carried)`` holds; the last values, as a tuple.
 
     Args:
@@ -59,7 +70,7 @@ def while_loop(cond_fn, body_fn, carried_inputs):
     return carried
 
 
-def map(f, xs, *args):
+def map(f: Callable[..., Any], xs: Sequence[Tensor] | Tensor, *args: Any) -> dict[str, Tensor] | tuple[Tensor, Tensor]:
     """f(x, *args) for every x along the first dimension of `xs` (a tensor, or several of the same length), stacked.
 
     Args:
@@ -74,7 +85,8 @@ def map(f, xs, *args):
     return _stacked(steps)
 
 
-def scan(combine_fn, init, xs, *, dim=0, reverse=False):
+def scan(combine_fn: Callable[..., Any], init: Sequence[Tensor] | Tensor, xs: Sequence[Tensor] | Tensor, *, dim: int = 0,
+         reverse: bool = False) -> tuple[Tensor | list[Tensor], Tensor | list[Tensor]]:  # fmt: skip
     """``carry, y = combine_fn(carry, x)`` for every x along a dimension: the last carry, and all y stacked.
 
     Args:
@@ -292,7 +304,7 @@ def _higher_order_grad(enabled, wrapped_func, *args):
         return wrapped_func(*args)
 
 
-HIGHER_ORDER = {
+HIGHER_ORDER: dict[Any, Any] = {
     "cond": _higher_order_cond, "while_loop": _higher_order_while_loop, "map_impl": _higher_order_map,
     "scan": _higher_order_scan, "wrap_with_set_grad_enabled": _higher_order_grad,
 }  # fmt: skip

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import facula
+    from facula.types import Device
 
 Tensor = _C.Tensor
 _warned = []
@@ -22,7 +29,7 @@ def _warn_read_only(name):
         )
 
 
-def from_dlpack(ext_tensor, *, device=None, copy=None):
+def from_dlpack(ext_tensor: Any, *, device: Device = None, copy: bool | None = None) -> Tensor:
     """A tensor on the memory of an object with `__dlpack__`, or of a DLPack capsule.
 
     Args:
@@ -73,7 +80,7 @@ def _stream_of_this_thread(source):
     return {"stream": _C._cuda_current_stream(index) or 1}
 
 
-def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+def frombuffer(buffer: Any, *, dtype: facula.dtype, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
     """A 1-D tensor on the memory of any object with the buffer protocol, such as bytes, bytearray, array.array or memoryview.
 
     Args:
@@ -119,7 +126,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = None, copy: bool | None = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of any array-like: a tensor, a NumPy array, something with DLPack or the buffer protocol, or numbers.
 
     Args:
@@ -189,7 +197,9 @@ def _exports_buffer(obj):
     return True
 
 
-def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
+def from_file(filename: Any, shared: bool | None = None, size: int = 0, *, dtype: facula.dtype | None = None,
+              layout: facula.layout | None = None, device: Device = None, pin_memory: bool | None = None,
+              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A 1-D tensor on the bytes of a file, which are read when they are used.
 
     Args:

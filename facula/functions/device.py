@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from facula import _C
 from facula.overrides import TorchFunctionMode, _modes, _push
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    import facula
+    from facula.types import Device
 
 _FACTORIES = """
     tensor as_tensor asarray empty zeros ones full arange linspace logspace eye rand randn randint randperm
@@ -31,13 +40,14 @@ class DeviceContext(TorchFunctionMode):
     """Gives factories its device where the call names none."""
 
     factories = None
+    factories: Any
 
-    def __init__(self, device):
-        self.device = _C.device(device)
+    def __init__(self, device: Device) -> None:
+        self.device: facula.device = _C.device(device)
         if DeviceContext.factories is None:
             DeviceContext.factories = _factories()
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in self.factories and kwargs.get("device") is None:
             kwargs = {**kwargs, "device": self.device}
@@ -55,7 +65,7 @@ class _Entered(threading.local):
 _entered = _Entered()
 
 
-def enter(device):
+def enter(device: facula.device) -> facula.device:
     """What `with device:` calls."""
     context = DeviceContext(device)
     _entered.contexts.append(context)
@@ -63,12 +73,12 @@ def enter(device):
     return device
 
 
-def exit(device):
+def exit(device: facula.device) -> None:
     """What the end of `with device:` calls."""
     _entered.contexts.pop().__exit__(None, None, None)
 
 
-def set_default_device(device):
+def set_default_device(device: Device) -> None:
     """Sets the device of factories that are not told one, for this thread.
 
     Args:
@@ -92,7 +102,7 @@ def set_default_device(device):
         _push(_entered.default)
 
 
-def get_default_device():
+def get_default_device() -> facula.device:
     """The device of factories that are not told one: of set_default_device, or of the innermost ``with device:``.
 
     >>> torch.get_default_device()
@@ -107,7 +117,7 @@ def get_default_device():
     return _C.device("cpu")
 
 
-def get_device_module(device=None):
+def get_device_module(device: Device = None) -> ModuleType:
     """The module of a kind of device, such as cpu or cuda.
 
     Args:

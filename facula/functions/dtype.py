@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
+
+if TYPE_CHECKING:
+    import facula
 
 # mantissa bits, smallest normal exponent, largest value, decimal digits that always survive
 _FLOATS = {
@@ -33,7 +38,7 @@ class _Limits:
     __slots__ = ("bits", "dtype", "max", "min")
     __hash__ = None
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self.dtype == other.dtype
 
 
@@ -57,21 +62,24 @@ class finfo(_Limits):
 
     __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
     __module__ = "torch"
+    smallest_normal: float
+    tiny: float
+    max: float
 
-    def __init__(self, type=None):
+    def __init__(self, type: facula.dtype | None = None) -> None:
         dtype = _C.get_default_dtype() if type is None else _checked("finfo", type)
         if not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"finfo(): a floating-point dtype is expected (use iinfo), got {dtype}")
         real = dtype.to_real()
-        self.dtype = _name(real)
+        self.dtype: str = _name(real)
         mantissa, exponent, self.max, digits = _FLOATS[self.dtype]
-        self.bits = 8 * real.itemsize
-        self.eps = 2.0**-mantissa
-        self.min = -self.max
+        self.bits: int = 8 * real.itemsize
+        self.eps: float = 2.0**-mantissa
+        self.min: float = -self.max
         self.tiny = self.smallest_normal = 2.0**exponent
-        self.resolution = float(f"1e-{digits}")
+        self.resolution: float = float(f"1e-{digits}")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
             f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype})"
@@ -97,14 +105,14 @@ class iinfo(_Limits):
     __slots__ = ()
     __module__ = "torch"
 
-    def __init__(self, type):
+    def __init__(self, type: facula.dtype) -> None:
         dtype = _checked("iinfo", type)
         if dtype.is_floating_point or dtype.is_complex or dtype is _C.bool:
             raise TypeError(f"iinfo(): an integer dtype is expected (use finfo for floating-point ones), got {dtype}")
-        self.dtype = _name(dtype)
-        self.bits = 8 * dtype.itemsize
-        self.min = -(1 << (self.bits - 1)) if dtype.is_signed else 0
-        self.max = (1 << (self.bits - dtype.is_signed)) - 1
+        self.dtype: str = _name(dtype)
+        self.bits: int = 8 * dtype.itemsize
+        self.min: int = -(1 << (self.bits - 1)) if dtype.is_signed else 0
+        self.max: int = (1 << (self.bits - dtype.is_signed)) - 1
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

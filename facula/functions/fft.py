@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
 from facula._autocast import in_dtype
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 
 def _window(op: str, window, win_length: int, n_fft: int, like):
@@ -19,10 +26,9 @@ def _window(op: str, window, win_length: int, n_fft: int, like):
 
 
 @in_dtype(_C.float32, ("cpu",))
-def stft(
-    input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
-    onesided=None, return_complex=None, align_to_window=None,
-):  # fmt: skip
+def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
+         center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
+         return_complex: bool | None = None, align_to_window: Any = None) -> Tensor:  # fmt: skip
     """Fourier transforms of windowed frames of a signal: how its frequencies change with time.
 
     Args:
@@ -79,10 +85,9 @@ def stft(
     return result if return_complex or return_complex is None else _C.view_as_real(result)
 
 
-def istft(
-    input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
-    length=None, return_complex=False,
-):  # fmt: skip
+def istft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
+          center: bool = True, normalized: bool = False, onesided: bool | None = None, length: Any = None,
+          return_complex: bool = False) -> Tensor:  # fmt: skip
     """The signal whose `stft` is `input`: overlapping frames are averaged, weighted by the window.
 
     Args:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from numbers import Number
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Tensor = _C.Tensor
 
 
-def gradient(input, *, spacing=1, dim=None, edge_order=1):
+def gradient(input: Tensor, *, spacing: Sequence[Tensor | float] | float = 1, dim: int | None = None,
+             edge_order: int = 1) -> tuple[Tensor, ...]:  # fmt: skip
     """The derivatives of the samples `input` along each dimension, or along `dim`, by finite differences.
 
     Inside, the difference quotient of second order of the two neighbours, weighted by their distances (Fornberg 1988);

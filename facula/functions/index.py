@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
 from facula.autograd.grad_mode import no_grad
 
+if TYPE_CHECKING:
+    from typing import Any
 
-def nonzero(input, *, out=None, as_tuple=False):
+    from facula import Tensor
+
+
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Tensor | Any:
     """The positions of the elements of `input` that are not zero, in the order of the elements.
 
     Args:
@@ -35,7 +42,7 @@ def nonzero(input, *, out=None, as_tuple=False):
 _C._install_methods({"nonzero": nonzero})
 
 
-def embedding_renorm_(input, indices, max_norm, norm_type):
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Scales the rows of `input` that `indices` names down to a norm of at most `max_norm`, in place.
 
     Args:

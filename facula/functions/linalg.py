@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
 from facula._dims import counted_dims
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
-def lu(A, pivot=True, get_infos=False, out=None):
+    import facula
+    from facula import Tensor
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None) -> Any:
     """The LU factors of matrices in one matrix, and the row exchanges: P L U = A.
 
     Args:
@@ -50,7 +59,7 @@ def _range_basis(A, q: int, niter: int, M):
     return basis
 
 
-def svd_lowrank(A, q=6, niter=2, M=None):
+def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """U, S and V of about the q largest singular values of A - M: A - M is near U diag(S) V^H.
 
     Found by random projection (Halko et al. 2009).
@@ -81,7 +90,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     return basis @ u, s, vh.mH
 
 
-def pca_lowrank(A, q=None, center=True, niter=2):
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """U, S and V of about the q principal directions of the rows of A: the columns of V, found by random projection.
 
     Args:
@@ -109,7 +118,7 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 
 
-def frobenius_norm(input, dim, keepdim=False, *, out=None):
+def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The root of the sum of squared absolute values over one dimension or two.
 
     Args:
@@ -129,7 +138,8 @@ def frobenius_norm(input, dim, keepdim=False, *, out=None):
     return _C.linalg.vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
-def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
+def nuclear_norm(input: Tensor, dim: Sequence[int] | None = None, keepdim: bool = False, *,
+                 out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The sum of the singular values of a matrix, or of those in two dimensions.
 
     Args:
@@ -152,7 +162,8 @@ def nuclear_norm(input, dim=None, keepdim=False, *, out=None):
     return linalg.matrix_norm(input, "nuc", (0, 1) if dim is None else tuple(dim), keepdim, out=out)
 
 
-def native_norm(input, p=2, dim=None, keepdim=False, dtype=None):
+def native_norm(input: Tensor, p: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False,
+                dtype: facula.dtype | None = None) -> Tensor:  # fmt: skip
     """The vector norm over all elements, or over `dim`: sum(abs(x) ** p) ** (1 / p).
 
     Args:
@@ -168,7 +179,7 @@ def native_norm(input, p=2, dim=None, keepdim=False, dtype=None):
     return _C.linalg.vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
-def norm_except_dim(v, pow=2, dim=0):
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm of each slice along `dim`, in a shape that broadcasts with `v`: what weight normalisation divides by.
 
     Args:

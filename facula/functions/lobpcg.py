@@ -6,18 +6,23 @@ step takes the best vectors in the span of the present ones, their preconditione
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
 from facula.autograd.grad_mode import no_grad
 
 from .dtype import finfo
 
+if TYPE_CHECKING:
+    from typing import Any
+
 Tensor = _C.Tensor
 
 
-def lobpcg(
-    A, k=None, B=None, X=None, n=None, iK=None, niter=None, tol=None, largest=None, method=None, tracker=None,
-    ortho_iparams=None, ortho_fparams=None, ortho_bparams=None,
-):  # fmt: skip
+def lobpcg(A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: int | None = None,
+           iK: Any = None, niter: int | None = None, tol: float | None = None, largest: bool | None = None, method: Any = None,
+           tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None,
+           ortho_bparams: Any = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The `k` largest (or smallest) eigenvalues (..., k) of A x = e B x and their eigenvectors (..., m, k).
 
     Args:

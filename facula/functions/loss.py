@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+
 _REDUCTIONS = ("none", "mean", "sum")
 
 
@@ -17,7 +24,7 @@ def _functional():
     return functional
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
     """1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2) - margin) where it is -1.
 
     Args:
@@ -35,7 +42,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     return _functional().cosine_embedding_loss(input1, input2, target, margin, reduction=how)
 
 
-def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
     """`input` where target is 1, and max(0, margin - input) where it is -1: for distances of pairs that are alike or not.
 
     Args:
@@ -53,7 +60,7 @@ def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
     return _functional().hinge_embedding_loss(input, target, margin, reduction=how)
 
 
-def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
     """max(0, -target * (input1 - input2) + margin): target 1 wants input1 to be larger, -1 input2.
 
     Args:
@@ -70,7 +77,7 @@ def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
     return _functional().margin_ranking_loss(input1, input2, target, margin, reduction=how)
 
 
-def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """The negative log likelihood of counts: exp(input) - target * input; without log_input, input - target * log(input + eps).
 
     Args:
@@ -90,7 +97,8 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     return _functional().poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=how)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0,
+                        eps: float = 1e-6, swap: bool = False, reduction: int = 1) -> Any:  # fmt: skip
     """max(0, |anchor - positive| - |anchor - negative| + margin): the anchor is to be nearer to the positive.
 
     Args:

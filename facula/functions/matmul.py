@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -22,7 +29,7 @@ def _term(labels) -> str:
     return term
 
 
-def einsum(*args):
+def einsum(*args: Any) -> Tensor:
     """The sum over indices that an equation states: `einsum('ij,jk->ik', a, b)`.
 
     Every letter names a dimension of the operands, the same letter the same size. Letters behind the arrow are the dimensions
@@ -72,7 +79,7 @@ def _dimension_lists(dims, a, b):
     return ([first] if isinstance(first, int) else list(first)), ([second] if isinstance(second, int) else list(second))
 
 
-def tensordot(a, b, dims=2, out=None):
+def tensordot(a: Any, b: Any, dims: int = 2, out: Tensor | None = None) -> Any:
     """The sum of products over dimensions of two tensors; the result has the other ones, first those of `a`, then those of `b`.
 
     Args:
@@ -91,7 +98,7 @@ def tensordot(a, b, dims=2, out=None):
     return _C._ops._tensordot(a, b, dims_a, dims_b, out=out)
 
 
-def chain_matmul(*matrices, out=None):
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
     """The product of matrices, in the order of multiplications that is the cheapest.
 
     Args:

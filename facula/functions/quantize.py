@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -20,6 +21,12 @@ from facula._quantized.schemes import (
     qscheme,
 )
 from facula._quantized.tensor import QuantizedTensor, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "dequantize", "int_repr", "per_channel_affine", "per_channel_affine_float_qparams", "per_channel_symmetric",
@@ -50,7 +57,8 @@ def _scale(name, scale):
     return scale
 
 
-def quantize_per_tensor(input, scale, zero_point, dtype):
+def quantize_per_tensor(input: Sequence[Tensor] | Tensor, scale: Tensor | float, zero_point: Tensor | int,
+                        dtype: facula.dtype) -> Tensor | Any:  # fmt: skip
     """The tensor with its values rounded to levels: clamp(round(input / scale) + zero_point).
 
     Args:
@@ -74,7 +82,7 @@ def quantize_per_tensor(input, scale, zero_point, dtype):
     return wrap(scheme.levels(values), scheme)
 
 
-def quantize_per_channel(input, scales, zero_points, axis, dtype):
+def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: facula.dtype) -> Tensor:
     """As `quantize_per_tensor`, with a scale and a zero point for every index along a dimension.
 
     Args:
@@ -115,7 +123,7 @@ def quantize_per_channel(input, scales, zero_points, axis, dtype):
     return wrap(scheme.levels(values), scheme)
 
 
-def choose_levels(name, low, high, dtype, reduce_range=False):
+def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduce_range: bool = False) -> tuple[float, int]:
     """The scale and the zero point that spread the levels of a dtype from `low` to `high` and hit zero."""
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: expected finite values, got some from {low} to {high}")
@@ -125,8 +133,8 @@ def choose_levels(name, low, high, dtype, reduce_range=False):
     low, high = min(low, 0.0), max(high, 0.0)
     scale = (high - low) / (most - least)
     if scale == 0.0 or math.isinf(1.0 / scale):
-        scale = 0.1
-    smallest = 6.1e-5
+        scale: qscheme = 0.1
+    smallest: qscheme = 6.1e-5
     if scale < smallest:
         low, high, scale = low * smallest / scale, high * smallest / scale, smallest
     from_low, from_high = least - low / scale, most - high / scale
@@ -135,7 +143,7 @@ def choose_levels(name, low, high, dtype, reduce_range=False):
     return scale, int(min(max(round(zero), least), most))
 
 
-def quantize_per_tensor_dynamic(input, dtype, reduce_range):
+def quantize_per_tensor_dynamic(input: Tensor, dtype: facula.dtype, reduce_range: bool) -> Tensor:
     """`quantize_per_tensor` with levels from the least to the greatest value of `input`.
 
     Args:
@@ -189,7 +197,7 @@ def _dtype_of(name, levels):
     raise RuntimeError(f"{name}: expected levels of uint8, int8 or int32, got {levels.dtype}")
 
 
-def dequantize(tensor):
+def dequantize(tensor: Sequence[Tensor] | Tensor) -> Tensor | Any:
     """The values of a quantised tensor in float32; of a list or tuple of tensors, a tuple of them.
 
     Args:
@@ -226,15 +234,21 @@ def _method(name, doc, made, shown):
     return function
 
 
-int_repr = _method("int_repr", "A copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)")
-q_scale = _method("q_scale", "The scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
-q_zero_point = _method("q_zero_point", "The level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10")
-q_per_channel_scales = _method(
+int_repr: Callable[[Tensor], Tensor] = _method(
+    "int_repr", "A copy of a quantised tensor's levels.", _PER_TENSOR, "tensor([11, 12], dtype=torch.uint8)",
+)
+q_scale: Callable[[Tensor], float] = _method("q_scale", "The scale of a tensor quantised per tensor.", _PER_TENSOR, "0.5")
+q_zero_point: Callable[[Tensor], int] = _method(
+    "q_zero_point", "The level of zero of a tensor quantised per tensor.", _PER_TENSOR, "10",
+)
+q_per_channel_scales: Callable[[Tensor], Tensor] = _method(
     "q_per_channel_scales", "The scales of a tensor quantised per channel, float64.", _PER_CHANNEL,
     "tensor([0.5000, 1.0000], dtype=torch.float64)",
 )  # fmt: skip
-q_per_channel_zero_points = _method(
+q_per_channel_zero_points: Callable[[Tensor], Tensor] = _method(
     "q_per_channel_zero_points", "The levels of zero of a tensor quantised per channel, int64.", _PER_CHANNEL, "tensor([0, 5])"
 )
-q_per_channel_axis = _method("q_per_channel_axis", "The dimension whose indices are channels.", _PER_CHANNEL, "0")
+q_per_channel_axis: Callable[[Tensor], int] = _method(
+    "q_per_channel_axis", "The dimension whose indices are channels.", _PER_CHANNEL, "0",
+)
 

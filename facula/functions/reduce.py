@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 
 def _chosen(results, return_inverse: bool, return_counts: bool):
@@ -25,7 +31,8 @@ def _distinct_slices(input, dim: int, consecutive: bool):
     return input[tuple(index)], inverse, counts
 
 
-def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+           dim: int | None = None) -> Tensor | Any:  # fmt: skip
     """The distinct elements of a tensor in ascending order, or its distinct slices along `dim`.
 
     Args:
@@ -51,7 +58,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     return _chosen(results, return_inverse, return_counts)
 
 
-def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+                       dim: int | None = None) -> Tensor | Any:  # fmt: skip
     """The first of every run of equal neighbours, of the flattened tensor or among its slices along `dim`.
 
     Args:
@@ -74,7 +82,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
 
 class histogramdd_result(NamedTuple):
     hist: object
-    bin_edges: tuple
+    bin_edges: tuple[Any, ...]
 
 
 def _edges(values, bins: int, limits):
@@ -84,7 +92,8 @@ def _edges(values, bins: int, limits):
     )
 
 
-def histogramdd(input, bins, range=None, weight=None, density=False):
+def histogramdd(input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], range: Sequence[float] | None = None,
+                weight: Tensor | None = None, density: bool = False) -> histogramdd_result:  # fmt: skip
     """The histogram of points in several dimensions.
 
     Args:
@@ -131,7 +140,9 @@ _SEGMENT_START = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min":
 _SEGMENT_REDUCE = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
 
 
-def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
+                   offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False,
+                   initial: int | None = None) -> Tensor:  # fmt: skip
     """Reduces consecutive runs along the last dimension of `lengths`.
 
     Args:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
-def affine_grid_generator(theta, size, align_corners):
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
+
+
+def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """Where a grid of points lands under affine maps: what `grid_sampler` takes to move, turn and scale images.
 
     Args:

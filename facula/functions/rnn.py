@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from typing import TYPE_CHECKING
 
 from facula import Tensor
 from facula._autocast import in_dtype
 from facula.nn.functions.rnn import _one_layer, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell"]
 
@@ -112,10 +116,14 @@ def _run_network(
     return (output.transpose(0, 1) if batch_first else output, *final)
 
 
-lstm = _network("LSTM", "lstm", "A long short-term memory network, whose state is (h, c).")
-gru = _network("GRU", "gru", "A network of gated recurrent units.")
-rnn_tanh = _network("RNN_TANH", "rnn_tanh", "An Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh).")
-rnn_relu = _network("RNN_RELU", "rnn_relu", "An Elman network: h' = relu(W_ih x + b_ih + W_hh h + b_hh).")
+lstm: Callable[..., tuple[Tensor, ...]] = _network("LSTM", "lstm", "A long short-term memory network, whose state is (h, c).")
+gru: Callable[..., tuple[Tensor, ...]] = _network("GRU", "gru", "A network of gated recurrent units.")
+rnn_tanh: Callable[..., tuple[Tensor, ...]] = _network(
+    "RNN_TANH", "rnn_tanh", "An Elman network: h' = tanh(W_ih x + b_ih + W_hh h + b_hh)."
+)
+rnn_relu: Callable[..., tuple[Tensor, ...]] = _network(
+    "RNN_RELU", "rnn_relu", "An Elman network: h' = relu(W_ih x + b_ih + W_hh h + b_hh)."
+)
 
 
 def _cell(mode: str, name: str, doc: str):
@@ -135,7 +143,13 @@ def _cell(mode: str, name: str, doc: str):
     return cell
 
 
-lstm_cell = _cell("LSTM", "lstm_cell", "One step of a long short-term memory network, from state (h, c) to the next.")
-gru_cell = _cell("GRU", "gru_cell", "One step of a network of gated recurrent units.")
-rnn_tanh_cell = _cell("RNN_TANH", "rnn_tanh_cell", "One step of an Elman network: tanh(W_ih x + b_ih + W_hh h + b_hh).")
-rnn_relu_cell = _cell("RNN_RELU", "rnn_relu_cell", "One step of an Elman network: relu(W_ih x + b_ih + W_hh h + b_hh).")
+lstm_cell: Callable[..., tuple[Tensor, Tensor]] = _cell(
+    "LSTM", "lstm_cell", "One step of a long short-term memory network, from state (h, c) to the next."
+)
+gru_cell: Callable[..., Tensor] = _cell("GRU", "gru_cell", "One step of a network of gated recurrent units.")
+rnn_tanh_cell: Callable[..., Tensor] = _cell(
+    "RNN_TANH", "rnn_tanh_cell", "One step of an Elman network: tanh(W_ih x + b_ih + W_hh h + b_hh)."
+)
+rnn_relu_cell: Callable[..., Tensor] = _cell(
+    "RNN_RELU", "rnn_relu_cell", "One step of an Elman network: relu(W_ih x + b_ih + W_hh h + b_hh)."
+)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
 from facula.backends import _cuda
 
 from . import tensor_types
 
+if TYPE_CHECKING:
+    from typing import Any
+
 # Printing
 
 
-def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+def set_printoptions(precision: str | None = None, threshold: Any = None, edgeitems: Any = None, linewidth: Any = None,
+                     profile: Any = None, sci_mode: Any = None) -> None:  # fmt: skip
     """Sets how tensors print, for all threads. What is not given stays.
 
     Args:
@@ -31,7 +37,7 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     _tensor_str.set_printoptions(precision, threshold, edgeitems, linewidth, profile, sci_mode)
 
 
-def get_printoptions():
+def get_printoptions() -> dict[str, Any]:
     """The settings of printing, as a dict of the arguments that set_printoptions takes.
 
     >>> torch.get_printoptions()["precision"]
@@ -45,7 +51,7 @@ def get_printoptions():
 # Defaults
 
 
-def set_default_tensor_type(t, /):
+def set_default_tensor_type(t: Any, /) -> None:
     """Sets the default dtype by a type such as DoubleTensor or its name.
 
     Args:
@@ -75,7 +81,7 @@ class _Settings:
 _DETERMINISTIC_MODES = ("default", "warn", "error")
 
 
-def use_deterministic_algorithms(mode, *, warn_only=False):
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Asks for ops whose results do not vary from run to run; on the CPU all of them are so already.
 
     Args:
@@ -90,7 +96,7 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
     set_deterministic_debug_mode(("warn" if warn_only else "error") if mode else "default")
 
 
-def are_deterministic_algorithms_enabled():
+def are_deterministic_algorithms_enabled() -> bool:
     """Whether use_deterministic_algorithms asked for results that do not vary.
 
     >>> torch.are_deterministic_algorithms_enabled()
@@ -99,7 +105,7 @@ def are_deterministic_algorithms_enabled():
     return _Settings.deterministic != "default"
 
 
-def is_deterministic_algorithms_warn_only_enabled():
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether use_deterministic_algorithms was called with warn_only: an op without such a way warns rather than raises.
 
     >>> torch.is_deterministic_algorithms_warn_only_enabled()
@@ -108,7 +114,7 @@ def is_deterministic_algorithms_warn_only_enabled():
     return _Settings.deterministic == "warn"
 
 
-def set_deterministic_debug_mode(debug_mode):
+def set_deterministic_debug_mode(debug_mode: str) -> None:
     """Sets what use_deterministic_algorithms sets, by a word or a number.
 
     Args:
@@ -134,7 +140,7 @@ def set_deterministic_debug_mode(debug_mode):
     _C._cuda_set_flag("deterministic_algorithms", _Settings.deterministic != "default")
 
 
-def get_deterministic_debug_mode():
+def get_deterministic_debug_mode() -> int:
     """What happens where an op's results vary from run to run: 0 (nothing), 1 (a warning) or 2 (an error).
 
     >>> torch.get_deterministic_debug_mode()
@@ -143,7 +149,7 @@ def get_deterministic_debug_mode():
     return _DETERMINISTIC_MODES.index(_Settings.deterministic)
 
 
-def set_warn_always(b, /):
+def set_warn_always(b: Any, /) -> None:
     """Whether warnings that appear once appear every time.
 
     Args:
@@ -157,7 +163,7 @@ def set_warn_always(b, /):
     _Settings.warn_always = bool(b)
 
 
-def is_warn_always_enabled():
+def is_warn_always_enabled() -> bool:
     """Whether warnings that appear once appear every time, as set_warn_always set it.
 
     >>> torch.is_warn_always_enabled()
@@ -166,7 +172,7 @@ def is_warn_always_enabled():
     return _Settings.warn_always
 
 
-def set_float32_matmul_precision(precision):
+def set_float32_matmul_precision(precision: str) -> None:
     """How exact float32 products must be on a GPU; on the CPU they are always float32's.
 
     Args:
@@ -184,7 +190,7 @@ def set_float32_matmul_precision(precision):
     _cuda.set_matmul_word(precision)
 
 
-def get_float32_matmul_precision():
+def get_float32_matmul_precision() -> str:
     """How exact float32 products are on a GPU: "highest", "high" or "medium".
 
     >>> torch.get_float32_matmul_precision()
@@ -193,7 +199,7 @@ def get_float32_matmul_precision():
     return _cuda.matmul_word()
 
 
-def get_num_interop_threads():
+def get_num_interop_threads() -> int:
     """Threads for independent work (backward of several graphs): by default as many as one op may use.
 
     >>> torch.get_num_interop_threads() > 0
@@ -202,14 +208,14 @@ def get_num_interop_threads():
     return _Settings.interop_threads or _C.get_num_threads()
 
 
-def init_num_threads():
+def init_num_threads() -> None:
     """Does nothing: threads are counted when the first op needs them.
 
     >>> torch.init_num_threads()
     """
 
 
-def set_anomaly_enabled(mode, check_nan=True):
+def set_anomaly_enabled(mode: str, check_nan: bool = True) -> None:
     """Switches the search for the source of NaNs in backward on or off for good; autograd.detect_anomaly does it for a block.
 
     Args:
@@ -224,7 +230,7 @@ def set_anomaly_enabled(mode, check_nan=True):
     _C._set_anomaly(mode, check_nan)
 
 
-def is_vulkan_available():
+def is_vulkan_available() -> bool:
     """False: there are no kernels for Vulkan.
 
     >>> torch.is_vulkan_available()
@@ -233,7 +239,7 @@ def is_vulkan_available():
     return False
 
 
-def set_num_interop_threads(count, /):
+def set_num_interop_threads(count: Any, /) -> None:
     """Sets the number of threads for independent work that get_num_interop_threads tells.
 
     Args:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
-def broadcast_shapes(*shapes):
+    from facula import Size
+
+
+def broadcast_shapes(*shapes: Sequence[int] | int | tuple[Any, ...]) -> Size:
     """The shape that tensors of these shapes broadcast to.
 
     Shapes are aligned at their ends; sizes that meet are equal or one of them is 1. No tensor is made.

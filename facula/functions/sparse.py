@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 
 from .._sparse_checks import COMPRESSED, check_compressed, check_coo, wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.types import Device
 
 _NAMES = {
     _C.sparse_csr: "sparse_csr_tensor", _C.sparse_csc: "sparse_csc_tensor",
@@ -64,10 +73,9 @@ def _no_entries(op, size, dtype, device, requires_grad):
     return _finish(made, requires_grad, False)
 
 
-def sparse_coo_tensor(
-    indices, values=None, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False,
-    check_invariants=None, is_coalesced=None,
-):  # fmt: skip
+def sparse_coo_tensor(indices: Any, values: Any = None, size: Sequence[int] | None = None, *, dtype: facula.dtype | None = None,
+                      device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
+                      check_invariants: bool | None = None, is_coalesced: bool | None = None) -> Tensor:  # fmt: skip
     """A sparse tensor in the layout COO: values, and an index for each in every sparse dimension.
 
     Called with a size only, a tensor without entries.
@@ -118,10 +126,10 @@ def _inferred_compressed_size(op, compressed, plain, values, layout):
     return (*compressed.shape[:batch], rows * block[0], columns * block[1], *dense)
 
 
-def sparse_compressed_tensor(
-    compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
-    requires_grad=False, check_invariants=None,
-):  # fmt: skip
+def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values: Any, size: Sequence[int] | None = None, *,
+                             dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
+                             pin_memory: bool = False, requires_grad: bool = False,
+                             check_invariants: bool | None = None) -> Tensor:  # fmt: skip
     """A sparse tensor in one of the layouts CSR, CSC, BSR and BSC.
 
     Args:
@@ -162,10 +170,10 @@ def sparse_compressed_tensor(
     return _finish(made, requires_grad, pin_memory)
 
 
-def sparse_csr_tensor(
-    crow_indices, col_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
-    requires_grad=False, check_invariants=None,
-):  # fmt: skip
+def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Sequence[int] | None = None, *,
+                      dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
+                      pin_memory: bool = False, requires_grad: bool = False,
+                      check_invariants: bool | None = None) -> Tensor:  # fmt: skip
     """A sparse tensor in the layout CSR: rows are compressed.
 
     Args:
@@ -192,10 +200,10 @@ def sparse_csr_tensor(
     return _of_layout(facula.sparse_csr, crow_indices, col_indices, values, size, options)
 
 
-def sparse_csc_tensor(
-    ccol_indices, row_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
-    requires_grad=False, check_invariants=None,
-):  # fmt: skip
+def sparse_csc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Sequence[int] | None = None, *,
+                      dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
+                      pin_memory: bool = False, requires_grad: bool = False,
+                      check_invariants: bool | None = None) -> Tensor:  # fmt: skip
     """A sparse tensor in the layout CSC: columns are compressed.
 
     Args:
@@ -222,10 +230,10 @@ def sparse_csc_tensor(
     return _of_layout(facula.sparse_csc, ccol_indices, row_indices, values, size, options)
 
 
-def sparse_bsr_tensor(
-    crow_indices, col_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
-    requires_grad=False, check_invariants=None,
-):  # fmt: skip
+def sparse_bsr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Sequence[int] | None = None, *,
+                      dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
+                      pin_memory: bool = False, requires_grad: bool = False,
+                      check_invariants: bool | None = None) -> Tensor:  # fmt: skip
     """A sparse tensor in the layout BSR: rows of blocks are compressed.
 
     Args:
@@ -252,10 +260,10 @@ def sparse_bsr_tensor(
     return _of_layout(facula.sparse_bsr, crow_indices, col_indices, values, size, options)
 
 
-def sparse_bsc_tensor(
-    ccol_indices, row_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False,
-    requires_grad=False, check_invariants=None,
-):  # fmt: skip
+def sparse_bsc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Sequence[int] | None = None, *,
+                      dtype: facula.dtype | None = None, layout: facula.layout | None = None, device: Device = None,
+                      pin_memory: bool = False, requires_grad: bool = False,
+                      check_invariants: bool | None = None) -> Any:  # fmt: skip
     """A sparse tensor in the layout BSC: columns of blocks are compressed.
 
     Args:
@@ -299,7 +307,7 @@ def _validate_sparse_compressed_tensor_args(compressed_indices, plain_indices, v
     sparse_compressed_tensor(compressed_indices, plain_indices, values, size, layout=layout, check_invariants=True)
 
 
-def spmm(input, mat2):
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of a sparse and a strided matrix.
 
     Args:
@@ -319,7 +327,7 @@ def spmm(input, mat2):
 dsmm = spmm
 
 
-def hsmm(input, mat2):
+def hsmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of a sparse and a strided matrix, as a sparse one whose rows are strided.
 
     Args:
@@ -336,7 +344,7 @@ def hsmm(input, mat2):
     return hspmm(input, mat2)
 
 
-def hspmm(mat1, mat2):
+def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """The product of a sparse and a strided matrix, as a COO tensor with one sparse dimension: its rows.
 
     Args:
@@ -357,7 +365,7 @@ def hspmm(mat1, mat2):
     return sparse_coo_tensor(rows.unsqueeze(0), product.index_select(0, rows), product.shape, is_coalesced=True)
 
 
-def smm(input, mat):
+def smm(input: Tensor, mat: Any) -> Tensor:
     """The product of a sparse and a strided matrix, as a COO tensor.
 
     Args:
@@ -374,7 +382,7 @@ def smm(input, mat):
     return _C.mm(input, mat).to_sparse()
 
 
-def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
+def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)``.
 
     Args:
@@ -393,7 +401,7 @@ def saddmm(input, mat1, mat2, *, beta=1, alpha=1):
     return _C.sparse.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def sspaddmm(input, mat1, mat2, *, beta=1, alpha=1):
+def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * input + alpha * (mat1 @ mat2)`` as a COO tensor.
 
     Args:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = ["Event", "Stream"]
 
@@ -22,7 +28,7 @@ class Stream:
     'Stream'
     """
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         from facula import cuda
 
         return super().__new__(cuda.Stream if cls is Stream else cls)
@@ -42,7 +48,7 @@ class Event:
     'Event'
     """
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         return super().__new__(_of_any_device() if cls is Event else cls)
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
 
 
-def sym_float(a):
+def sym_float(a: Any) -> float:
     """The number as a float, or what ``a.__sym_float__()`` gives where `a` has that.
 
     Args:
@@ -18,7 +24,7 @@ def sym_float(a):
     return a.__sym_float__() if hasattr(a, "__sym_float__") else float(a)
 
 
-def sym_int(a):
+def sym_int(a: Any) -> int:
     """The number `a` without its fraction, rounded towards zero.
 
     Args:
@@ -30,7 +36,7 @@ def sym_int(a):
     return math.trunc(a)
 
 
-def sym_max(a, b):
+def sym_max(a: Any, b: Any) -> int:
     """The larger of two numbers, as a float where one of them is a float.
 
     Args:
@@ -42,7 +48,7 @@ def sym_max(a, b):
     return _extreme(max, a, b)
 
 
-def sym_min(a, b):
+def sym_min(a: Any, b: Any) -> Any:
     """The smaller of two numbers, as a float where one of them is a float.
 
     Args:
@@ -58,7 +64,7 @@ def _extreme(choose, a, b):
     return float(choose(a, b)) if isinstance(a, float) or isinstance(b, float) else choose(a, b)
 
 
-def sym_not(a):
+def sym_not(a: Any) -> bool:
     """``not a``, for conditions on sizes.
 
     Args:
@@ -70,7 +76,7 @@ def sym_not(a):
     return operator.not_(a)
 
 
-def sym_ite(b, t, f):
+def sym_ite(b: Any, t: Any, f: Any) -> int:
     """`t` if `b`, else `f`; both are evaluated before the call.
 
     Args:
@@ -83,7 +89,7 @@ def sym_ite(b, t, f):
     return t if b else f
 
 
-def sym_sum(*args):
+def sym_sum(*args: Any) -> int:
     """The sum of numbers, given one by one or as one sequence.
 
     Args:
@@ -95,7 +101,7 @@ def sym_sum(*args):
     return sum(args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args)
 
 
-def sym_sqrt(a):
+def sym_sqrt(a: Any) -> float:
     """The square root of a number, as a float.
 
     Args:
@@ -109,7 +115,7 @@ def sym_sqrt(a):
     return math.sqrt(a)
 
 
-def sym_constrain_range(size, *, min=None, max=None):
+def sym_constrain_range(size: Any, *, min: Any = None, max: Any = None) -> None:
     """Checks a number: RuntimeError where it is not from `min` to `max`, either of which may be None.
 
     A program that is recorded with sizes that vary knows from it how large the number can be.
@@ -129,7 +135,7 @@ def sym_constrain_range(size, *, min=None, max=None):
         raise RuntimeError(f"sym_constrain_range: expected a number from {low} to {high}, got {size}")
 
 
-def sym_constrain_range_for_size(size, *, min=None, max=None):
+def sym_constrain_range_for_size(size: Any, *, min: Any = None, max: Any = None) -> None:
     """Checks a number that is to be a length: RuntimeError where it is not from `min` (0 by default) to `max`.
 
     Args:
@@ -150,7 +156,7 @@ def sym_constrain_range_for_size(size, *, min=None, max=None):
 class _Symbolic:
     """What all three have: a number that is not known, which the library makes itself."""
 
-    def __new__(cls, *given):
+    def __new__(cls, *given: int) -> Self:
         if cls in (SymInt, SymFloat, SymBool):
             raise NotImplementedError(f"{cls.__name__}: the library makes such numbers itself, got {len(given)} arguments")
         return super().__new__(cls, *given)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 Tensor = _C.Tensor
 
 
-def is_tensor(obj, /):
+def is_tensor(obj: Any, /) -> bool:
     """Whether `obj` is a Tensor; instances of its subclasses, such as nn.Parameter, are.
 
     Args:
@@ -19,7 +25,7 @@ def is_tensor(obj, /):
     return isinstance(obj, Tensor)
 
 
-def is_storage(obj, /):
+def is_storage(obj: Any, /) -> bool:
     """Whether `obj` is an UntypedStorage or a TypedStorage.
 
     Args:
@@ -49,37 +55,39 @@ def _ask(name, doc, example):
     return question
 
 
-is_floating_point = _ask(
+is_floating_point: Callable[[Tensor], bool] = _ask(
     "is_floating_point", "Whether the dtype has a fraction: float32, bfloat16 and so on, not complex64.",
     ">>> torch.is_floating_point(torch.ones(2)), torch.is_floating_point(torch.tensor([1, 2]))\n(True, False)",
 )  # fmt: skip
-is_complex = _ask(
+is_complex: Callable[[Tensor], bool] = _ask(
     "is_complex", "Whether the dtype is complex.",
     ">>> torch.is_complex(torch.tensor(1j)), torch.is_complex(torch.ones(2))\n(True, False)",
 )  # fmt: skip
-is_signed = _ask(
+is_signed: Callable[[Tensor], bool] = _ask(
     "is_signed", "Whether the dtype has negative numbers.",
     ">>> torch.is_signed(torch.ones(2)), torch.is_signed(torch.ones(2, dtype=torch.uint8))\n(True, False)",
 )  # fmt: skip
-is_conj = _ask(
+is_conj: Callable[[Tensor], bool] = _ask(
     "is_conj", "Whether the elements in memory are the conjugates of the tensor's, as lazy conjugation leaves them.",
     ">>> x = torch.tensor([1j])\n>>> torch.is_conj(x.conj()), torch.is_conj(x)\n(True, False)",
 )  # fmt: skip
-is_neg = _ask(
+is_neg: Callable[[Tensor], bool] = _ask(
     "is_neg", "Whether the elements in memory are the negatives of the tensor's, as in the imaginary part of a conjugate.",
     ">>> torch.is_neg(torch.tensor([1j]))\nFalse",
 )  # fmt: skip
-is_inference = _ask(
+is_inference: Callable[[Tensor], bool] = _ask(
     "is_inference", "Whether the tensor was made in inference_mode, and so never takes part in recording.",
     ">>> with torch.inference_mode():\n...     x = torch.ones(1)\n>>> torch.is_inference(x)\nTrue",
 )  # fmt: skip
-numel = _ask("numel", "The number of elements, the product of the sizes.", ">>> torch.numel(torch.ones(2, 3))\n6")
-is_distributed = _ask(
+numel: Callable[[Tensor], int] = _ask(
+    "numel", "The number of elements, the product of the sizes.", ">>> torch.numel(torch.ones(2, 3))\n6"
+)
+is_distributed: Callable[[Tensor], bool] = _ask(
     "is_distributed", "False: a plain tensor is of one process.", ">>> torch.is_distributed(torch.ones(2))\nFalse"
 )
 
 
-def is_nonzero(input):
+def is_nonzero(input: Tensor) -> bool:
     """Whether the one element of `input` differs from zero.
 
     Args:
@@ -95,7 +103,7 @@ def is_nonzero(input):
     return bool(input)
 
 
-def is_same_size(input, other):
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether the shapes of two tensors are equal.
 
     Args:
@@ -107,7 +115,7 @@ def is_same_size(input, other):
     return input.is_same_size(other)
 
 
-def typename(obj, /):
+def typename(obj: Any, /) -> str:
     """The dotted name of a type: "torch.FloatTensor" for a tensor, else that of the class or function.
 
     Args:
@@ -124,7 +132,7 @@ def typename(obj, /):
     return name if module in ("", "builtins", "__builtin__") else f"{module}.{name}"
 
 
-def detach(input):
+def detach(input: Tensor) -> Tensor:
     """A tensor on the memory of `input` without its history: no gradient flows back through it.
 
     Args:
@@ -138,7 +146,7 @@ def detach(input):
     return input.detach()
 
 
-def detach_(input):
+def detach_(input: Tensor) -> Tensor:
     """Cuts off the history of `input` itself, which becomes a leaf that does not require gradients; returns it.
 
     Args:
@@ -153,7 +161,7 @@ def detach_(input):
     return input.detach_()
 
 
-def get_device(input):
+def get_device(input: Tensor) -> int:
     """The number of the GPU that the tensor is on; -1 for the CPU.
 
     Args:

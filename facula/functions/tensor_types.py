@@ -6,7 +6,15 @@ themselves are all of class Tensor.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import facula
+    from facula import Tensor
 
 _LEGACY_NAMES = {
     "float32": "Float",
@@ -38,24 +46,24 @@ _CLASSES = "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()
 class tensortype(type):
     """The class of FloatTensor and its relatives."""
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         if cls.device_type == "cuda":
             from facula import cuda
 
             cuda._need_device(cls.__name__, f"{len(args)} arguments")
         return _C._legacy_new(cls.__name__, cls.dtype, cls.device_type, args, kwargs)
 
-    def __instancecheck__(cls, value):
+    def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, _C.Tensor) and value.dtype is cls.dtype and value.device.type == cls.device_type
 
-    def __subclasscheck__(cls, other):
+    def __subclasscheck__(cls, other: Tensor) -> bool:
         return other is cls
 
-    def __repr__(cls):
+    def __repr__(cls) -> str:
         return f"<class '{cls.__module__}.{cls.__name__}'>"
 
     @property
-    def is_cuda(cls):
+    def is_cuda(cls) -> bool:
         """Whether its tensors are on a GPU."""
         return cls.device_type == "cuda"
 
@@ -101,12 +109,12 @@ _BY_NAME = {
 }
 
 
-def name_of(dtype, device):
+def name_of(dtype: facula.dtype, device: facula.device) -> str:
     """ "torch.FloatTensor" for float32 on the CPU."""
     return f"{_module(device.type)}.{_DTYPES[dtype]}Tensor"
 
 
-def parse(kind):
+def parse(kind: facula.dtype | str | type) -> tuple[facula.dtype, str | None]:
     """(dtype, device or None) of a dtype, a type such as FloatTensor, or its name."""
     if isinstance(kind, (_C.dtype, type)) and not isinstance(kind, tensortype) and kind is not _C.Tensor:
         return kind, None

@@ -6,7 +6,7 @@ import builtins
 import keyword
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from facula.fx._writer import (  # noqa: F401
     _custom_builtins,
@@ -21,6 +21,12 @@ from facula.fx._writer import (  # noqa: F401
     reflectable_magic_methods,
 )
 from facula.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 
 def _register_custom_builtin(name, import_str, obj):
@@ -118,7 +124,7 @@ class PythonCode:
     """
 
     src: str
-    globals: dict
+    globals: dict[Any, Any]
     _lineno_map: dict | None = None
     _prologue_start: int = 0
 
@@ -126,7 +132,7 @@ class PythonCode:
 class _PyTreeInfo(NamedTuple):
     """How arguments are taken apart for a graph, and its results put together."""
 
-    orig_args: list
+    orig_args: list[Any]
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec | None
 
@@ -147,11 +153,11 @@ class CodeGen:
     {'out': 2}
     """
 
-    def __init__(self, *_):
+    def __init__(self, *_: Any) -> None:
         self._body_transformer = None
         self._func_name = "forward"
 
-    def gen_fn_def(self, free_vars, maybe_return_annotation):
+    def gen_fn_def(self, free_vars: Sequence[str], maybe_return_annotation: str) -> str:
         """The line of `def`.
 
         Args:
@@ -165,7 +171,7 @@ class CodeGen:
             free_vars.insert(0, "self")
         return f"def {self._func_name}({', '.join(free_vars)}){maybe_return_annotation}:"
 
-    def generate_output(self, output_args):
+    def generate_output(self, output_args: Any) -> str:
         """The statement that ends the function.
 
         Args:
@@ -181,7 +187,7 @@ class CodeGen:
             return f"return {value(node.args[0])}"
         return self.generate_output(_Shown.of(node.args[0], value))
 
-    def process_inputs(self, *args):
+    def process_inputs(self, *args: Any) -> tuple[Any, ...]:
         """Arguments as the placeholders get them, for an Interpreter: here unchanged.
 
         Args:
@@ -192,7 +198,7 @@ class CodeGen:
         """
         return args
 
-    def process_outputs(self, outputs):
+    def process_outputs(self, outputs: Any) -> dict[str, Tensor | list[Any]] | tuple[Tensor, Tensor]:
         """Results as the caller gets them, for an Interpreter: here unchanged.
 
         Args:
@@ -203,7 +209,7 @@ class CodeGen:
         """
         return outputs
 
-    def additional_globals(self):
+    def additional_globals(self) -> list[Any]:
         """A list of (name, value): globals that the text needs beside those of its nodes.
 
         >>> facula.fx.CodeGen().additional_globals()

@@ -12,6 +12,7 @@ import inspect
 import math
 import threading
 import types
+from typing import TYPE_CHECKING
 
 import facula
 from facula._ops import OpOverload, OpOverloadPacket
@@ -36,6 +37,17 @@ from facula.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from facula.fx.node import base_types
 from facula.fx.proxy import ParameterProxy, Scope, ScopeContextManager, TracerBase
 from facula.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.fx.graph_module import GraphModule
+    from facula.nn.modules.module import Module
 
 __all__ = ["Tracer", "symbolic_trace", "wrap", "is_fx_tracing", "PH", "ProxyableClassMeta", "PHBase"]
 
@@ -78,11 +90,11 @@ class ProxyableClassMeta(type):
     2
     """
 
-    def __init__(cls, name, bases, attrs):
+    def __init__(cls, name: str, bases: Any, attrs: Any) -> None:
         _proxyable_classes.setdefault(cls)
         super().__init__(name, bases, attrs)
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if is_fx_tracing():
             found = _proxies_in((args, kwargs))
             if found:
@@ -98,7 +110,7 @@ class PHBase:
     10
     """
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "PH"
 
 
@@ -139,7 +151,7 @@ def _assert_is_none(value, msg):
 
 
 @compatibility(is_backward_compatible=True)
-def wrap(fn_or_name):
+def wrap(fn_or_name: Callable[..., Any] | str) -> Callable[..., Any] | str:
     """Calls of a function become nodes instead of being traced into. At the top level of a module, as a decorator or a call.
 
     Args:
@@ -169,6 +181,14 @@ def wrap(fn_or_name):
 # ---- the tracer
 
 
+def _annotation(function: Callable[..., Any], name: str) -> Any:
+    """The type that a function states for a parameter, or for "return"; None for texts of Facula's own functions, which are for
+    type checkers."""
+    kind = getattr(function, "__annotations__", {}).get(name)
+    own = getattr(function, "__globals__", {}).get("__name__", "").startswith("facula.")
+    return None if own and isinstance(kind, str) else kind
+
+
 @compatibility(is_backward_compatible=True)
 class Tracer(TracerBase):
     """Makes graphs of modules and functions. Subclasses change what is a leaf, what becomes of values, and more.
@@ -194,7 +214,8 @@ class Tracer(TracerBase):
         return layers
     """
 
-    def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):
+    def __init__(self, autowrap_modules: Sequence[ModuleType] | tuple[Any, ...] = (math,),
+                 autowrap_functions: tuple[Any, ...] = (), param_shapes_constant: bool = False) -> None:  # fmt: skip
         super().__init__()
         self._autowrap_function_ids = {
             id(value)
@@ -207,14 +228,14 @@ class Tracer(TracerBase):
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths = None
         self.root_module_name = ""
-        self.scope = Scope("", None)
-        self.module_stack = collections.OrderedDict()
-        self.num_calls = {}
-        self.node_name_to_scope = {}
+        self.scope: Scope = Scope("", None)
+        self.module_stack: dict[Any, Any] = collections.OrderedDict()
+        self.num_calls: dict[Any, Any] = {}
+        self.node_name_to_scope: dict[Any, Any] = {}
 
     _proxy_count = 0
 
-    def get_fresh_qualname(self, prefix):
+    def get_fresh_qualname(self, prefix: str) -> str:
         """An attribute name of the root that is not taken: the prefix and a number.
 
         Args:
@@ -230,7 +251,7 @@ class Tracer(TracerBase):
             number += 1
         return f"{prefix}{number}"
 
-    def create_arg(self, a):
+    def create_arg(self, a: Any) -> Any:
         """`a` as a graph holds it; tensors and parameters become attributes of the root.
 
         Args:
@@ -271,7 +292,7 @@ class Tracer(TracerBase):
             setattr(self.root, name, tensor)
         return self.create_node("get_attr", name, (), {})
 
-    def is_leaf_module(self, m, module_qualified_name):
+    def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether a module is one node: by default those of `torch.nn`, but Sequential.
 
         Args:
@@ -286,7 +307,7 @@ class Tracer(TracerBase):
         ours = home.startswith(("facula.nn", "facula.ao.nn", "torch.nn", "torch.ao.nn"))
         return ours and not isinstance(m, facula.nn.Sequential)
 
-    def path_of_module(self, mod):
+    def path_of_module(self, mod: Module) -> str:
         """The path of a module in the root.
 
         Args:
@@ -309,7 +330,7 @@ class Tracer(TracerBase):
                 return name
         raise NameError("module is not installed as a submodule")
 
-    def call_module(self, m, forward, args, kwargs):
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Called for each call of a module: gives its result, tracing on or making a node.
 
         Args:
@@ -338,7 +359,7 @@ class Tracer(TracerBase):
             finally:
                 self.module_stack.pop(key, None)
 
-    def getattr(self, attr, attr_val, parameter_proxy_cache):
+    def getattr(self, attr: str, attr_val: Module | Tensor, parameter_proxy_cache: dict[Any, Any]) -> Tensor | Any:
         """Called for each attribute that a module does not have as such: parameters, buffers, submodules.
 
         Args:
@@ -392,7 +413,7 @@ class Tracer(TracerBase):
         if name[0] != "*":
             parameter = sig.parameters[name]
             default = () if parameter.default is parameter.empty else (parameter.default,)
-        kind = fn_for_analysis.__annotations__.get(name, None)
+        kind = _annotation(fn_for_analysis, name)
         return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
 
     def _concrete(self, name, value, sig):
@@ -430,7 +451,7 @@ class Tracer(TracerBase):
                 "user to make sure that your inputs match the inputs you specialized the function with."
             )
 
-    def create_args_for_root(self, root_fn, is_module, concrete_args=None):
+    def create_args_for_root(self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None) -> Any:
         """Proxies for the arguments of the program.
 
         Args:
@@ -493,7 +514,7 @@ class Tracer(TracerBase):
 
         return flatten_fn, ([args[0]] if is_module else []) + leaves
 
-    def trace(self, root, concrete_args=None):
+    def trace(self, root: Callable[..., Any] | Module, concrete_args: Any = None) -> Graph:
         """The graph of a module or function.
 
         Args:
@@ -514,13 +535,13 @@ class Tracer(TracerBase):
             self.root, fn = facula.nn.Module(), root
             self.submodule_paths = None
         tracer_cls = getattr(self, "__class__", None)
-        self.graph = Graph(tracer_cls=tracer_cls)
+        self.graph: Graph = Graph(tracer_cls=tracer_cls)
         if hasattr(fn, "__code__"):
             code = fn.__code__
             self.graph._co_fields = {
                 "co_name": code.co_name, "co_filename": code.co_filename, "co_firstlineno": code.co_firstlineno,
             }  # fmt: skip
-        self.tensor_attrs = {}
+        self.tensor_attrs: dict[Any, Any] = {}
         self.__dict__.pop("_parameter_names", None)
         self._collect_tensors(self.root, [])
         if not isinstance(fn, (types.FunctionType, functools.partial)) and not hasattr(fn, "__code__"):
@@ -530,21 +551,21 @@ class Tracer(TracerBase):
         with _new_patcher() as patcher:
             self._patch(patcher, scope)
             result = fn(*args)
-        kind = getattr(fn, "__annotations__", {}).get("return", None)
+        kind = _annotation(fn, "return")
         self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=kind)
         self.submodule_paths = None
         return self.graph
 
     def _prepare_module(self, root):
         """The function of a root module."""
-        self.root = root
+        self.root: Module = root
         if not hasattr(type(root), self.traced_func_name):
             raise AssertionError(
                 f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
             )
         fn = getattr(type(root), self.traced_func_name)
-        self.root_module_name = root._get_name()
-        self.submodule_paths = {module: name for name, module in root.named_modules()}
+        self.root_module_name: str = root._get_name()
+        self.submodule_paths: dict[Any, Any] | None = {module: name for name, module in root.named_modules()}
         return fn
 
     def _collect_tensors(self, module, prefix):
@@ -586,7 +607,7 @@ class Tracer(TracerBase):
         for module in self._autowrap_search:
             _autowrap_check(patcher, vars(module), self._autowrap_function_ids)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = Tracer.__new__(type(self))
         for key, value in vars(self).items():
             if key == "_autowrap_search":
@@ -615,7 +636,7 @@ def _patch_function(fn, nargs):
 
 
 @compatibility(is_backward_compatible=True)
-def symbolic_trace(root, concrete_args=None):
+def symbolic_trace(root: Callable[..., Any] | Module, concrete_args: Any = None) -> GraphModule:
     """A GraphModule of a module or function, by running it on proxies.
 
     Args:

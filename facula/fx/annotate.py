@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.fx._compatibility import compatibility
 from facula.fx.proxy import Proxy
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["annotate"]
 
 
 @compatibility(is_backward_compatible=False)
-def annotate(val, type):
+def annotate(val: Any, type: Any) -> Any:
     """Says the type of a traced value; other values are given back as they are.
 
     Args:

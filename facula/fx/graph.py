@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
+from typing import TYPE_CHECKING
 
 from facula.fx._codegen import (  # noqa: F401
     CodeGen,
@@ -32,6 +33,15 @@ from facula.fx._compatibility import compatibility
 from facula.fx._public import short_name
 from facula.fx._table import simple_table
 from facula.fx.node import Argument, Node, Target, _get_qualified_name, _type_repr, dtype_abbrs, map_arg  # noqa: F401
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.fx.graph_module import GraphModule
+    from facula.nn.modules.module import Module
 
 __all__ = ["PythonCode", "CodeGen", "Graph"]
 
@@ -131,7 +141,7 @@ class Graph:
         return relu
     """
 
-    def __init__(self, owning_module=None, tracer_cls=None, tracer_extras=None):
+    def __init__(self, owning_module: Any = None, tracer_cls: type | None = None, tracer_extras: Any = None) -> None:
         self._root = root = Node.__new__(Node)
         root.graph, root.name, root._op, root._target, root.type = self, "", "root", "", None
         root._input_nodes, root.users, root.meta = {}, {}, {}
@@ -149,21 +159,21 @@ class Graph:
         self._ordered = True
 
     @property
-    def owning_module(self):
+    def owning_module(self) -> GraphModule | None:
         """The module that runs this graph, the last where there are several; None where there is none."""
         return self._owning_module
 
     @owning_module.setter
-    def owning_module(self, module):
+    def owning_module(self, module: Module) -> None:
         if module is not None:
             self._owning_module = module
 
     @property
-    def nodes(self):
+    def nodes(self) -> Any:
         """The nodes in order."""
         return _node_list(self)
 
-    def output_node(self):
+    def output_node(self) -> Node:
         """The node that ends the graph.
 
         Errors: AssertionError where the last node is no output.
@@ -173,7 +183,7 @@ class Graph:
             raise AssertionError(f"Expected output node, but got {node.op}")
         return node
 
-    def find_nodes(self, *, op, target=None, sort=True):
+    def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """The list of nodes with this op, and this target if one is given.
 
         Args:
@@ -208,7 +218,7 @@ class Graph:
 
     # ---- copying
 
-    def graph_copy(self, g, val_map, return_output_node=False):
+    def graph_copy(self, g: Graph, val_map: dict[Node, Any], return_output_node: bool = False) -> Any:
         """Adds the nodes of another graph.
 
         Args:
@@ -235,7 +245,7 @@ class Graph:
             val_map[node] = self.node_copy(node, lambda n: val_map[n])
         return None
 
-    def __deepcopy__(self, memo=None):
+    def __deepcopy__(self, memo: dict[int, Any] = None) -> Self:
         memo = {} if memo is None else memo
         g = type(self)(tracer_cls=self._tracer_cls)
         g._codegen = copy.deepcopy(self._codegen)
@@ -251,7 +261,7 @@ class Graph:
             memo[id(old)] = new
         return g
 
-    def node_copy(self, node, arg_transform=lambda x: x):
+    def node_copy(self, node: Node, arg_transform: Callable[..., Any] = lambda x: x) -> Node:
         """A copy of a node of another graph here.
 
         Args:
@@ -282,7 +292,8 @@ class Graph:
                 name = name[2:-2]
         return _snake_case(name)
 
-    def create_node(self, op, target, args=None, kwargs=None, name=None, type_expr=None):
+    def create_node(self, op: str, target: Target, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
+                    name: str | None = None, type_expr: Any = None) -> Node:  # fmt: skip
         """Adds a node.
 
         Args:
@@ -313,7 +324,7 @@ class Graph:
         self._len += 1
         return node
 
-    def process_inputs(self, *args):
+    def process_inputs(self, *args: Any) -> list[int] | tuple[Any, ...]:
         """Arguments as the placeholders get them: with the CodeGen of a trace of nested arguments, their leaves.
 
         Args:
@@ -326,7 +337,7 @@ class Graph:
         """
         return self._codegen.process_inputs(*args)
 
-    def process_outputs(self, out):
+    def process_outputs(self, out: Any) -> Any:
         """Results as the caller gets them: with the CodeGen of a trace of nested arguments, nested as the program gave them.
 
         Args:
@@ -339,7 +350,7 @@ class Graph:
         """
         return self._codegen.process_outputs(out)
 
-    def erase_node(self, to_erase):
+    def erase_node(self, to_erase: Node) -> None:
         """Takes a node out.
 
         Args:
@@ -364,11 +375,11 @@ class Graph:
         self._len -= 1
         to_erase._set_arguments((), {})
 
-    def inserting_before(self, n=None):
+    def inserting_before(self, n: Node | None = None) -> Any:
         """New nodes go before `n`, by default before all: until another place is set, or to the end of a `with` block."""
         return self.inserting_after(self._root) if n is None else self._inserting(n, n.prepend)
 
-    def inserting_after(self, n=None):
+    def inserting_after(self, n: Node | None = None) -> Any:
         """New nodes go after `n`, by default after all: until another place is set, or to the end of a `with` block."""
         return self.inserting_before(self._root) if n is None else self._inserting(n, n.append)
 
@@ -377,7 +388,7 @@ class Graph:
             raise AssertionError("Node to insert before is not in graph.")
         return _Insertion(self, insert)
 
-    def placeholder(self, name, type_expr=None, default_value=...):
+    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
         """Adds an input.
 
         Args:
@@ -388,7 +399,7 @@ class Graph:
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args, type_expr=type_expr)
 
-    def get_attr(self, qualified_name, type_expr=None):
+    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
         """Adds a node that reads an attribute of the owning module.
 
         Args:
@@ -414,7 +425,8 @@ class Graph:
             )
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
-    def call_module(self, module_name, args=None, kwargs=None, type_expr=None):
+    def call_module(self, module_name: str, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
+                    type_expr: Any = None) -> Node:  # fmt: skip
         """Adds a call of a submodule of the owning module.
 
         Args:
@@ -436,7 +448,8 @@ class Graph:
             )
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
-    def call_method(self, method_name, args=None, kwargs=None, type_expr=None):
+    def call_method(self, method_name: str, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
+                    type_expr: Any = None) -> Node:  # fmt: skip
         """Adds a call of a method of its first argument.
 
         Args:
@@ -446,7 +459,9 @@ class Graph:
         """
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
-    def call_function(self, the_function, args=None, kwargs=None, type_expr=None, name=None):
+    def call_function(self, the_function: Callable[..., Any] | type, args: tuple[Any, ...] | None = None,
+                      kwargs: dict[str, Any] | None = None, type_expr: Any = None,
+                      name: str | None = None) -> Node:  # fmt: skip
         """Adds a call of a function.
 
         Args:
@@ -457,7 +472,8 @@ class Graph:
         """
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
-    def output(self, result, type_expr=None):
+    def output(self, result: Node | Sequence[Node | int | None] | dict[str, Node | Sequence[Any]],
+               type_expr: Any = None) -> Node:  # fmt: skip
         """Adds the end: what the graph gives.
 
         Args:
@@ -468,10 +484,9 @@ class Graph:
 
     # ---- text
 
-    def python_code(
-        self, root_module, *, verbose=False, include_stride=False, include_device=False, colored=False, expanded_def=False,
-        record_func=False, additional_meta=None, include_meta=False,
-    ):  # fmt: skip
+    def python_code(self, root_module: str, *, verbose: bool = False, include_stride: bool = False,
+                    include_device: bool = False, colored: bool = False, expanded_def: bool = False, record_func: bool = False,
+                    additional_meta: Any = None, include_meta: bool = False) -> PythonCode:  # fmt: skip
         """The graph as a function in Python: a PythonCode.
 
         Args:
@@ -515,7 +530,7 @@ class Graph:
 
     _override_repr = _shown_as
 
-    def __str__(self):
+    def __str__(self) -> str:
         placeholders, kind = [], [""]
         lines = [node.format_node(placeholders, kind) for node in self.nodes if node.op != "placeholder"]
         inputs = [node.format_node() for node in self.nodes if node.op == "placeholder"]
@@ -524,7 +539,7 @@ class Graph:
             in_order.append(next(at["in" if node.op == "placeholder" else "other"]))
         return f"graph():{''.join(f'{chr(10)}    {line}' for line in in_order)}"
 
-    def print_tabular(self):
+    def print_tabular(self) -> None:
         """Prints the nodes as a table.
 
         >>> facula.fx.symbolic_trace(lambda x: x * 2).graph.print_tabular()
@@ -539,7 +554,7 @@ class Graph:
 
     # ---- checks and cleaning
 
-    def lint(self):
+    def lint(self) -> None:
         """Checks that every node is used after it was made, names differ, and what modules are called are there.
 
         Errors: RuntimeError, with the node and what is wrong with it.
@@ -561,7 +576,7 @@ class Graph:
                 if node.op in ("get_attr", "call_module"):
                     _check_reference(self.owning_module, node)
 
-    def eliminate_dead_code(self, is_impure_node=None):
+    def eliminate_dead_code(self, is_impure_node: Callable[..., Any] | None = None) -> bool:
         """Takes nodes out that nobody uses, the last first.
 
         Args:
@@ -579,7 +594,7 @@ class Graph:
                 changed = True
         return changed
 
-    def set_codegen(self, codegen):
+    def set_codegen(self, codegen: Any) -> None:
         """Sets how the graph becomes a function; the module's code is written anew by `recompile`.
 
         Args:
@@ -590,7 +605,7 @@ class Graph:
         """
         self._codegen = codegen
 
-    def on_generate_code(self, make_transformer):
+    def on_generate_code(self, make_transformer: Any) -> Any:
         r"""Lets the lines of the body be changed before they become code.
 
         Args:

@@ -7,6 +7,7 @@ import copy
 import textwrap
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import facula
 from facula.fx._attributes import _assign_attr, _copy_attr, _del_attr, _get_attr, _has_attr  # noqa: F401
@@ -26,6 +27,15 @@ from facula.fx._source import (  # noqa: F401
 from facula.fx.graph import Graph
 from facula.fx.immutable_collections import immutable_dict
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.fx._codegen import PythonCode
+    from facula.fx.node import Target
+    from facula.nn.modules.module import Module
+
 __all__ = ["reduce_graph_module", "reduce_package_graph_module", "GraphModule"]
 
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
@@ -37,7 +47,7 @@ _PyTree = immutable_dict
 
 
 @compatibility(is_backward_compatible=True)
-def reduce_graph_module(body, import_block):
+def reduce_graph_module(body: dict[str, bool | dict[str, Any] | set[Any] | None], import_block: str) -> GraphModule:
     """A GraphModule from its attributes and the imports of its code: what a pickle calls.
 
     Args:
@@ -53,7 +63,7 @@ def reduce_graph_module(body, import_block):
     return _deserialize_graph_module(function, body)
 
 
-def reduce_package_graph_module(importer, body, generated_module_name):
+def reduce_package_graph_module(importer: Any, body: Any, generated_module_name: Any) -> GraphModule:
     """A GraphModule from its attributes and the module of a package that has its code: what archives of `package` call.
 
     Args:
@@ -135,7 +145,7 @@ class GraphModule(facula.nn.Module):
         return _1
     """
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         for base in cls.__mro__:
             if "forward" in vars(base) and "GraphModuleImpl" not in base.__qualname__:
                 break
@@ -146,12 +156,12 @@ class GraphModule(facula.nn.Module):
 
         return super().__new__(GraphModuleImpl)
 
-    def __init__(self, root, graph, class_name="GraphModule"):
+    def __init__(self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule") -> None:
         super().__init__()
         self.__class__.__name__ = class_name
         if isinstance(root, facula.nn.Module):
             if hasattr(root, "training"):
-                self.training = root.training
+                self.training: bool = root.training
             self._take_from_module(root, graph)
         elif isinstance(root, dict):
             self._take_from_dict(root, graph)
@@ -162,8 +172,8 @@ class GraphModule(facula.nn.Module):
         if graph._tracer_cls and "<locals>" not in graph._tracer_cls.__qualname__:
             self._tracer_cls = graph._tracer_cls
         self._tracer_extras = graph._tracer_extras or {}
-        self.meta = {}
-        self.shape_env = None
+        self.meta: dict[Any, Any] = {}
+        self.shape_env: Any = None
         self._replace_hooks, self._create_node_hooks, self._erase_node_hooks, self._deepcopy_hooks = [], [], [], []
 
     def _take_from_module(self, root, graph):
@@ -186,15 +196,15 @@ class GraphModule(facula.nn.Module):
         for target in sorted(dict.fromkeys(wanted), key=lambda t: t.count(".")):
             _assign_attr(root[target], self, target)
 
-    __jit_unused_properties__ = ["graph"]
+    __jit_unused_properties__: list[str] = ["graph"]
 
     @property
-    def graph(self):
+    def graph(self) -> Graph:
         """The graph. Set it, or call `recompile` after changing it."""
         return self._graph
 
     @graph.setter
-    def graph(self, g):
+    def graph(self, g: Graph) -> None:
         if not isinstance(g, Graph):
             raise AssertionError(f"Expected a Graph instance, but got {type(g)}")
         self._graph = g
@@ -202,13 +212,13 @@ class GraphModule(facula.nn.Module):
         self.recompile()
 
     @property
-    def code(self):
+    def code(self) -> str:
         """The text of `forward`."""
         if "_code" not in self.__dict__:
             raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
         return self._code
 
-    def recompile(self):
+    def recompile(self) -> PythonCode:
         """Writes `code` and `forward` anew from the graph. To be called after the graph was changed.
 
         Returns:
@@ -234,12 +244,12 @@ class GraphModule(facula.nn.Module):
 
     # ---- copies and files
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         if type(self).__reduce__ is not GraphModule.__reduce__:
             return super().__reduce_ex__(protocol)
         return self.__reduce__()
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         body = self.__dict__.copy()
         codegen = self._graph._codegen
         if isinstance(codegen, _PyTreeCodeGen):  # the program is traced again, on the leaves
@@ -260,7 +270,7 @@ class GraphModule(facula.nn.Module):
     def _deepcopy_init(self):
         return GraphModule.__init__
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = type(self).__new__(type(self))
         memo[id(self)] = new
         fake = facula.nn.Module()
@@ -282,14 +292,14 @@ class GraphModule(facula.nn.Module):
             hook(new)
         return new
 
-    def __copy__(self):
+    def __copy__(self) -> GraphModule:
         from facula.fx._lazy_graph_module import _make_graph_module
 
         new = _make_graph_module(self, self.graph)
         new.meta = getattr(self, "meta", {})
         return new
 
-    def to_folder(self, folder, module_name="FxModule"):
+    def to_folder(self, folder: Any, module_name: str = "FxModule") -> None:
         """Writes a package with the code as a module of its own, and its parameters beside it.
 
         Args:
@@ -347,7 +357,7 @@ class GraphModule(facula.nn.Module):
 
     # ---- submodules
 
-    def add_submodule(self, target, m):
+    def add_submodule(self, target: Target, m: Module) -> bool:
         """Puts a module in a place, making empty modules on the way.
 
         Args:
@@ -370,7 +380,7 @@ class GraphModule(facula.nn.Module):
         module.add_module(field, m)
         return True
 
-    def delete_submodule(self, target):
+    def delete_submodule(self, target: Target) -> bool:
         """Takes a submodule out.
 
         Args:
@@ -390,7 +400,7 @@ class GraphModule(facula.nn.Module):
         delattr(module, field)
         return True
 
-    def delete_all_unused_submodules(self):
+    def delete_all_unused_submodules(self) -> None:
         """Takes out the submodules that no node names."""
         used = set()
         for node in self.graph.nodes:
@@ -406,15 +416,14 @@ class GraphModule(facula.nn.Module):
 
     # ---- text
 
-    def __str__(self):
+    def __str__(self) -> str:
         text = super().__str__()
         hint = "# To see more debug info, please use `graph_module.print_readable()`"
         return "\n".join([text, self._code, hint])
 
-    def print_readable(
-        self, print_output=True, include_stride=False, include_device=False, colored=False, *, fast_sympy_print=False,
-        expanded_def=False, additional_meta=None,
-    ):  # fmt: skip
+    def print_readable(self, print_output: bool = True, include_stride: bool = False, include_device: bool = False,
+                       colored: bool = False, *, fast_sympy_print: bool = False, expanded_def: bool = False,
+                       additional_meta: Any = None) -> str:  # fmt: skip
         """The code of this module and of the GraphModules in it, with the lines where nodes come from.
 
         Args:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from facula.utils import _pytree
 
 __all__ = ["immutable_list", "immutable_dict"]
@@ -13,12 +15,12 @@ _HELP = (
 )
 
 
-def _refuse(self, *args, **kwargs):
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Raises TypeError: the arguments of a node are replaced, not changed."""
     raise TypeError(_HELP.format(name=type(self).__name__))
 
 
-class immutable_list(list):  # noqa: N801
+class immutable_list(list[Any]):  # noqa: N801
     """A list that cannot be changed, and so can be a key.
 
     Args:
@@ -31,16 +33,28 @@ class immutable_list(list):  # noqa: N801
     ([1, 2], True, 3)
     """
 
+    __delitem__: Any
+    __iadd__: Any
+    __imul__: Any
+    __setitem__: Any
+    append: Any
+    clear: Any
+    extend: Any
+    insert: Any
+    pop: Any
+    remove: Any
+    reverse: Any
+    sort: Any
     __delitem__ = __iadd__ = __imul__ = __setitem__ = append = clear = extend = insert = pop = remove = reverse = sort = _refuse
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(tuple(self))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return immutable_list, (tuple(self),)
 
 
-class immutable_dict(dict):  # noqa: N801
+class immutable_dict(dict[Any, Any]):  # noqa: N801
     """A dict that cannot be changed, and so can be a key.
 
     Errors: TypeError for what would change it.
@@ -52,12 +66,20 @@ class immutable_dict(dict):  # noqa: N801
     TypeError: 'immutable_dict' object does not support mutation...
     """
 
+    __delitem__: Any
+    __ior__: Any
+    __setitem__: Any
+    clear: Any
+    pop: Any
+    popitem: Any
+    setdefault: Any
+    update: Any
     __delitem__ = __ior__ = __setitem__ = clear = pop = popitem = setdefault = update = _refuse
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(frozenset(self.items()))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return immutable_dict, (tuple(self.items()),)
 
 

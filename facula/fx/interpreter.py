@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from typing import TYPE_CHECKING
 
 from facula.fx import traceback as fx_traceback
 from facula.fx._compatibility import compatibility
@@ -12,6 +13,15 @@ from facula.fx._symbolic_trace import Tracer
 from facula.fx.graph import Graph
 from facula.fx.node import map_aggregate, map_arg
 from facula.fx.proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.fx.graph_module import GraphModule
+    from facula.fx.node import Node, Target
+    from facula.nn.modules.module import Module
 
 __all__ = ["Interpreter", "Transformer"]
 
@@ -39,17 +49,17 @@ class Interpreter:
     tensor(8)
     """
 
-    def __init__(self, module, garbage_collect_values=True, graph=None):
+    def __init__(self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None) -> None:
         self.module = module
-        self.submodules = dict(module.named_modules())
-        self.graph = graph if graph is not None else module.graph
+        self.submodules: dict[str, Module] = dict(module.named_modules())
+        self.graph: Any = graph if graph is not None else module.graph
         self.env = {}
         self.name = "Interpreter"
         self.garbage_collect_values = garbage_collect_values
         self.extra_traceback = True
-        self.user_to_last_uses = _last_uses(self.graph) if garbage_collect_values else {}
+        self.user_to_last_uses: Any = _last_uses(self.graph) if garbage_collect_values else {}
 
-    def run(self, *args, initial_env=None, enable_io_processing=True):
+    def run(self, *args: Any, initial_env: dict[Node, Tensor | int | None] = None, enable_io_processing: bool = True) -> Any:
         """Runs the graph and gives its result.
 
         Args:
@@ -59,10 +69,10 @@ class Interpreter:
 
         Errors: RuntimeError where an argument is missing.
         """
-        self.env = initial_env if initial_env is not None else {}
+        self.env: dict[Node, Tensor | int | None] = initial_env if initial_env is not None else {}
         if enable_io_processing:
             args = self.graph.process_inputs(*args)
-        self.args_iter = iter(args)
+        self.args_iter: Iterator[Any] = iter(args)
         for node in self.graph.nodes:
             if node in self.env:
                 continue
@@ -89,7 +99,7 @@ class Interpreter:
                 raise RuntimeError(*error.args) from error
             raise
 
-    def boxed_run(self, args_list):
+    def boxed_run(self, args_list: Sequence[Tensor | int | None]) -> dict[str, Tensor | list[Any]]:
         """Runs the graph on a list of arguments, which is emptied, so that they can be let go early.
 
         Args:
@@ -109,7 +119,7 @@ class Interpreter:
         with fx_traceback.set_current_meta(n, f"Interpreter_{type(self).__name__}"):
             yield
 
-    def run_node(self, n):
+    def run_node(self, n: Node) -> Any:
         """The value of a node.
 
         Args:
@@ -132,7 +142,7 @@ class Interpreter:
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return getattr(self, n.op)(n.target, args, kwargs)
 
-    def placeholder(self, target, args, kwargs):
+    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor | Any:
         """The value of an input: the next argument.
 
         Args:
@@ -155,7 +165,7 @@ class Interpreter:
                 return args[0]
             raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
 
-    def get_attr(self, target, args, kwargs):
+    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor:
         """An attribute of the module.
 
         Args:
@@ -168,7 +178,7 @@ class Interpreter:
         """
         return self.fetch_attr(target)
 
-    def call_function(self, target, args, kwargs):
+    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a function.
 
         Args:
@@ -183,7 +193,7 @@ class Interpreter:
             raise AssertionError(f"Expected target to be a callable, but got string: {target}")
         return target(*args, **kwargs)
 
-    def call_method(self, target, args, kwargs):
+    def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor:
         """The result of a method of the first argument.
 
         Args:
@@ -197,7 +207,7 @@ class Interpreter:
         obj, *rest = args
         return getattr(obj, target)(*rest, **kwargs)
 
-    def call_module(self, target, args, kwargs):
+    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Tensor:
         """The result of a submodule.
 
         Args:
@@ -210,7 +220,7 @@ class Interpreter:
         """
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target, args, kwargs):
+    def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
         """What the graph gives.
 
         Args:
@@ -224,7 +234,7 @@ class Interpreter:
         """
         return args[0]
 
-    def fetch_attr(self, target):
+    def fetch_attr(self, target: Target) -> Any:
         """What lies at a path of the module.
 
         Args:
@@ -244,7 +254,7 @@ class Interpreter:
             found = getattr(found, part)
         return found
 
-    def fetch_args_kwargs_from_env(self, n):
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[dict[str, Any] | tuple[Any, ...], ...]:
         """(args, kwargs) of a node, as values.
 
         Args:
@@ -259,7 +269,8 @@ class Interpreter:
         """
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
-    def map_nodes_to_values(self, args, n):
+    def map_nodes_to_values(self, args: Sequence[Any] | dict[str, Any] | tuple[Any, ...],
+                            n: Node) -> dict[str, Any] | tuple[Any, ...]:  # fmt: skip
         """`args` with values in the place of nodes.
 
         Args:
@@ -312,24 +323,24 @@ class Transformer(Interpreter):
         return add
     """
 
-    def __init__(self, module):
+    def __init__(self, module: Module) -> None:
         super().__init__(module)
-        self.new_graph = Graph()
+        self.new_graph: Graph = Graph()
         self.new_graph.set_codegen(module.graph._codegen)
 
         class TransformerTracer(Tracer):
-            def __init__(self, graph):
+            def __init__(self, graph: Graph) -> None:
                 super().__init__()
                 self.graph = graph
-                self.tensor_attrs = {}
+                self.tensor_attrs: dict[Any, Any] = {}
 
-            def is_leaf_module(self, _, __):
+            def is_leaf_module(self, _: Any, __: Any) -> bool:
                 return True
 
-        self.tracer = TransformerTracer(self.new_graph)
+        self.tracer: Any = TransformerTracer(self.new_graph)
         self.tracer.root = module
 
-    def placeholder(self, target, args, kwargs):
+    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Proxy:
         """An input of the new graph.
 
         Args:
@@ -339,7 +350,7 @@ class Transformer(Interpreter):
         default = () if default is inspect.Signature.empty else (default,)
         return Proxy(self.new_graph.create_node("placeholder", target, default), self.tracer)
 
-    def get_attr(self, target, args, kwargs):
+    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
         """A node of the new graph that reads an attribute.
 
         Args:
@@ -347,7 +358,7 @@ class Transformer(Interpreter):
         """
         return self.tracer.create_proxy("get_attr", target, args, kwargs)
 
-    def call_module(self, target, args, kwargs):
+    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[Any, Any]) -> Any:
         """A call of a submodule in the new graph.
 
         Args:
@@ -355,7 +366,7 @@ class Transformer(Interpreter):
         """
         return self.tracer.create_proxy("call_module", target, args, kwargs)
 
-    def call_function(self, target, args, kwargs):
+    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a function in the new graph.
 
         Args:
@@ -363,7 +374,7 @@ class Transformer(Interpreter):
         """
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
-    def transform(self):
+    def transform(self) -> GraphModule:
         """The new GraphModule."""
         with fx_traceback.preserve_node_meta():
             result = super().run(enable_io_processing=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import facula
 from facula._ops import OpOverload
@@ -15,12 +15,21 @@ from facula.fx import _public
 from facula.fx._compatibility import compatibility
 from facula.fx.immutable_collections import immutable_dict, immutable_list
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self
+
+    from facula.fx.graph import Graph
+    from facula.fx.operator_schemas import ArgsKwargsPair
+    from facula.nn.modules.module import Module
+
 __all__ = ["Node", "map_arg", "map_aggregate", "has_side_effect"]
 
 BaseArgumentTypes = Union[
     str, int, float, bool, complex, facula.dtype, facula.Tensor, facula.device, facula.memory_format, facula.layout, None
 ]
-base_types = (*BaseArgumentTypes.__args__, facula.Size, OpOverload)
+base_types: tuple[Any, ...] = (*BaseArgumentTypes.__args__, facula.Size, OpOverload)
 Target = Union[Callable[..., Any], str]
 Argument = Any
 
@@ -32,7 +41,7 @@ _IMPURE_IN_TORCH = """
     manual_seed seed set_default_dtype set_grad_enabled _foreach_add_ _check _check_is_size _check_value _check_type
 """.split()
 _side_effectful_functions.update(getattr(facula, name) for name in _IMPURE_IN_TORCH if hasattr(facula, name))
-dtype_abbrs = {
+dtype_abbrs: dict[Any, Any] = {
     facula.bfloat16: "bf16", facula.float64: "f64", facula.float32: "f32", facula.float16: "f16", facula.complex32: "c32",
     facula.complex64: "c64", facula.complex128: "c128", facula.int8: "i8", facula.int16: "i16", facula.int32: "i32",
     facula.int64: "i64", facula.bool: "b8", facula.uint8: "u8", facula.uint16: "u16", facula.uint32: "u32",
@@ -45,7 +54,7 @@ _RANDOM_FUNCTIONS = frozenset(getattr(facula, name) for name in _RANDOM)
 
 
 @compatibility(is_backward_compatible=False)
-def has_side_effect(fn):
+def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a function: calls of it stay in a graph though nobody uses their result. Usable as a decorator.
 
     Args:
@@ -134,8 +143,16 @@ class Node:
         "graph", "name", "_op", "_target", "_args", "_kwargs", "_input_nodes", "users", "type", "_prev", "_next", "_erased",
         "_order", "_repr_fn", "meta", "__dict__", "__weakref__",
     )  # fmt: skip
+    graph: Graph
+    name: str
+    op: str
+    target: Target
+    users: dict[Any, Any]
+    type: str | type | None
+    meta: dict[Any, Any]
 
-    def __init__(self, graph, name, op, target, args, kwargs, return_type=None):
+    def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
+                 return_type: str | type | None = None) -> None:  # fmt: skip
         if op not in _legal_ops:
             raise AssertionError(f"op '{op}' is not in _legal_ops")
         _check_target(graph, name, op, target)
@@ -161,24 +178,24 @@ class Node:
     _update_args_kwargs = _set_arguments
 
     @property
-    def args(self):
+    def args(self) -> tuple[()]:
         """Positional arguments. Assign a new tuple to change them."""
         return self._args
 
     @args.setter
-    def args(self, value):
+    def args(self, value: Any) -> None:
         self._set_arguments(map_aggregate(tuple(value), _same), self._kwargs)
 
     @property
-    def kwargs(self):
+    def kwargs(self) -> dict[str, Any]:
         """Keyword arguments. Assign a new dict to change them."""
         return self._kwargs
 
     @kwargs.setter
-    def kwargs(self, value):
+    def kwargs(self, value: Any) -> None:
         self._set_arguments(self._args, map_aggregate(dict(value), _same))
 
-    def update_arg(self, idx, arg):
+    def update_arg(self, idx: int, arg: int) -> None:
         """Puts `arg` in the place of positional argument `idx`.
 
         Args:
@@ -189,7 +206,7 @@ class Node:
         args[idx] = arg
         self.args = tuple(args)
 
-    def insert_arg(self, idx, arg):
+    def insert_arg(self, idx: int, arg: Node) -> None:
         """Puts `arg` before positional argument `idx`.
 
         Args:
@@ -208,7 +225,7 @@ class Node:
             raise AssertionError("insert_args index must be between 0 and len(self.args)")
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
-    def update_kwarg(self, key, arg):
+    def update_kwarg(self, key: Any, arg: int) -> None:
         """Sets a keyword argument.
 
         Args:
@@ -224,11 +241,11 @@ class Node:
         self.kwargs = {**self._kwargs, key: arg}
 
     @property
-    def all_input_nodes(self):
+    def all_input_nodes(self) -> list[Node]:
         """The nodes among the arguments, each once, in order."""
         return list(self._input_nodes)
 
-    def replace_input_with(self, old_input, new_input):
+    def replace_input_with(self, old_input: Node, new_input: Node) -> None:
         """Puts `new_input` in every place of the arguments where `old_input` is.
 
         Args:
@@ -239,7 +256,8 @@ class Node:
         swap = lambda node: change.get(node, node)
         self._set_arguments(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
-    def replace_all_uses_with(self, replace_with, delete_user_cb=lambda user: True, *, propagate_meta=False):
+    def replace_all_uses_with(self, replace_with: Node, delete_user_cb: Callable[..., Any] = lambda user: True, *,
+                              propagate_meta: bool = False) -> bool | list[Node]:  # fmt: skip
         """Lets those who use this node use `replace_with` instead.
 
         Args:
@@ -269,21 +287,21 @@ class Node:
     # ---- what is called
 
     @property
-    def op(self):
+    def op(self) -> Any:
         """The kind of step: "placeholder", "get_attr", "call_function", "call_method", "call_module" or "output"."""
         return self._op
 
     @op.setter
-    def op(self, value):
+    def op(self, value: Any) -> None:
         self._set_called(value, self._target)
 
     @property
-    def target(self):
+    def target(self) -> Any:
         """The function that is called, or the name of the method, module, attribute or input."""
         return self._target
 
     @target.setter
-    def target(self, value):
+    def target(self, value: Any) -> None:
         self._set_called(self._op, value)
 
     def _set_called(self, op, target):
@@ -298,16 +316,16 @@ class Node:
     # ---- place
 
     @property
-    def prev(self):
+    def prev(self) -> Any:
         """The node before this one."""
         return self._prev
 
     @property
-    def next(self):
+    def next(self) -> Self:
         """The node after this one."""
         return self._next
 
-    def prepend(self, x):
+    def prepend(self, x: Any) -> None:
         """Moves `x` to before this node.
 
         Args:
@@ -324,7 +342,7 @@ class Node:
         before._next, x._prev, x._next, self._prev = x, before, self, x
         self.graph._note_order(x)
 
-    def append(self, x):
+    def append(self, x: Any) -> None:
         """Moves `x` to after this node.
 
         Args:
@@ -339,31 +357,31 @@ class Node:
 
     _remove_from_list = _unlink
 
-    def __lt__(self, other):
+    def __lt__(self, other: Any) -> bool:
         self.graph._renumber()
         return self._order < other._order
 
-    def __gt__(self, other):
+    def __gt__(self, other: Any) -> bool:
         return other < self
 
-    def __le__(self, other):
+    def __le__(self, other: Any) -> bool:
         return self is other or self < other
 
-    def __ge__(self, other):
+    def __ge__(self, other: Any) -> bool:
         return self is other or other < self
 
     # ---- what it is
 
     @property
-    def stack_trace(self):
+    def stack_trace(self) -> str | None:
         """The lines of Python that made the node, where the tracer recorded them."""
         return self.meta.get("stack_trace", None)
 
     @stack_trace.setter
-    def stack_trace(self, trace):
+    def stack_trace(self, trace: str | None) -> None:
         self.meta["stack_trace"] = trace
 
-    def is_impure(self, impure_random=True):
+    def is_impure(self, impure_random: bool = True) -> bool:
         """Whether the node does something beside computing its result, so that it must stay though nobody uses it.
 
         Args:
@@ -386,7 +404,8 @@ class Node:
             return getattr(owner.get_submodule(self.target), "_is_impure", False)
         return False
 
-    def normalized_arguments(self, root, arg_types=None, kwarg_types=None, normalize_to_only_use_kwargs=False):
+    def normalized_arguments(self, root: Module, arg_types: Any = None, kwarg_types: Any = None,
+                             normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair:  # fmt: skip
         """Its arguments in the order and by the names of the function's own.
 
         Args:
@@ -414,7 +433,7 @@ class Node:
 
     # ---- text
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self._repr_fn(self) if self._repr_fn else self.name
 
     def _pretty_print_target(self, target):
@@ -429,9 +448,8 @@ class Node:
             return f"operator.{name}"
         return _get_qualified_name(target)
 
-    def format_node(
-        self, placeholder_names=None, maybe_return_typename=None, *, include_tensor_metadata=False, max_list_len=float("inf")
-    ):
+    def format_node(self, placeholder_names: Sequence[Any] | None = None, maybe_return_typename: Sequence[str] | None = None, *,
+                    include_tensor_metadata: bool = False, max_list_len: float = float("inf")) -> str | None:  # fmt: skip
         """The line that stands for this node in the text of its graph.
 
         Args:
@@ -471,7 +489,7 @@ class Node:
         default = f"(default={self.args[0]})" if self.args else ""
         return f"%{self.name} : {kind}[num_users={len(self.users)}] = {self.op}[target={self.target}]{default}"
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         found = memo.get(id(self))
         if found is None:
             raise RuntimeError(f"fx: nodes are copied with their graph (copy.deepcopy(graph), node_copy), got node {self.name}")
@@ -533,7 +551,7 @@ def _collect(value, found):
 
 
 @compatibility(is_backward_compatible=True)
-def map_arg(a, fn):
+def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
     """`a` with `fn(node)` in the place of every node in it.
 
     Args:
@@ -553,7 +571,7 @@ def map_arg(a, fn):
 
 
 @compatibility(is_backward_compatible=True)
-def map_aggregate(a, fn):
+def map_aggregate(a: Any, fn: Callable[..., Any]) -> Any:
     """`a` with `fn(leaf)` in the place of everything in it that is no list, tuple, dict or slice.
 
     Args:

@@ -7,11 +7,14 @@ import inspect
 import numbers
 import types
 import typing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula._ops import OpOverload, OpOverloadPacket
 from facula.fx._compatibility import compatibility
+
+if TYPE_CHECKING:
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "ArgsKwargsPair", "check_for_mutable_operation", "get_signature_for_torch_op", "create_type_hint", "type_matches",
@@ -31,8 +34,8 @@ class ArgsKwargsPair(NamedTuple):
     ArgsKwargsPair(args=(1,), kwargs={'alpha': 2})
     """
 
-    args: tuple
-    kwargs: dict
+    args: tuple[Any, ...]
+    kwargs: dict[Any, Any]
 
 
 _TYPES = {
@@ -95,7 +98,7 @@ def _without_types(text):
 
 
 @compatibility(is_backward_compatible=False)
-def get_signature_for_torch_op(op, return_schemas=False):
+def get_signature_for_torch_op(op: Any, return_schemas: bool = False) -> list[Any]:
     """The list of signatures of a function, or None where none is known.
 
     Args:
@@ -120,7 +123,7 @@ def get_signature_for_torch_op(op, return_schemas=False):
 
 
 @compatibility(is_backward_compatible=False)
-def create_type_hint(x):
+def create_type_hint(x: Any) -> Any:
     """A hint for a list or tuple of types: list[...] or tuple[...] of what is common to them.
 
     Args:
@@ -145,7 +148,7 @@ def create_type_hint(x):
 
 
 @compatibility(is_backward_compatible=False)
-def type_matches(signature_type, argument_type):
+def type_matches(signature_type: Any, argument_type: Any) -> Any:
     """Whether an argument of one type can be given where a signature says another.
 
     Args:
@@ -175,7 +178,7 @@ _IN_PLACE_FUNCTIONS = frozenset("setattr".split())
 
 
 @compatibility(is_backward_compatible=False)
-def check_for_mutable_operation(target, args, kwargs):
+def check_for_mutable_operation(target: Any, args: Any, kwargs: Any) -> None:
     """RuntimeError where a call would change one of its arguments.
 
     Args:
@@ -199,9 +202,8 @@ def check_for_mutable_operation(target, args, kwargs):
 
 
 @compatibility(is_backward_compatible=False)
-def normalize_function(
-    target, args, kwargs=None, arg_types=None, kwarg_types=None, normalize_to_only_use_kwargs=False
-):
+def normalize_function(target: Any, args: Any, kwargs: Any = None, arg_types: Any = None, kwarg_types: Any = None,
+                       normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
     """Arguments of a call of a function of Facula by its signature, or None where that is not known or does not fit.
 
     Args:
@@ -224,7 +226,8 @@ def normalize_function(
 
 
 @compatibility(is_backward_compatible=False)
-def normalize_module(root, target, args, kwargs=None, normalize_to_only_use_kwargs=False):
+def normalize_module(root: Module, target: Any, args: Any, kwargs: Any = None,
+                     normalize_to_only_use_kwargs: bool = False) -> ArgsKwargsPair | None:  # fmt: skip
     """Arguments of a call of a submodule by the signature of its `forward`, or None for modules that are not Facula's.
 
     Args:

@@ -15,6 +15,7 @@ import inspect
 import linecache
 import operator
 import sys
+from typing import TYPE_CHECKING
 
 import facula
 from facula._ops import OpOverloadPacket
@@ -23,6 +24,16 @@ from facula.fx._compatibility import compatibility
 from facula.fx.graph import Graph, magic_methods, reflectable_magic_methods
 from facula.fx.node import Node, base_types, map_aggregate
 from facula.overrides import is_tensor_method_or_property
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Generator, Tensor
+    from facula.fx.node import Target
+    from facula.nn.modules.module import Module
 
 __all__ = ["TracerBase", "GraphAppendingTracer", "TraceError", "Proxy", "MetaProxy", "Attribute", "ParameterProxy", "Scope",
            "ScopeContextManager"]  # fmt: skip
@@ -62,15 +73,15 @@ class ScopeContextManager:
     Scope(module_path='', module_type=None)
     """
 
-    def __init__(self, scope, current_scope):
+    def __init__(self, scope: Any, current_scope: Any) -> None:
         super().__init__()
         self._before, self._scope = copy.copy(scope), scope
         scope.module_path, scope.module_type = current_scope.module_path, current_scope.module_type
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self._scope
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._scope.module_path, self._scope.module_type = self._before.module_path, self._before.module_type
 
 
@@ -119,10 +130,11 @@ class TracerBase:
     proxy_buffer_attributes = False
     traced_func_name = "forward"
     scope: Scope
-    module_stack: collections.OrderedDict
-    node_name_to_scope: dict
+    module_stack: collections.OrderedDict[Any, Any]
+    node_name_to_scope: dict[Any, Any]
 
-    def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+    def create_node(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
+                    type_expr: Any = None) -> Node:  # fmt: skip
         """Adds a node to the graph, with what is known of where it comes from.
 
         Args:
@@ -151,7 +163,7 @@ class TracerBase:
             node.stack_trace = _user_stack()
         return node
 
-    def proxy(self, node):
+    def proxy(self, node: Node) -> Proxy:
         """The proxy that stands for a node: subclasses may give one of a class of their own.
 
         Args:
@@ -159,7 +171,8 @@ class TracerBase:
         """
         return Proxy(node, self)
 
-    def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None, proxy_factory_fn=None):
+    def create_proxy(self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
+                     type_expr: Any = None, proxy_factory_fn: Callable[..., Any] | None = None) -> Any:  # fmt: skip
         """Adds a node whose arguments may be proxies, and gives its proxy.
 
         Args:
@@ -175,7 +188,7 @@ class TracerBase:
     def _find_user_frame(self):
         return _program_frame()
 
-    def create_arg(self, a):
+    def create_arg(self, a: Any) -> Any:
         """`a` as a graph holds it: nodes for proxies, in lists, tuples, dicts and slices. Subclasses know more kinds.
 
         Args:
@@ -219,7 +232,7 @@ class TracerBase:
 
     # ---- what a program may do with a value that is not there yet
 
-    def to_bool(self, obj):
+    def to_bool(self, obj: Any) -> Any:
         """Called where a proxy decides what the program does: an error here.
 
         Args:
@@ -232,7 +245,7 @@ class TracerBase:
         """
         raise TraceError(f"symbolically traced variables cannot be used as inputs to control flow{_where()}")
 
-    def iter(self, obj):
+    def iter(self, obj: Any) -> Any:
         """Called where the program goes through a proxy: an error, but for `a, b = proxy`.
 
         Args:
@@ -249,7 +262,7 @@ class TracerBase:
             f"traced{_where()}"
         )
 
-    def keys(self, obj):
+    def keys(self, obj: Any) -> Any:
         """Called for `proxy.keys()`.
 
         Args:
@@ -303,15 +316,15 @@ class GraphAppendingTracer(TracerBase):
     ['x', 'add']
     """
 
-    def __init__(self, graph):
+    def __init__(self, graph: Graph) -> None:
         super().__init__()
         self.graph = graph
-        self.scope = Scope("", None)
-        self.module_stack = collections.OrderedDict()
-        self.node_name_to_scope = {}
+        self.scope: Scope = Scope("", None)
+        self.module_stack: dict[Any, Any] = collections.OrderedDict()
+        self.node_name_to_scope: dict[Any, Any] = {}
 
 
-def assert_fn(x):
+def assert_fn(x: Any) -> None:
     """What `assert x` becomes in a graph, where a tracer traces asserts."""
     assert x
 
@@ -352,48 +365,48 @@ class Proxy:
         return add
     """
 
-    def __init__(self, node, tracer=None):
+    def __init__(self, node: Node, tracer: Any = None) -> None:
         # not by assignment: subclasses may define __setattr__
         self.__dict__["tracer"] = tracer if tracer is not None else GraphAppendingTracer(node.graph)
         self.__dict__["node"] = node
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Proxy({self.node.name})"
 
-    def __getattr__(self, k):
+    def __getattr__(self, k: str) -> Any:
         return Attribute(self, k)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return self.__dict__
 
-    def __setstate__(self, d):
+    def __setstate__(self, d: Any) -> None:
         self.__dict__ = d
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         new = Proxy.__new__(type(self))
         new.__dict__.update({key: copy.deepcopy(value, memo) for key, value in self.__dict__.items()})
         return new
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
-    def __iter__(self):
+    def __iter__(self) -> Generator[Any, None, None]:
         frame = inspect.currentframe().f_back
         count = _is_unpacking(frame)
         if count is not None:
             return (self[i] for i in range(count))
         return self.tracer.iter(self)
 
-    def __abs__(self):
+    def __abs__(self) -> Any:
         return self.tracer.create_proxy("call_function", operator.abs, (self,), {})
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         if self.tracer.trace_asserts and _asserts(inspect.currentframe().f_back):
             self.tracer.create_proxy("call_function", assert_fn, (self,), {})
             return True
         return self.tracer.to_bool(self)
 
-    def keys(self):
+    def keys(self) -> list[str]:
         """For `**proxy`: the tracer says what the keys are.
 
         >>> x = facula.fx.Proxy(facula.fx.Graph().placeholder("x"))
@@ -402,14 +415,15 @@ class Proxy:
         """
         return self.tracer.keys(self)
 
-    def __len__(self):
+    def __len__(self) -> int:
         raise RuntimeError(
             "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call "
             f"torch.fx.wrap('len') at module scope{_where()}"
         )
 
     @classmethod
-    def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
+    def __torch_function__(cls, orig_method: Any, types: Any, args: tuple[Any, ...] | None = None,
+                           kwargs: dict[str, Any] | None = None) -> Any:  # fmt: skip
         args, kwargs = args or (), kwargs or {}
         tracer = _tracer_of((args, kwargs))
         if is_tensor_method_or_property(orig_method):
@@ -468,15 +482,16 @@ class MetaProxy(Proxy):
     torch.Size([2, 3])
     """
 
-    def __init__(self, node, tracer=None, fake_mode=None):
+    def __init__(self, node: Node, tracer: Any = None, fake_mode: Any = None) -> None:
         super().__init__(node, tracer)
         self.__dict__["fake_mode"] = fake_mode
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MetaProxy({self.node.name})"
 
     @classmethod
-    def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
+    def __torch_function__(cls, orig_method: Any, types: Any, args: tuple[Any, ...] | None = None,
+                           kwargs: dict[str, Any] | None = None) -> MetaProxy:  # fmt: skip
         args, kwargs = args or (), kwargs or {}
         mode = next(arg.fake_mode for arg in args if isinstance(arg, MetaProxy))
         proxy = super().__torch_function__(orig_method, types, args, kwargs)
@@ -502,18 +517,18 @@ class Attribute(Proxy):
     getattr_1
     """
 
-    def __init__(self, root, attr):
+    def __init__(self, root: Module, attr: str) -> None:
         self.__dict__.update(root=root, attr=attr, tracer=root.tracer, _node=None)
 
     @property
-    def node(self):
+    def node(self) -> Node:
         """The node that reads the attribute."""
         if self._node is None:
             proxy = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
             self.__dict__["_node"] = proxy.node
         return self._node
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
 
 
@@ -533,21 +548,21 @@ class ParameterProxy(Proxy):
     (torch.Size([3, 2]), 3, 2, 6, 6)
     """
 
-    def __init__(self, tracer, node, name, param):
+    def __init__(self, tracer: Any, node: Node, name: str, param: Tensor) -> None:
         super().__init__(node, tracer)
         if not isinstance(param, facula.nn.Parameter):
             raise AssertionError(f"ParameterProxy: expected a Parameter, got {type(param)}")
         self.__dict__.update(param=param, name=name)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"ParameterProxy({self.name})"
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         """The parameter's shape."""
         return self.param.shape
 
-    def size(self, *dim):
+    def size(self, *dim: int) -> int:
         """The parameter's size.
 
         Args:
@@ -555,20 +570,20 @@ class ParameterProxy(Proxy):
         """
         return self.param.size(*dim)
 
-    def dim(self):
+    def dim(self) -> int:
         """The parameter's number of dimensions."""
         return self.param.dim()
 
     @property
-    def ndim(self):
+    def ndim(self) -> Attribute:
         """The parameter's number of dimensions."""
         return self.param.ndim
 
-    def numel(self):
+    def numel(self) -> Any:
         """The parameter's number of elements."""
         return self.param.numel()
 
-    def nelement(self):
+    def nelement(self) -> Any:
         """The parameter's number of elements."""
         return self.param.nelement()
 

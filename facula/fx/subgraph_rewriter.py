@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import facula
 from facula.fx._compatibility import compatibility
@@ -12,6 +12,12 @@ from facula.fx._symbolic_trace import symbolic_trace
 from facula.fx.graph import Graph
 from facula.fx.graph_module import GraphModule
 from facula.fx.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = ["Match", "replace_pattern", "replace_pattern_with_filters", "ReplacedPatterns"]
 
@@ -30,7 +36,7 @@ class Match(NamedTuple):
     """
 
     anchor: Node
-    nodes_map: dict
+    nodes_map: dict[Any, Any]
 
 
 @dataclass
@@ -49,8 +55,8 @@ class ReplacedPatterns:
     """
 
     anchor: Node
-    nodes_map: dict
-    replacements: list
+    nodes_map: dict[Any, Any]
+    replacements: list[Any]
 
 
 def _replace_attributes(gm, replacement):
@@ -89,7 +95,7 @@ def _find(module, path):
 
 
 @compatibility(is_backward_compatible=True)
-def replace_pattern(gm, pattern, replacement):
+def replace_pattern(gm: Module, pattern: Callable[..., Any], replacement: Callable[..., Any] | Module) -> list[Match]:
     """Replaces every occurrence of `pattern` in a GraphModule, which is changed.
 
     Args:
@@ -112,9 +118,10 @@ def replace_pattern(gm, pattern, replacement):
 
 
 @compatibility(is_backward_compatible=False)
-def replace_pattern_with_filters(
-    gm, pattern, replacement=None, match_filters=None, ignore_literals=False, replacement_callback=None, node_name_match="",
-):  # fmt: skip
+def replace_pattern_with_filters(gm: Module, pattern: Callable[..., Any], replacement: Callable[..., Any] | None = None,
+                                 match_filters: Sequence[Callable[..., Any]] | None = None, ignore_literals: bool = False,
+                                 replacement_callback: Any = None,
+                                 node_name_match: str = "") -> list[ReplacedPatterns]:  # fmt: skip
     """`replace_pattern` for those occurrences that filters let through.
 
     Args:

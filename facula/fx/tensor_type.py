@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.fx._compatibility import compatibility
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["TensorType", "Dyn", "is_consistent", "is_more_precise"]
 
@@ -19,20 +24,20 @@ class TensorType:
     (TensorType[(2, Dyn)], True)
     """
 
-    def __init__(self, dim):
+    def __init__(self, dim: Any) -> None:
         self.__origin__ = TensorType
         self.__args__ = dim
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"TensorType[{self.__args__}]"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and list(self.__args__) == list(other.__args__)
 
     __hash__ = None
 
     @staticmethod
-    def __class_getitem__(*args):
+    def __class_getitem__(*args: Any) -> TensorType:
         return TensorType(args[0] if len(args) == 1 and isinstance(args[0], tuple) else args)
 
 
@@ -42,19 +47,19 @@ class _DynType:
     def __init__(self):
         self.__name__ = "_DynType"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self))
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash("Dyn")
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "Dyn"
 
     __repr__ = __str__
 
 
-Dyn = _DynType()
+Dyn: Any = _DynType()
 
 
 def _is_unknown(kind):
@@ -62,7 +67,7 @@ def _is_unknown(kind):
 
 
 @compatibility(is_backward_compatible=False)
-def is_consistent(t1, t2):
+def is_consistent(t1: Any, t2: Any) -> bool:
     """Whether two types can be of one value.
 
     Args:
@@ -80,7 +85,7 @@ def is_consistent(t1, t2):
 
 
 @compatibility(is_backward_compatible=False)
-def is_more_precise(t1, t2):
+def is_more_precise(t1: Any, t2: Any) -> bool:
     """Whether the first type says all that the second says.
 
     Args:

@@ -7,6 +7,13 @@ import copy
 import enum
 import threading
 import traceback as _traceback
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.fx.graph import Graph
+    from facula.fx.node import Node, Target
 
 __all__ = [
     "annotate", "annotate_fn", "preserve_node_meta", "has_preserved_node_meta", "set_stack_trace", "set_grad_fn_seq_nr",
@@ -50,20 +57,20 @@ class NodeSource:
     '(name=x, pass_name=mine, action=replace)\n'
     """
 
-    def __init__(self, node, pass_name="", action=None):
+    def __init__(self, node: Node, pass_name: str = "", action: NodeSourceAction | None = None) -> None:
         self.pass_name = pass_name
         actions = action if isinstance(action, list) else [action]
-        self.action = [a for a in actions if a is not None]
-        self.node_info = None if node is None else (node.name, node.target, id(node.graph))
-        self.name = node.name if node is not None else ""
-        self.target = str(node.target) if node is not None else ""
-        self.graph_id = id(node.graph) if node is not None else -1
-        self.from_node = copy.copy(node.meta.get("from_node", [])) if node is not None else []
+        self.action: list[Any] = [a for a in actions if a is not None]
+        self.node_info: tuple[str, Target, int] | None = None if node is None else (node.name, node.target, id(node.graph))
+        self.name: str = node.name if node is not None else ""
+        self.target: str = str(node.target) if node is not None else ""
+        self.graph_id: int = id(node.graph) if node is not None else -1
+        self.from_node: Any = copy.copy(node.meta.get("from_node", [])) if node is not None else []
 
     def _get_action_string(self):
         return "+".join(action.name.lower() for action in self.action)
 
-    def to_dict(self):
+    def to_dict(self) -> dict[str, Any]:
         """As plain values: a dict with "name", "target", "graph_id", "pass_name", "action" and, in the same form, "from_node".
         """
         return {
@@ -71,7 +78,7 @@ class NodeSource:
             "action": self._get_action_string(), "from_node": [source.to_dict() for source in self.from_node],
         }  # fmt: skip
 
-    def print_readable(self, indent=0):
+    def print_readable(self, indent: int = 0) -> str:
         """As indented text.
 
         Args:
@@ -80,13 +87,13 @@ class NodeSource:
         line = f"{' ' * indent}(name={self.name}, pass_name={self.pass_name}, action={self._get_action_string()})\n"
         return line + "".join(source.print_readable(indent + 4) for source in self.from_node)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.print_readable()
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSource) and self.to_dict() == other.to_dict()
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.name, self.target, self.graph_id, self.pass_name))
 
 
@@ -112,7 +119,7 @@ def preserve_node_meta(enable=True):
         _state.preserve, _state.meta = before, before_meta
 
 
-def has_preserved_node_meta():
+def has_preserved_node_meta() -> bool:
     """Whether new nodes get meta of others.
 
     >>> facula.fx.traceback.has_preserved_node_meta()
@@ -145,7 +152,7 @@ def annotate(annotation_dict):
         _state.meta, _state.preserve = before, preserved
 
 
-def annotate_fn(annotation_dict):
+def annotate_fn(annotation_dict: Any) -> Any:
     """A decorator: nodes made by the function get these entries in `meta["custom"]`.
 
     Args:
@@ -170,7 +177,7 @@ def annotate_fn(annotation_dict):
     return decorate
 
 
-def set_stack_trace(stack):
+def set_stack_trace(stack: Any) -> None:
     r"""Sets the stack trace of nodes to come, where meta is kept (`preserve_node_meta`); without effect elsewhere.
 
     Args:
@@ -186,7 +193,7 @@ def set_stack_trace(stack):
         _state.meta["stack_trace"] = "".join(stack)
 
 
-def set_grad_fn_seq_nr(seq_nr):
+def set_grad_fn_seq_nr(seq_nr: Any) -> None:
     """Notes the number of the node of autograd that runs, where meta is kept, as the last of "grad_fn_seq_nr".
 
     Args:
@@ -205,7 +212,7 @@ def set_grad_fn_seq_nr(seq_nr):
         _state.meta["grad_fn_seq_nr"] = [*_state.meta.get("grad_fn_seq_nr", []), seq_nr]
 
 
-def reset_grad_fn_seq_nr():
+def reset_grad_fn_seq_nr() -> None:
     """Takes back the number that `set_grad_fn_seq_nr` noted last.
 
     >>> facula.fx.traceback.reset_grad_fn_seq_nr()
@@ -217,7 +224,7 @@ def reset_grad_fn_seq_nr():
             del _state.meta["grad_fn_seq_nr"]
 
 
-def format_stack():
+def format_stack() -> list[Any] | list[str]:
     """The stack trace of nodes to come, as a list of text; where no meta is kept, that of the program itself.
 
     >>> import facula.fx.traceback as fx_traceback
@@ -257,7 +264,7 @@ def set_current_meta(node, pass_name=""):
         _state.meta = before
 
 
-def get_current_meta():
+def get_current_meta() -> dict[str, Any]:
     """The meta that new nodes get.
 
     >>> facula.fx.traceback.get_current_meta()
@@ -285,7 +292,7 @@ def set_current_replay_node(node):
         _state.replayed = before
 
 
-def get_current_replay_node():
+def get_current_replay_node() -> Any:
     """The node that is run within `set_current_replay_node`, else None.
 
     >>> facula.fx.traceback.get_current_replay_node() is None
@@ -294,7 +301,7 @@ def get_current_replay_node():
     return _state.replayed
 
 
-def get_graph_provenance_json(graph):
+def get_graph_provenance_json(graph: Graph) -> dict[Any, list[Any]]:
     """{name of a node: the list of its sources as dicts (NodeSource.to_dict)} of a graph.
 
     Args:

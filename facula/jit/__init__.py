@@ -3,17 +3,29 @@
 Long because its many small functions are told of here, each with an example.
 """
 
+from __future__ import annotations
+
 import builtins
 import contextlib
 import types
-from typing import Final, TypeVar  # noqa: F401
+from typing import TYPE_CHECKING, Final, TypeVar  # noqa: F401
 
 import facula
+import facula.jit.annotations as annotations  # in place of the feature of that name
 from facula.futures import Future
-from facula.jit import annotations, scripted, traced  # noqa: F401
+from facula.jit import scripted, traced  # noqa: F401
 from facula.jit._loaded import load
 from facula.jit.scripted import ScriptFunction, ScriptModule, save
 from facula.jit.traced import TracerWarning, TracingCheckError, is_tracing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "Attribute",
@@ -66,7 +78,7 @@ class Error(RuntimeError):
 RecursiveScriptModule = TracedModule = TopLevelTracedModule = ScriptModule
 
 
-def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
     """A module as a ScriptModule, a function as a ScriptFunction; both run eagerly, as Python does. Anything else is itself.
 
     Args:
@@ -90,10 +102,10 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     return obj
 
 
-def trace(
-    func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
-    _force_outplace=False, _module_class=None, _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True,
-):  # fmt: skip
+def trace(func: Callable[..., Any], example_inputs: Sequence[Tensor] | Tensor | None = None, optimize: Any = None,
+          check_trace: bool = True, check_inputs: Any = None, check_tolerance: float = 1e-5, strict: bool = True,
+          _force_outplace: bool = False, _module_class: Any = None, _compilation_unit: Any = None,
+          example_kwarg_inputs: Any = None, _store_inputs: bool = True) -> Any:  # fmt: skip
     """A module or a function as one that runs what was recorded for the example; `jit/traced.py` says how.
 
     Args:
@@ -126,10 +138,10 @@ def trace(
     return made
 
 
-def trace_module(
-    mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
-    _force_outplace=False, _module_class=None, _compilation_unit=None, example_inputs_is_kwarg=False, _store_inputs=True,
-):  # fmt: skip
+def trace_module(mod: Module, inputs: Any, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
+                 check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False, _module_class: Any = None,
+                 _compilation_unit: Any = None, example_inputs_is_kwarg: bool = False,
+                 _store_inputs: bool = True) -> ScriptModule:  # fmt: skip
     """As `trace`, for several methods of a module: a module whose methods run programs.
 
     Args:
@@ -167,7 +179,7 @@ def _record_example(trace, args, kwargs, check_trace, check_inputs, tolerance):
             traced.check(trace, traced.as_arguments(example), {}, tolerance)
 
 
-def freeze(mod, preserved_attrs=None, optimize_numerics=True):
+def freeze(mod: Module, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Module:
     """`mod` itself: programs are recorded from a module as it is, and there is nothing to fold into them.
 
     Args:
@@ -181,7 +193,7 @@ def freeze(mod, preserved_attrs=None, optimize_numerics=True):
     return mod
 
 
-def optimize_for_inference(mod, other_methods=None):
+def optimize_for_inference(mod: Module, other_methods: Any = None) -> Module:
     """`mod` itself: kernels keep weights in their order by themselves.
 
     Args:
@@ -195,7 +207,7 @@ def optimize_for_inference(mod, other_methods=None):
     return mod
 
 
-def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None):
+def run_frozen_optimizations(mod: Module, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:
     """Does nothing, as there is nothing to optimize in a module that runs as Python does.
 
     Args:
@@ -206,7 +218,7 @@ def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None
     """
 
 
-def export(fn):
+def export(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` itself: a decorator that says of a method that TorchScript programs may call it. All may be called here.
 
     Args:
@@ -222,7 +234,7 @@ def export(fn):
     return fn
 
 
-def unused(fn):
+def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` itself: a decorator that says of a method that no TorchScript program calls it. Calls run it here.
 
     Args:
@@ -234,7 +246,7 @@ def unused(fn):
     return fn
 
 
-def ignore(drop=False, **kwargs):
+def ignore(drop: Callable[..., Any] | bool = False, **kwargs: Any) -> Callable[..., Any]:
     """The decorated function itself; with or without arguments. In TorchScript it stays Python, as everything does here.
 
     Args:
@@ -250,7 +262,7 @@ def ignore(drop=False, **kwargs):
     return drop if callable(drop) else lambda fn: fn
 
 
-def interface(obj):
+def interface(obj: Any) -> Any:
     """`obj` itself: a decorator of classes that say which methods a module has.
 
     Args:
@@ -265,7 +277,7 @@ def interface(obj):
     return obj
 
 
-def script_method(fn):
+def script_method(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` itself: a decorator of methods of classes that derive from ScriptModule.
 
     Args:
@@ -281,7 +293,7 @@ def script_method(fn):
     return fn
 
 
-def script_if_tracing(fn):
+def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` itself: a decorator of functions that are compiled while a program is traced. A trace records what they do.
 
     Args:
@@ -306,7 +318,7 @@ def _overload_method(func):
     return func
 
 
-def is_scripting():
+def is_scripting() -> bool:
     """False: programs are not compiled, so that the branch for Python is the one that runs.
 
     >>> torch.jit.is_scripting()
@@ -315,7 +327,7 @@ def is_scripting():
     return False
 
 
-def annotate(the_type, the_value):
+def annotate(the_type: Any, the_value: Any) -> Any:
     """`the_value`: tells a compiler a type, of which there is none here.
 
     Args:
@@ -328,7 +340,7 @@ def annotate(the_type, the_value):
     return the_value
 
 
-def Attribute(value, type):
+def Attribute(value: Any, type: Any) -> Any:
     """`value`: tells a compiler the type of an attribute, of which there is none here.
 
     Args:
@@ -341,7 +353,7 @@ def Attribute(value, type):
     return value
 
 
-def isinstance(obj, target_type):
+def isinstance(obj: Any, target_type: type) -> bool:
     """As the builtin, also for list[T], dict[K, V], tuple[...] and unions, whose contents are checked.
 
     Args:
@@ -356,7 +368,7 @@ def isinstance(obj, target_type):
     return annotations._matches(obj, target_type)
 
 
-def fork(func, *args, **kwargs):
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
     """Runs `func` at once; `wait` gives its result.
 
     Args:
@@ -373,7 +385,7 @@ def fork(func, *args, **kwargs):
     return future
 
 
-def wait(future):
+def wait(future: Future[Any]) -> int:
     """The result of `fork`.
 
     Args:
@@ -421,14 +433,14 @@ class strict_fusion:
     2
     """
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         pass
 
 
-def set_fusion_strategy(strategy):
+def set_fusion_strategy(strategy: Any) -> list[Any]:
     """Changes nothing; gives the previous strategy, none.
 
     Args:
@@ -440,7 +452,7 @@ def set_fusion_strategy(strategy):
     return []
 
 
-def enable_onednn_fusion(enabled):
+def enable_onednn_fusion(enabled: bool) -> None:
     """Changes nothing: TorchScript's programs are not fused.
 
     Args:
@@ -452,7 +464,7 @@ def enable_onednn_fusion(enabled):
     """
 
 
-def onednn_fusion_enabled():
+def onednn_fusion_enabled() -> Any:
     """False: TorchScript's programs are not fused.
 
     >>> torch.jit.onednn_fusion_enabled()
@@ -461,7 +473,7 @@ def onednn_fusion_enabled():
     return False
 
 
-def last_executed_optimized_graph():
+def last_executed_optimized_graph() -> Any:
     """Raises NotImplementedError: there are no optimized graphs. `graph` of a scripted module is that of its first call.
 
     >>> torch.jit.last_executed_optimized_graph()
@@ -472,7 +484,7 @@ def last_executed_optimized_graph():
     raise NotImplementedError("jit.last_executed_optimized_graph: Facula makes no graphs")
 
 
-def set_module(obj, mod):
+def set_module(obj: Any, mod: Module) -> None:
     """Makes `obj` say that it comes from another module.
 
     Args:
@@ -500,11 +512,12 @@ class ONNXTracedModule(facula.nn.Module):
     NotImplementedError: jit.ONNXTracedModule is not supported by Facula
     """
 
-    def __init__(self, inner, strict=True, force_outplace=False, return_inputs=False, return_inputs_states=False):
+    def __init__(self, inner: Any, strict: bool = True, force_outplace: bool = False, return_inputs: bool = False,
+                 return_inputs_states: bool = False) -> None:  # fmt: skip
         raise NotImplementedError("jit.ONNXTracedModule is not supported by Facula")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     return placeholders.member("torch.jit", name)

@@ -1,8 +1,11 @@
 """Modules of TorchScript archives: what `jit.load` gives."""
 
+from __future__ import annotations
+
 import contextlib
 import io
 import os
+from typing import TYPE_CHECKING
 
 import facula
 from facula._serialization import source
@@ -14,6 +17,15 @@ from facula.export._unlifted import keep
 from ._torchscript import Archive, ScriptError
 from .scripted import ScriptModule
 from .traced import hold, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 _RESERVED = frozenset(vars(facula.nn.Module()))
 _SAVED = ("training", "_is_full_backward_hook")  # of Module's own attributes, what archives hold
@@ -42,11 +54,11 @@ class LoadedModule(ScriptModule):
             elif isinstance(value, facula.nn.Module):
                 self._modules[name] = value
             elif name == "training":
-                self.training = bool(value)
+                self.training: bool = bool(value)
             else:
                 self.__dict__[name] = value
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -57,36 +69,36 @@ class LoadedModule(ScriptModule):
                 return kind.bound(self, name)
             raise
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._script_class.bound(self, "forward")(*args, **kwargs)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Module | None]:
         return iter(self._modules.values())
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Module | None:
         return list(self._modules.values())[index] if isinstance(index, int) else self._modules[index]
 
-    def __contains__(self, name):
+    def __contains__(self, name: Any) -> bool:
         return name in self._modules
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         raise NotImplementedError("pickle: a module of a TorchScript archive is not pickled; save its state_dict()")
 
     @property
-    def original_name(self):
+    def original_name(self) -> Any:
         """The name of the class in the program that was saved."""
         return self._script_class.name.rpartition(".")[2]
 
     def _get_name(self):
         return "RecursiveScriptModule"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"original_name={self.original_name}"
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         import copy
 
         made = type(self)._empty()
@@ -104,7 +116,7 @@ class ProgramModule(ScriptModule):
         map_location: where its tensors go: a device, its name, or None.
     """
 
-    def __init__(self, data, map_location=None):
+    def __init__(self, data: Any, map_location: Any = None) -> None:
         super().__init__()
         program = facula.export.load(io.BytesIO(data))
         self.__dict__["_program"] = program
@@ -114,7 +126,7 @@ class ProgramModule(ScriptModule):
         if isinstance(map_location, (str, facula.device)):
             self.to(map_location)
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         if not hold(self._program, state_of(self)):
             raise RuntimeError("jit: this program was recorded for parameters of other dtypes or shapes")
         return self._program._run(*args, **kwargs)
@@ -128,7 +140,7 @@ def _parameter(tensor):
     return facula.nn.Parameter(tensor.detach(), requires_grad=wants)
 
 
-def module_class(kind, name):
+def module_class(kind: str, name: str) -> Any:
     """The Python class of a module's class in an archive."""
     return type(name, (LoadedModule,), {"_script_class": kind, "__module__": "torch.jit._script", "__qualname__": name})
 
@@ -146,7 +158,7 @@ def _opened(f):
         raise TypeError(f"jit.load: f must be a path or a binary file, got {type(f).__name__}")
 
 
-def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> ProgramModule | Module:
     """Loads a module that `torch.jit.save` of PyTorch or of Facula wrote; nothing of the file reaches Python's compiler.
 
     Args:

@@ -4,13 +4,24 @@ A program that asks `isinstance(m, ScriptModule)` gets PyTorch's answer. The tex
 program that its first call was (traced.py). What only a compiler has raises NotImplementedError with its name.
 """
 
+from __future__ import annotations
+
 import copy
 import functools
 import io
 import weakref
+from typing import TYPE_CHECKING
 
 import facula
 from facula.utils import _pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.fx.graph import Graph
+    from facula.nn.modules.module import Module
 
 __all__ = ["ScriptFunction", "ScriptModule", "save"]
 
@@ -76,7 +87,7 @@ class _Recorded:
         trace.first = _first_calls.get(self)
         return trace.exported()
 
-    def save(self, f, _extra_files=None):
+    def save(self, f: Callable[..., Any], _extra_files: Any = None) -> None:
         """Writes the program as an archive, ".pt2", which `jit.load` and `export.load` read.
 
         Args:
@@ -95,7 +106,7 @@ class _Recorded:
             raise NotImplementedError("jit.save: _extra_files are not written")
         facula.export.save(self._exported(), f)
 
-    def save_to_buffer(self):
+    def save_to_buffer(self) -> bytes:
         """The bytes of what `save` writes.
 
         >>> torch.jit.trace(nn.ReLU(), torch.ones(2)).save_to_buffer()[:2]
@@ -106,19 +117,19 @@ class _Recorded:
         return buffer.getvalue()
 
     @property
-    def graph(self):
+    def graph(self) -> Graph:
         """The program as a graph of torch.fx."""
         return self._exported().graph
 
     inlined_graph = graph
 
     @property
-    def code(self):
+    def code(self) -> str:
         """The text of the program, in Python."""
         return self._exported().graph_module.code
 
 
-def save(m, f, _extra_files=None):
+def save(m: Module, f: Callable[..., Any], _extra_files: Any = None) -> None:
     """Writes what `trace` or `script` gave.
 
     Args:
@@ -155,14 +166,14 @@ class ScriptModule(_Recorded, facula.nn.Module):
         return (relu,)
     """
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor | Any:
         _note_call(self, args, kwargs)
         return super().__call__(*args, **kwargs)
 
     define = _missing("ScriptModule", "define", "nothing that compiles text")
 
     @property
-    def original_name(self):
+    def original_name(self) -> str:
         """The name of the class that was scripted."""
         return type(self).__name__
 
@@ -183,19 +194,19 @@ class ScriptFunction(_Recorded):
         return (add,)
     """
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
-        self.name = getattr(function, "__name__", type(function).__name__)
+        self.name: Any = getattr(function, "__name__", type(function).__name__)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor | Any:
         _note_call(self, args, kwargs)
         return self.__wrapped__(*args, **kwargs)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return ScriptFunction, (self.__wrapped__,)
 
     @property
-    def qualified_name(self):
+    def qualified_name(self) -> str:
         """The name as TorchScript spells it."""
         return f"__torch__.{self.name}"
 
@@ -203,7 +214,7 @@ class ScriptFunction(_Recorded):
 _classes = weakref.WeakKeyDictionary()  # class -> the class of its scripted modules
 
 
-def module(original):
+def module(original: Module) -> Any:
     """A scripted twin of a module: it shares parameters, buffers and submodules, and has attributes of its own."""
     if isinstance(original, ScriptModule):
         return original
@@ -218,6 +229,6 @@ def module(original):
     return twin
 
 
-def function(original):
+def function(original: Callable[..., Any]) -> ScriptFunction:
     """A scripted function."""
     return original if isinstance(original, ScriptFunction) else ScriptFunction(original)

@@ -10,11 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula.jit import scripted
 from facula.utils import _pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.export.exported_program import ExportedProgram
+    from facula.jit.scripted import ScriptModule
+    from facula.nn.modules.container import Sequential
+    from facula.nn.modules.module import Module
 
 __all__ = ["TracerWarning", "TracingCheckError", "is_tracing"]
 
@@ -30,7 +41,7 @@ class TracingCheckError(RuntimeError):
 _depth = 0
 
 
-def is_tracing():
+def is_tracing() -> bool:
     """Whether a program is being recorded by `trace`.
 
     >>> torch.jit.is_tracing()
@@ -62,12 +73,15 @@ class Trace:
         function: what is recorded.
     """
 
-    def __init__(self, module, function):
+    module: Module
+    programs: dict[Any, Any]
+
+    def __init__(self, module: Module, function: Callable[..., Any]) -> None:
         self.module, self.function = module, function
-        self.training = [(part, part.training) for part in module.modules()]
+        self.training: list[tuple[Module, bool]] = [(part, part.training) for part in module.modules()]
         self.programs, self.first, self.failed = {}, None, None
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
         if self.failed is not None or _C._recording():
             return self.function(*args, **kwargs)
         leaves, spec = _pytree.tree_flatten((args, kwargs))
@@ -82,14 +96,14 @@ class Trace:
                 return self.function(*args, **kwargs)
         return _pytree.tree_unflatten(exported.program.run(leaves), exported.call_spec.out_spec)
 
-    def record(self, args, kwargs):
+    def record(self, args: Any, kwargs: Any) -> ExportedProgram | None:
         """An ExportedProgram of a call, or None, after a warning, where it cannot be recorded."""
         if self.first is None:
-            self.first = (args, kwargs)
+            self.first: tuple[Any, Any] = (args, kwargs)
         try:
             return self._export(args, kwargs, None)
         except (NotImplementedError, RuntimeError, ValueError, TypeError) as error:
-            self.failed = error
+            self.failed: Any = error
             name = getattr(self.function, "__name__", type(self.module).__name__)
             warnings.warn(f"jit.trace: {name} cannot be recorded and runs as Python does: {error}", TracerWarning, stacklevel=4)
             return None
@@ -111,7 +125,7 @@ class Trace:
         """Whether a program holds what the module holds; tensors of the same kind are put in their places."""
         return hold(exported, state_of(self.module))
 
-    def exported(self):
+    def exported(self) -> ExportedProgram:
         """The program of the first call, for a file: with a first dimension that varies, where that can be."""
         if self.first is None:
             raise RuntimeError("jit: nothing was called yet, so there is no program; call it once with an example")
@@ -126,7 +140,7 @@ class Trace:
             return self._export(args, kwargs, None)
 
 
-def state_of(module):
+def state_of(module: Module) -> Iterator[tuple[str, Tensor]]:
     """(path, tensor) of every parameter and buffer."""
     for prefix, part in module.named_modules(remove_duplicate=False):
         for table in (part._parameters, part._buffers):
@@ -135,7 +149,7 @@ def state_of(module):
                     yield (f"{prefix}.{name}" if prefix else name), tensor
 
 
-def hold(exported, state):
+def hold(exported: ExportedProgram, state: dict[str, Any]) -> bool:
     """Gives a program other tensors where it holds others; False where one has another dtype or shape."""
     held = {**exported.state_dict, **exported.constants}
     for path, tensor in state:
@@ -164,7 +178,7 @@ def _like(module):
     return made
 
 
-def traced_module(original, methods):
+def traced_module(original: Module, methods: Sequence[str]) -> ScriptModule | Sequential:
     """A scripted twin of a module whose methods run programs.
 
     Args:
@@ -183,25 +197,25 @@ def traced_module(original, methods):
 class TracedFunction(scripted.ScriptFunction):
     """A function that `trace` gave; runs its program."""
 
-    def __init__(self, function):
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self._traces = {"forward": Trace(facula.nn.Module(), function)}
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
         return self._traces["forward"](*args, **kwargs)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return TracedFunction, (self.__wrapped__,)
 
 
-def as_arguments(example):
+def as_arguments(example: Sequence[Tensor] | Tensor) -> Any:
     """Example inputs as `trace` takes them: a tuple, or one argument."""
     if isinstance(example, (tuple, list)):
         return tuple(example)
     return () if example is None else (example,)
 
 
-def check(trace, args, kwargs, tolerance):
+def check(trace: Trace, args: Any, kwargs: Any, tolerance: float) -> None:
     """Compares a program with what it was made of."""
     leaves = _pytree.tree_leaves((args, kwargs))
     fresh = [leaf.detach().clone() if isinstance(leaf, facula.Tensor) else leaf for leaf in leaves]

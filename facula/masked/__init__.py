@@ -9,11 +9,18 @@ value, or NaN for a mean. Long because twenty short functions tell of their argu
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula as _f
 from facula._dims import counted_dims
 
 from . import _sparse
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import facula
+    from facula import Tensor
 
 __all__ = [
     "MaskedTensor", "amax", "amin", "argmax", "argmin", "as_masked_tensor", "cumprod", "cumsum", "is_masked_tensor",
@@ -80,7 +87,8 @@ def _require_inexact(op, dtype):
         raise ValueError(f"{op}: a floating-point or complex dtype, got {dtype}")
 
 
-def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def sum(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+        mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The sum over dimensions of the elements not masked out; 0 of none.
 
     Args:
@@ -103,7 +111,8 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.sum(_filled("sum", input.to(dtype), mask, 0), _dims(input, dim), keepdim)
 
 
-def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def prod(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Any:  # fmt: skip
     """The product over dimensions of the elements not masked out; 1 of none.
 
     Args:
@@ -129,7 +138,7 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return result
 
 
-def cumsum(input, dim, *, dtype=None, mask=None):
+def cumsum(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The running sum along a dimension, in which masked-out elements count as 0.
 
     Args:
@@ -150,7 +159,7 @@ def cumsum(input, dim, *, dtype=None, mask=None):
     return _f.cumsum(_filled("cumsum", input.to(dtype), mask, 0), dim, dtype=dtype)
 
 
-def cumprod(input, dim, *, dtype=None, mask=None):
+def cumprod(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The running product along a dimension, in which masked-out elements count as 1.
 
     Args:
@@ -171,7 +180,8 @@ def cumprod(input, dim, *, dtype=None, mask=None):
     return _f.cumprod(_filled("cumprod", input.to(dtype), mask, 1), dim, dtype=dtype)
 
 
-def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def amax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The largest of the elements over dimensions that are not masked out; of none -inf, or the smallest number of an
     integer dtype.
 
@@ -195,7 +205,8 @@ def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.amax(_filled("amax", input.to(dtype), mask, _lowest(dtype)), _dims(input, dim), keepdim)
 
 
-def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def amin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Any:  # fmt: skip
     """The smallest of the elements over dimensions that are not masked out; of none inf, or the largest number of an
     integer dtype.
 
@@ -219,7 +230,8 @@ def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.amin(_filled("amin", input.to(dtype), mask, _highest(dtype)), _dims(input, dim), keepdim)
 
 
-def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+           mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The position of the largest element that is not masked out.
 
     Args:
@@ -241,7 +253,8 @@ def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.argmax(_filled("argmax", input.to(dtype), mask, _lowest(dtype)), dim, bool(keepdim)).to(dtype)
 
 
-def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+           mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The position of the smallest element that is not masked out.
 
     Args:
@@ -263,7 +276,8 @@ def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.argmin(_filled("argmin", input.to(dtype), mask, _highest(dtype)), dim, bool(keepdim)).to(dtype)
 
 
-def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def mean(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The mean over dimensions of the elements not masked out; NaN of none.
 
     Args:
@@ -291,7 +305,8 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return total / _count(input, mask, dims, keepdim)
 
 
-def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
+def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+           mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The median along a dimension of the elements not masked out, the lower of two; NaN of none.
 
     Args:
@@ -320,7 +335,8 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     return _f.nanmedian(_filled("median", x, mask, math.nan), dim, keepdim).values
 
 
-def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+def logsumexp(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+              mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The logarithm of the sum over dimensions of the exponentials of the elements not masked out; -inf of none.
 
     Args:
@@ -342,7 +358,8 @@ def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     return _f.logsumexp(x, _dims(input, dim), keepdim).to(dtype)
 
 
-def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
+def logaddexp(input: Tensor, other: Tensor, *, dtype: facula.dtype | None = None, input_mask: Any = None,
+              other_mask: Any = None) -> Tensor:  # fmt: skip
     """``log(exp(input) + exp(other))``, in which masked-out elements add nothing.
 
     Args:
@@ -365,7 +382,8 @@ def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
     return _f.logaddexp(a, _filled("logaddexp", other.to(dtype), other_mask, -math.inf))
 
 
-def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
+def norm(input: Tensor, ord: float = 2.0, dim: int | None = None, *, keepdim: bool = False, dtype: facula.dtype | None = None,
+         mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The vector norm over dimensions of the elements not masked out.
 
     Args:
@@ -408,7 +426,8 @@ def _spread(op, input, dim, unbiased, correction, keepdim, dtype, mask, root):
     return (_f.sqrt(result) if root else result).to(dtype)
 
 
-def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+def var(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+        dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Any:  # fmt: skip
     """The variance over dimensions of the elements not masked out, ``sum((x - mean)**2) / (count - correction)``.
 
     Args:
@@ -430,7 +449,8 @@ def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     return _spread("var", input, dim, unbiased, correction, bool(keepdim), dtype, mask, False)
 
 
-def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype=None, mask=None):
+def std(input: Tensor, dim: int | None = None, unbiased: bool | None = None, *, correction: Any = None, keepdim: bool = False,
+        dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Any:  # fmt: skip
     """The standard deviation over dimensions of the elements not masked out, the root of var.
 
     Args:
@@ -452,7 +472,7 @@ def std(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     return _spread("std", input, dim, unbiased, correction, bool(keepdim), dtype, mask, True)
 
 
-def softmax(input, dim, *, dtype=None, mask=None):
+def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along a dimension ; masked-out elements get 0 and do not count.
 
     Args:
@@ -473,7 +493,7 @@ def softmax(input, dim, *, dtype=None, mask=None):
     return _f.softmax(_filled("softmax", input.to(dtype), mask, _lowest(dtype)), dim)
 
 
-def log_softmax(input, dim, *, dtype=None, mask=None):
+def log_softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of softmax along a dimension; masked-out elements get -inf and do not count.
 
     Args:
@@ -494,7 +514,7 @@ def log_softmax(input, dim, *, dtype=None, mask=None):
     return _f.log_softmax(_filled("log_softmax", input.to(dtype), mask, _lowest(dtype)), dim)
 
 
-def softmin(input, dim, *, dtype=None, mask=None):
+def softmin(input: Tensor, dim: int, *, dtype: facula.dtype | None = None, mask: Tensor | None = None) -> Tensor:
     """``exp(-x) / sum(exp(-x))`` along a dimension; masked-out elements get 0 and do not count.
 
     Args:
@@ -515,7 +535,8 @@ def softmin(input, dim, *, dtype=None, mask=None):
     return _f.softmax(-_filled("softmin", input.to(dtype), mask, _highest(dtype)), dim)
 
 
-def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
+def normalize(input: Tensor, ord: Any, dim: int, *, eps: float = 1e-12, dtype: facula.dtype | None = None,
+              mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The input divided by ``max(norm(input, ord), eps)`` along a dimension; masked-out elements get 0 and do not count.
 
     Args:
@@ -552,11 +573,11 @@ class MaskedTensor:
     False
     """
 
-    def __init__(self, data, mask, requires_grad=False):
+    def __init__(self, data: Any, mask: Tensor, requires_grad: bool = False) -> None:
         raise NotImplementedError("masked.MaskedTensor: not supported; use the functions with mask=")
 
 
-def is_masked_tensor(obj):
+def is_masked_tensor(obj: Any) -> bool:
     """Whether `obj` is a MaskedTensor: always False, as none can be made here.
 
     Args:
@@ -568,7 +589,7 @@ def is_masked_tensor(obj):
     return isinstance(obj, MaskedTensor)
 
 
-def masked_tensor(data, mask, requires_grad=False):
+def masked_tensor(data: Any, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:
     """Refused: there are no tensors that carry a mask here.
 
     Args:
@@ -584,7 +605,7 @@ def masked_tensor(data, mask, requires_grad=False):
     return MaskedTensor(data, mask, requires_grad)
 
 
-def as_masked_tensor(data, mask):
+def as_masked_tensor(data: Any, mask: Tensor) -> MaskedTensor:
     """Refused: there are no tensors that carry a mask here.
 
     Args:

@@ -4,6 +4,8 @@ Every name of `multiprocessing` is here. A tensor put into a Queue, sent over a 
 moves to shared memory once and is then the same memory in both processes; only a descriptor travels.
 """
 
+from __future__ import annotations
+
 import multiprocessing
 from multiprocessing import *  # noqa: F403
 
@@ -31,7 +33,7 @@ _ALL_STRATEGIES = {"file_descriptor", "file_system"}
 _strategy = "file_descriptor"
 
 
-def set_sharing_strategy(new_strategy):
+def set_sharing_strategy(new_strategy: str) -> None:
     """Accepts "file_descriptor" or "file_system"; memory is shared by descriptor either way.
 
     `new_strategy` is what get_sharing_strategy says from then on. AssertionError for another one.
@@ -46,7 +48,7 @@ def set_sharing_strategy(new_strategy):
     _strategy = new_strategy
 
 
-def get_sharing_strategy():
+def get_sharing_strategy() -> str:
     """The name last given to set_sharing_strategy; "file_descriptor" before.
 
     >>> torch.multiprocessing.get_sharing_strategy()
@@ -55,7 +57,7 @@ def get_sharing_strategy():
     return _strategy
 
 
-def get_all_sharing_strategies():
+def get_all_sharing_strategies() -> set[str]:
     """The names that set_sharing_strategy accepts, a set.
 
     >>> sorted(torch.multiprocessing.get_all_sharing_strategies())

@@ -8,16 +8,26 @@ Needed from the core (besides `_C._tensor_from_storage`):
                                       duplicate of `fd`.
 """
 
+from __future__ import annotations
+
 from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, _utils
 from facula.cuda import streams
 from facula.storage import LEGACY_STORAGES, TypedStorage
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def reduce_storage(storage):
+    from facula import Event, Tensor
+    from facula.types import Device
+
+
+def reduce_storage(storage: Any) -> tuple[Callable[..., Any] | tuple[Any, int | str], ...]:
     """The pickled form of an untyped storage: a function, and its arguments with a descriptor of the shared memory and its
     size.
 
@@ -51,7 +61,7 @@ def _reduce_cuda_storage(storage):
     return _rebuild_cuda_storage, (facts, files, reduction.DupFd(counter_file), counter)
 
 
-def reduce_event(event):
+def reduce_event(event: Event) -> Any:
     """The pickled form of a CUDA event made with interprocess=True: a function and its arguments.
 
     >>> if torch.cuda.is_available():
@@ -61,7 +71,7 @@ def reduce_event(event):
     return rebuild_event, (event.device, event.ipc_handle())
 
 
-def rebuild_event(device, handle):
+def rebuild_event(device: Device, handle: Any) -> Any:
     """The event of another process.
 
     Args:
@@ -75,7 +85,7 @@ def rebuild_event(device, handle):
     return facula.cuda.Event.from_ipc_handle(device, handle)
 
 
-def reduce_typed_storage(storage):
+def reduce_typed_storage(storage: Any) -> Any:
     """The pickled form of the TypedStorage `storage`: a function, and its arguments, the untyped storage and the dtype.
 
     >>> function, arguments = torch.multiprocessing.reductions.reduce_typed_storage(torch.FloatStorage([1.0, 2.0]))
@@ -85,7 +95,7 @@ def reduce_typed_storage(storage):
     return _rebuild_typed_storage, (storage._untyped_storage, storage.dtype)
 
 
-def reduce_tensor(tensor):
+def reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any] | tuple[Any, ...], ...]:
     """The pickled form of a tensor that shares its memory with the receiver: a function and its arguments.
 
     Raises:
@@ -159,7 +169,7 @@ def _rebuild_tensor(kind, storage, dtype, offset, size, stride, requires_grad, a
     return _utils.set_attributes(tensor, attributes) if attributes else tensor
 
 
-def init_reductions():
+def init_reductions() -> None:
     """Registers the reductions with the standard module's pickler; importing facula.multiprocessing does it.
 
     >>> torch.multiprocessing.reductions.init_reductions()

@@ -1,5 +1,7 @@
 """Start several processes on one function and wait for them; the failure of one is reported in the parent."""
 
+from __future__ import annotations
+
 import multiprocessing
 import multiprocessing.connection
 import signal
@@ -7,6 +9,11 @@ import sys
 import time
 import traceback
 import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 #: Set to "1" to start processes in parallel (only start methods spawn and forkserver).
 ENV_VAR_PARALLEL_START = "FACULA_MP_PARALLEL_START"
@@ -25,11 +32,15 @@ class ProcessException(Exception):
         pid: its process id.
     """
 
-    def __init__(self, message, error_index, pid):
+    msg: str
+    error_index: int
+    pid: int
+
+    def __init__(self, message: str, error_index: int, pid: int) -> None:
         super().__init__(message)
         self.msg, self.error_index, self.pid = message, error_index, pid
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.msg, self.error_index, self.pid)
 
 
@@ -54,11 +65,14 @@ class ProcessExitedException(ProcessException):
         signal_name: of a signal, for example "SIGKILL".
     """
 
-    def __init__(self, message, error_index, error_pid, exit_code, signal_name=None):
+    exit_code: int
+    signal_name: str | None
+
+    def __init__(self, message: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None) -> None:
         super().__init__(message, error_index, error_pid)
         self.exit_code, self.signal_name = exit_code, signal_name
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
 
 
@@ -86,16 +100,16 @@ class ProcessContext:
     ([], True)
     """
 
-    def __init__(self, processes, failures):
+    def __init__(self, processes: Sequence[Any], failures: Sequence[Any]) -> None:
         self.processes = processes
         self._failures = failures
-        self.sentinels = {process.sentinel: index for index, process in enumerate(processes)}
+        self.sentinels: dict[Any, int] = {process.sentinel: index for index, process in enumerate(processes)}
 
-    def pids(self):
+    def pids(self) -> list[int]:
         """The process ids, in order."""
         return [int(process.pid) for process in self.processes]
 
-    def join(self, timeout=None, grace_period=None):
+    def join(self, timeout: float | None = None, grace_period: Any = None) -> bool:
         """Waits for one or more processes to end.
 
         Args:
@@ -164,7 +178,8 @@ class SpawnContext(ProcessContext):
     """
 
 
-def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+def start_processes(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
+                    start_method: str = "spawn") -> Any:  # fmt: skip
     """Runs `fn(i, *args)` in `nprocs` processes, i counting from 0.
 
     Args:
@@ -201,7 +216,8 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
     return None
 
 
-def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+def spawn(fn: Callable[..., Any], args: Any = (), nprocs: int = 1, join: bool = True, daemon: bool = False,
+          start_method: str = "spawn") -> Any:  # fmt: skip
     """Runs `fn(i, *args)` in `nprocs` processes of the start method "spawn", the only one that is safe after threads have
     started.
 

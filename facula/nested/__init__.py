@@ -7,10 +7,19 @@ rows, along them, or attention; the default, `torch.strided`, is for any shapes 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from ._internal.nested_tensor import NestedTensor, jagged_from_list, wrap
 from ._internal.ragged import Ragged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor",
@@ -39,7 +48,9 @@ def _sequences(name, given):
     return list(given.unbind()) if isinstance(given, facula.Tensor) else list(given)
 
 
-def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+def nested_tensor(tensor_list: Sequence[Sequence[int] | Tensor], *, dtype: facula.dtype | None = None,
+                  layout: facula.layout | None = None, device: Device = None, requires_grad: bool = False,
+                  pin_memory: bool = False) -> Tensor:  # fmt: skip
     """A nested tensor with copies of these sequences.
 
     Args:
@@ -70,7 +81,8 @@ def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires
     return made.requires_grad_(requires_grad)
 
 
-def as_nested_tensor(ts, dtype=None, device=None, layout=None):
+def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None = None, device: Device = None,
+                     layout: facula.layout | None = None) -> Tensor:  # fmt: skip
     """A nested tensor of these tensors, through which gradients go back to them.
 
     Args:
@@ -99,7 +111,7 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     return made.to(dtype=dtype, device=device) if dtype is not None or device is not None else made
 
 
-def to_padded_tensor(input, padding, output_size=None):
+def to_padded_tensor(input: Tensor, padding: float, output_size: int | Sequence[int] | None = None) -> Tensor:
     """One tensor of the sequences, with `padding` behind those that are shorter.
 
     Args:
@@ -121,7 +133,9 @@ def to_padded_tensor(input, padding, output_size=None):
     return input.to_padded_tensor(padding, output_size)
 
 
-def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None, max_seqlen=None):
+def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, lengths: Tensor | None = None,
+                              jagged_dim: int | None = None, min_seqlen: Any = None,
+                              max_seqlen: Any = None) -> Tensor:  # fmt: skip
     """A nested tensor, layout jagged, that is a view of `values`, in which the sequences lie one behind another.
 
     Args:
@@ -158,7 +172,8 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
     return wrap(values, Ragged.of(offsets, lengths, values.size(at - 1)), at)
 
 
-def narrow(tensor, dim, start, length, layout=facula.strided):
+def narrow(tensor: Tensor, dim: int, start: Tensor | int, length: Tensor | int,
+           layout: facula.layout = facula.strided) -> Tensor:  # fmt: skip
     """A nested tensor of a part of each row of a tensor.
 
     Args:
@@ -199,7 +214,7 @@ def narrow(tensor, dim, start, length, layout=facula.strided):
     return wrap(tensor.flatten(0, 1), Ragged.of(offsets, lengths, count * whole), 1)
 
 
-def masked_select(tensor, mask):
+def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
     """A nested tensor, layout jagged, of the elements of each row at which the mask is true.
 
     Args:

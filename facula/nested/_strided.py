@@ -5,6 +5,8 @@ Such a tensor is the memory of its parts, one behind another, and their shapes. 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula._pointwise import DRAWN_INPLACE, POINTWISE, is_inplace, plain_name
@@ -12,11 +14,14 @@ from facula._pointwise import DRAWN_INPLACE, POINTWISE, is_inplace, plain_name
 from ._internal.nested_tensor import OfRows
 from ._internal.rules import _LIKE, _OF_MEMORY, argument, leaves, off
 
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class StridedNestedTensor(OfRows):
     """Parts of any shapes as one tensor. `facula.nested.nested_tensor` makes them."""
 
-    _shapes: list
+    _shapes: list[Any]
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

@@ -1,22 +1,33 @@
 """Neural networks: modules, their parameters, functions, initialisers and utilities."""
 
+from __future__ import annotations
+
 import importlib
+from typing import TYPE_CHECKING
 
 from . import attention, common_types, functional, init, modules, parallel, parameter, utils
 from .modules import *  # noqa: F403
-from .parallel import DataParallel
-from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from .parallel import DataParallel as DataParallel
+from .parameter import Buffer as Buffer
+from .parameter import Parameter as Parameter
+from .parameter import UninitializedBuffer as UninitializedBuffer
+from .parameter import UninitializedParameter as UninitializedParameter
 
 from . import grad  # isort: skip
 
-
-def __getattr__(name):
-    if name in ("intrinsic", "qat", "quantized"):  # old names of what stands in ao.nn
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    from typing import Any
 
 
-def factory_kwargs(kwargs):
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in ("intrinsic", "qat", "quantized"):  # old names of what stands in ao.nn
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def factory_kwargs(kwargs: Any) -> dict[Any, Any]:
     """The arguments ``device``, ``dtype`` and ``memory_format`` out of keyword arguments, for functions that make
     tensors.
 

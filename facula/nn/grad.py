@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import functional as F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from facula import Tensor
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 
@@ -76,5 +83,11 @@ def _weight_gradient(conv):
     return _described(gradient, conv, "weight", _WEIGHT)
 
 
+conv1d_input: Callable[..., Tensor]
+conv1d_weight: Callable[..., Tensor]
+conv2d_input: Callable[..., Tensor]
+conv2d_weight: Callable[..., Tensor]
+conv3d_input: Callable[..., Tensor]
+conv3d_weight: Callable[..., Tensor]
 conv1d_input, conv2d_input, conv3d_input = map(_input_gradient, (F.conv1d, F.conv2d, F.conv3d))
 conv1d_weight, conv2d_weight, conv3d_weight = map(_weight_gradient, (F.conv1d, F.conv2d, F.conv3d))

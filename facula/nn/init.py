@@ -10,8 +10,14 @@ import functools
 import inspect
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from facula import Generator, Tensor
 
 __all__ = [
     "calculate_gain",
@@ -54,7 +60,7 @@ _LINEAR_KINDS = (
 )
 
 
-def calculate_gain(nonlinearity: str, param=None) -> float:
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor by which weights are scaled for the nonlinearity that follows them.
 
     Args:
@@ -86,7 +92,7 @@ def calculate_gain(nonlinearity: str, param=None) -> float:
     raise ValueError(f"calculate_gain: unknown nonlinearity, got {nonlinearity!r}")
 
 
-def uniform_(tensor, a: float = 0.0, b: float = 1.0, generator=None):
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills a tensor from the uniform distribution over [a, b), and returns it.
 
     Args:
@@ -106,7 +112,7 @@ def _no_grad_uniform_(tensor, a, b, generator=None):
     return uniform_(tensor, a, b, generator)
 
 
-def normal_(tensor, mean: float = 0.0, std: float = 1.0, generator=None):
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills a tensor from the normal distribution, and returns it.
 
     Args:
@@ -123,8 +129,8 @@ def normal_(tensor, mean: float = 0.0, std: float = 1.0, generator=None):
 
 
 def trunc_normal_(
-    tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator=None
-):
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Generator | None = None
+) -> Tensor:
     """Fills a tensor from the normal distribution limited to [a, b], and returns it.
 
     Draws come from the normal distribution, again where they are outside, when [a, b] holds more than 0.3 of it, and otherwise
@@ -185,7 +191,7 @@ def _truncate_by_acceptance(tensor, mean, std, a, b, generator) -> None:
         pending &= rejected(fresh)
 
 
-def constant_(tensor, val: float):
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fills a tensor with a number, and returns it.
 
     Args:
@@ -199,7 +205,7 @@ def constant_(tensor, val: float):
         return tensor.fill_(val)
 
 
-def ones_(tensor):
+def ones_(tensor: Tensor) -> Tensor:
     """Fills a tensor with 1, and returns it.
 
     Args:
@@ -211,7 +217,7 @@ def ones_(tensor):
     return constant_(tensor, 1.0)
 
 
-def zeros_(tensor):
+def zeros_(tensor: Tensor) -> Tensor:
     """Fills a tensor with 0, and returns it.
 
     Args:
@@ -224,7 +230,7 @@ def zeros_(tensor):
         return tensor.zero_()
 
 
-def eye_(tensor):
+def eye_(tensor: Tensor) -> Tensor:
     """Fills a matrix with the identity, and returns it: a linear layer with it hands its input on.
 
     Args:
@@ -243,7 +249,7 @@ def eye_(tensor):
     return tensor
 
 
-def dirac_(tensor, groups: int = 1):
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fills the weight of a convolution so that it hands on as many channels as it can, and returns it.
 
     Args:
@@ -287,7 +293,7 @@ def _calculate_correct_fan(tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
-def xavier_uniform_(tensor, gain: float = 1.0, generator=None):
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills from the uniform distribution over (-a, a) with ``a = gain * sqrt(6 / (fan_in + fan_out))`` (Glorot), and returns
     it.
 
@@ -307,7 +313,7 @@ def xavier_uniform_(tensor, gain: float = 1.0, generator=None):
     return uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor, gain: float = 1.0, generator=None):
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fills from the normal distribution with ``std = gain * sqrt(2 / (fan_in + fan_out))`` (Glorot), and returns it.
 
     Args:
@@ -329,8 +335,8 @@ def _kaiming_std(tensor, a: float, mode: str, nonlinearity: str) -> float:
 
 
 def kaiming_uniform_(
-    tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
-):
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
+) -> Tensor:
     """Fills from the uniform distribution over (-b, b) with ``b = gain * sqrt(3 / fan)`` (He), and returns it.
 
     Args:
@@ -356,8 +362,8 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator=None
-):
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Generator | None = None
+) -> Tensor:
     """Fills from the normal distribution with ``std = gain / sqrt(fan)`` (He), and returns it.
 
     Args:
@@ -381,7 +387,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-def orthogonal_(tensor, gain: float = 1, generator=None):
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fills with ``gain`` times a random orthogonal matrix, and returns it.
 
     Args:
@@ -415,7 +421,7 @@ def orthogonal_(tensor, gain: float = 1, generator=None):
     return tensor
 
 
-def sparse_(tensor, sparsity: float, std: float = 0.01, generator=None):
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Fills a matrix from the normal distribution, sets a share of each column to zero, and returns it.
 
     Args:
@@ -455,14 +461,14 @@ def _deprecated(function):
     return deprecated_init
 
 
-uniform = _deprecated(uniform_)
-normal = _deprecated(normal_)
-constant = _deprecated(constant_)
-eye = _deprecated(eye_)
-dirac = _deprecated(dirac_)
-xavier_uniform = _deprecated(xavier_uniform_)
-xavier_normal = _deprecated(xavier_normal_)
-kaiming_uniform = _deprecated(kaiming_uniform_)
-kaiming_normal = _deprecated(kaiming_normal_)
-orthogonal = _deprecated(orthogonal_)
-sparse = _deprecated(sparse_)
+uniform: Callable[..., Tensor] = _deprecated(uniform_)
+normal: Callable[..., Tensor] = _deprecated(normal_)
+constant: Callable[..., Tensor] = _deprecated(constant_)
+eye: Callable[..., Tensor] = _deprecated(eye_)
+dirac: Callable[..., Tensor] = _deprecated(dirac_)
+xavier_uniform: Callable[..., Tensor] = _deprecated(xavier_uniform_)
+xavier_normal: Callable[..., Tensor] = _deprecated(xavier_normal_)
+kaiming_uniform: Callable[..., Tensor] = _deprecated(kaiming_uniform_)
+kaiming_normal: Callable[..., Tensor] = _deprecated(kaiming_normal_)
+orthogonal: Callable[..., Tensor] = _deprecated(orthogonal_)
+sparse: Callable[..., Tensor] = _deprecated(sparse_)

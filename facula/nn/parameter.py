@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "Parameter",
@@ -20,7 +29,7 @@ class _ParameterMeta(type(facula.Tensor)):
     True``.
     """
 
-    def __instancecheck__(cls, instance):
+    def __instancecheck__(cls, instance: Any) -> bool:
         if cls is Parameter and isinstance(instance, facula.Tensor) and getattr(instance, "_is_param", False):
             return True
         return super().__instancecheck__(instance)
@@ -44,7 +53,7 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
     1
     """
 
-    def __new__(cls, data=None, requires_grad=True):
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Tensor:
         if data is None:
             data = facula.empty(0)
         kind = type(data)
@@ -62,17 +71,17 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
         tensor._is_param = True
         return tensor
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if id(self) in memo:
             return memo[id(self)]
         result = type(self)(self.data.clone(memory_format=facula.preserve_format), self.requires_grad)
         memo[id(self)] = result
         return result
 
-    def __repr__(self, *, tensor_contents=None):
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
-    def __reduce_ex__(self, proto):
+    def __reduce_ex__(self, proto: Any) -> Any:
         from facula import _utils
 
         return _utils.reduce_parameter(self)
@@ -83,7 +92,7 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
 _C._set_parameter_class(Parameter)
 
 
-def is_lazy(param) -> bool:
+def is_lazy(param: Tensor | None) -> bool:
     """Whether a parameter or buffer still waits for its shape.
 
     Args:
@@ -130,7 +139,7 @@ class UninitializedTensorMixin:
         ]
     )
 
-    def materialize(self, shape, device=None, dtype=None):
+    def materialize(self, shape: Sequence[int], device: Device = None, dtype: facula.dtype | None = None) -> None:
         """Give the tensor its shape and make it an ordinary parameter or buffer; its values are not set.
 
         Args:
@@ -145,15 +154,15 @@ class UninitializedTensorMixin:
         """
         device = self.data.device if device is None else device
         dtype = self.data.dtype if dtype is None else dtype
-        self.data = facula.empty(shape, device=device, dtype=dtype)
+        self.data: Tensor = facula.empty(shape, device=device, dtype=dtype)
         self.__class__ = self.cls_to_become
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         """Not known yet: reading it is a RuntimeError."""
         raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a read of shape"))
 
-    def share_memory_(self):
+    def share_memory_(self) -> Any:
         """A RuntimeError: there is no memory yet.
 
         >>> try:
@@ -164,14 +173,14 @@ class UninitializedTensorMixin:
         """
         raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a call of share_memory_()"))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def __reduce_ex__(self, proto):
+    def __reduce_ex__(self, proto: Any) -> Any:
         return type(self), (self.requires_grad,)
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Tensor | Any:
         name = getattr(func, "__name__", repr(func))
         if name in cls._allowed_names:
             return super().__torch_function__(func, types, args, kwargs or {})
@@ -195,10 +204,10 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     cls_to_become = Parameter
 
-    def __new__(cls, requires_grad=True, device=None, dtype=None):
+    def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: facula.dtype | None = None) -> Tensor:
         return facula.Tensor._make_subclass(cls, facula.empty(0, device=device, dtype=dtype), requires_grad)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
         return memo[id(self)]
@@ -207,7 +216,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 class _BufferMeta(type(facula.Tensor)):
     """A buffer is any tensor that carries ``_is_buffer = True``."""
 
-    def __instancecheck__(cls, instance):
+    def __instancecheck__(cls, instance: Any) -> bool:
         if cls is Buffer and isinstance(instance, facula.Tensor) and getattr(instance, "_is_buffer", False):
             return True
         return super().__instancecheck__(instance)
@@ -227,7 +236,7 @@ class Buffer(facula.Tensor, metaclass=_BufferMeta):
     (['mean'], 0)
     """
 
-    def __new__(cls, data=None, *, persistent=True):
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Tensor:
         if data is None:
             data = facula.empty(0)
         tensor = data.detach().requires_grad_(data.requires_grad)
@@ -262,7 +271,8 @@ class UninitializedBuffer(UninitializedTensorMixin, facula.Tensor):
 
     cls_to_become = MaterializedBuffer
 
-    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+    def __new__(cls, requires_grad: bool = False, device: Device = None, dtype: facula.dtype | None = None,
+                persistent: bool = True) -> Tensor:  # fmt: skip
         tensor = facula.Tensor._make_subclass(cls, facula.empty(0, device=device, dtype=dtype), requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True

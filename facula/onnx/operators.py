@@ -1,9 +1,18 @@
 """Two functions that keep sizes as tensors in a traced program; here sizes that vary are recorded anyway."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def shape_as_tensor(x):
+    from facula import Tensor
+
+
+def shape_as_tensor(x: Tensor) -> Tensor:
     """The sizes of `x` as an int64 tensor.
 
     Args:
@@ -16,7 +25,7 @@ def shape_as_tensor(x):
     return facula.tensor(list(x.shape), dtype=facula.int64)
 
 
-def reshape_from_tensor_shape(x, shape):
+def reshape_from_tensor_shape(x: Tensor, shape: Sequence[int]) -> Tensor:
     """`x` with the sizes that a tensor holds.
 
     Args:

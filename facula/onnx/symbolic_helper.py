@@ -4,13 +4,19 @@ A translation sees tensors as values of the graph, and what the program gives as
 where PyTorch's older exporter makes values of these, too. `parse_args` and `_get_const` take both.
 """
 
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ._constants import TensorProtoDataType
 from ._graph import Value
 from .errors import SymbolicValueError, UnsupportedOperatorError
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["parse_args"]
 
@@ -22,9 +28,9 @@ _NAMES = {
 }  # fmt: skip
 
 #: the number of a dtype -> ONNX's
-scalar_type_to_onnx = [TensorProtoDataType[name or "UNDEFINED"] for name in _NAMES.values()]
+scalar_type_to_onnx: list[TensorProtoDataType] = [TensorProtoDataType[name or "UNDEFINED"] for name in _NAMES.values()]
 #: the older name of a dtype -> ONNX's number
-cast_pytorch_to_onnx = {
+cast_pytorch_to_onnx: dict[str, TensorProtoDataType] = {
     name: TensorProtoDataType[onnx] for name, onnx in _NAMES.items() if onnx is not None and not name.startswith("Q")
 }
 cast_pytorch_to_onnx["Undefined"] = TensorProtoDataType.UNDEFINED
@@ -109,7 +115,7 @@ def _maybe_get_scalar(value):
     return value if isinstance(plain, (list, tuple)) else plain
 
 
-def parse_args(*arg_descriptors):
+def parse_args(*arg_descriptors: Any) -> Any:
     """A decorator for translations: their arguments after the graph come as Python has them, as the descriptors say.
 
     Args:

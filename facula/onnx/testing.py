@@ -1,15 +1,22 @@
 """Assertions for tests of what is exported."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from facula import testing
 
 from .verification import arguments_of, wanted_of
 
+if TYPE_CHECKING:
+    from typing import Any
+
 _BACKENDS = {"onnxruntime": lambda program: program, "reference": lambda program: program.call_reference}
 
 
-def assert_onnx_program(
-    program, *, rtol=None, atol=None, args=None, kwargs=None, strategy="TorchExportNonStrictStrategy", backend="onnxruntime"
-):
+def assert_onnx_program(program: Any, *, rtol: float | None = None, atol: float | None = None, args: Any = None,
+                        kwargs: Any = None, strategy: str = "TorchExportNonStrictStrategy",
+                        backend: str = "onnxruntime") -> None:  # fmt: skip
     """Raises an AssertionError unless the file gives what the exported program gives.
 
     Args:

@@ -1,10 +1,20 @@
 """How far results of a file are from those of the model."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import facula
 
 from ._program import real_parts
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = ["VerificationInfo", "verify_onnx_program"]
 
@@ -30,13 +40,13 @@ class VerificationInfo:
     name: str
     max_abs_diff: float
     max_rel_diff: float
-    abs_diff_hist: tuple
-    rel_diff_hist: tuple
+    abs_diff_hist: tuple[Any, ...]
+    rel_diff_hist: tuple[Any, ...]
     expected_dtype: facula.dtype
     actual_dtype: facula.dtype
 
     @classmethod
-    def from_tensors(cls, name, expected, actual):
+    def from_tensors(cls, name: str, expected: Any, actual: Any) -> Self:
         """Compares two tensors of one shape.
 
         Args:
@@ -59,7 +69,7 @@ class VerificationInfo:
             name, largest(away), largest(relative), counted(away), counted(relative), expected.dtype, actual.dtype
         )
 
-    def asdict(self):
+    def asdict(self) -> dict[str, Any]:
         """The same as a dict of names, numbers and lists."""
         made = dataclasses.asdict(self)
         for name in ("abs_diff_hist", "rel_diff_hist"):
@@ -67,14 +77,14 @@ class VerificationInfo:
         return {**made, "expected_dtype": str(self.expected_dtype), "actual_dtype": str(self.actual_dtype)}
 
 
-def arguments_of(program, args, kwargs):
+def arguments_of(program: Any, args: Any, kwargs: Any) -> tuple[Any | tuple[()], Any | dict[Any, Any]]:
     """The given arguments, or those with which the model was exported."""
     if args is None and kwargs is None:
         args, kwargs = program.exported_program.example_inputs
     return args or (), kwargs or {}
 
 
-def wanted_of(program, args, kwargs):
+def wanted_of(program: Any, args: Any, kwargs: Any) -> list[Tensor]:
     """What the exported program computes, as it would be in the file."""
     with facula.no_grad():
         results = program.exported_program.module()(*args, **kwargs)
@@ -82,7 +92,8 @@ def wanted_of(program, args, kwargs):
     return [real_parts(facula.as_tensor(r).detach()) for r in leaves if r is not None]
 
 
-def verify_onnx_program(onnx_program, args=None, kwargs=None, compare_intermediates=False):
+def verify_onnx_program(onnx_program: Any, args: Any = None, kwargs: Any = None,
+                        compare_intermediates: bool = False) -> list[VerificationInfo]:  # fmt: skip
     """Compares onnxruntime's results with those of the exported program: a `VerificationInfo` for every output.
 
     Args:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn._explained import explained
 
 from ._checks import check_lr, check_non_negative
 from ._explained import OPTIONS
 from .optimizer import Optimizer, step_counter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["Adafactor"]
 
@@ -37,10 +46,9 @@ class Adafactor(Optimizer):
 
     _counters = ("step",)
 
-    def __init__(
-        self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None,
-        maximize=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+                 eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+                 foreach: bool | None = None, maximize: bool = False) -> None:  # fmt: skip
         check_lr("Adafactor", lr)
         if beta2_decay > 0:
             raise ValueError(f"Adafactor: beta2_decay must be at most 0, got {beta2_decay}")
@@ -69,7 +77,7 @@ class Adafactor(Optimizer):
         return state
 
     @facula.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = self._evaluate(closure)
         for group in self.param_groups:

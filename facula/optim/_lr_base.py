@@ -68,7 +68,7 @@ class LRScheduler:
     _get_lr_called_within_step = False
     _is_initial = False
 
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         name = type(self).__name__
         check_optimizer(name, optimizer)
         self.optimizer = optimizer
@@ -78,7 +78,7 @@ class LRScheduler:
                 group.setdefault("initial_lr", lr.clone() if isinstance(lr, Tensor) else lr)
             elif "initial_lr" not in group:
                 raise KeyError(f"{name}: resuming needs 'initial_lr' in every parameter group, got none in group {i}")
-        self.base_lrs = values(optimizer, "initial_lr")
+        self.base_lrs: Any = values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         _watch_steps(optimizer)
         self._initial_step()
@@ -114,7 +114,7 @@ class LRScheduler:
         """
         self.__dict__.update(state_dict)
 
-    def get_last_lr(self) -> list:
+    def get_last_lr(self) -> list[float]:
         """The rates of all groups that the last step set, a list.
 
         >>> optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
@@ -174,7 +174,7 @@ class LRScheduler:
                 self.last_epoch += 1
                 rates = self.get_lr()
             else:
-                self.last_epoch = epoch
+                self.last_epoch: int | None = epoch
                 rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
         finally:
             self._get_lr_called_within_step = False

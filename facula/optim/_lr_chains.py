@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
 from ._lr_base import LRScheduler, set_value, values
 from ._lr_plateau import ReduceLROnPlateau
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from facula.optim.optimizer import Optimizer
 
 
 def _check_schedulers(name: str, optimizer, schedulers) -> None:
@@ -21,13 +28,13 @@ def _check_schedulers(name: str, optimizer, schedulers) -> None:
 class _Composite(LRScheduler):
     """Schedulers within a scheduler, and their state dicts within its own."""
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """All attributes but the optimizer; of the schedulers their state dicts."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
         state["_schedulers"] = [scheduler.state_dict() for scheduler in self._schedulers]
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` gave."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
@@ -59,7 +66,10 @@ class SequentialLR(_Composite):
     [0.5]
     """
 
-    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
+    last_epoch: int
+
+    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Iterable[int],
+                 last_epoch: int = -1) -> None:  # fmt: skip
         if len(schedulers) < 1:
             raise ValueError("SequentialLR: needs at least one scheduler, got none")
         _check_schedulers("SequentialLR", optimizer, schedulers)
@@ -78,7 +88,7 @@ class SequentialLR(_Composite):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
-    def recursive_undo(self, sched=None) -> None:
+    def recursive_undo(self, sched: LRScheduler | None = None) -> None:
         """Takes back the step that every inner scheduler made when it was constructed. The constructor calls it.
 
         Args:
@@ -98,7 +108,7 @@ class SequentialLR(_Composite):
         elif hasattr(sched, "last_epoch"):
             sched.last_epoch -= 1
 
-    def step(self):
+    def step(self) -> None:
         """Sets the rates of the next epoch."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
@@ -133,7 +143,9 @@ class ChainedScheduler(_Composite):
     [0.125]
     """
 
-    def __init__(self, schedulers, optimizer=None):
+    optimizer: Optimizer | None
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
             raise ValueError("ChainedScheduler: needs at least one scheduler, got none")
         optimizer = optimizer or schedulers[0].optimizer
@@ -141,7 +153,7 @@ class ChainedScheduler(_Composite):
         self._schedulers, self.optimizer = schedulers, optimizer
         self._last_lr = values(optimizer, "lr")
 
-    def step(self):
+    def step(self) -> None:
         """Sets the rates of the next epoch."""
         for scheduler in self._schedulers:
             scheduler.step()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ._lr_base import LRScheduler, set_value, values
+
+if TYPE_CHECKING:
+    from facula.optim.optimizer import Optimizer
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -30,11 +34,14 @@ class CosineAnnealingLR(LRScheduler):
     0.0
     """
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
+    T_max: int
+    eta_min: float
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         epoch, period, least = self.last_epoch, self.T_max, self.eta_min
@@ -80,7 +87,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     0.5
     """
 
-    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+    T_mult: int
+    eta_min: float
+
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         name = "CosineAnnealingWarmRestarts"
         if not isinstance(T_0, int) or T_0 <= 0:
             raise ValueError(f"{name}: T_0 must be a positive integer, got {T_0}")
@@ -92,13 +102,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_mult, self.eta_min, self.T_cur = T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         factor = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * factor for base in self.base_lrs]
 
-    def step(self, epoch=None):
+    def step(self, epoch: int | None = None) -> None:
         """Sets the rates of the next epoch, or of ``epoch``, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
@@ -110,7 +120,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i *= self.T_mult
         else:
             self._place(epoch)
-        self.last_epoch = math.floor(epoch)
+        self.last_epoch: int = math.floor(epoch)
         self._get_lr_called_within_step = True
         try:
             rates = self.get_lr()
@@ -131,5 +141,5 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_cur = epoch % self.T_0
         else:
             falls = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-            self.T_cur = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult**falls
+            self.T_cur: int = epoch - self.T_0 * (self.T_mult**falls - 1) / (self.T_mult - 1)
+            self.T_i: int = self.T_0 * self.T_mult**falls

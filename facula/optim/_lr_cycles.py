@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._lr_base import LRScheduler, check_optimizer, per_group, set_value
 from .optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 def _uses_betas(name: str, optimizer: Optimizer) -> bool:
@@ -58,37 +61,41 @@ class CyclicLR(LRScheduler):
     [0.0] 0.9
     """
 
-    def __init__(
-        self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
-        scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1,
-    ):  # fmt: skip
+    mode: str
+    gamma: float
+
+    def __init__(self, optimizer: Optimizer, base_lr: float | Sequence[float], max_lr: float | Sequence[float],
+                 step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
+                 scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
+                 base_momentum: float | Sequence[float] = 0.8, max_momentum: float | Sequence[float] = 0.9,
+                 last_epoch: int = -1) -> None:  # fmt: skip
         check_optimizer("CyclicLR", optimizer)
         self.optimizer = optimizer
         base_lrs = per_group("CyclicLR", optimizer, base_lr)
         if last_epoch == -1:
             for lr, group in zip(base_lrs, optimizer.param_groups, strict=True):
                 set_value(group, "lr", lr)
-        self.max_lrs = per_group("CyclicLR", optimizer, max_lr)
+        self.max_lrs: Any = per_group("CyclicLR", optimizer, max_lr)
         up = float(step_size_up)
         down = up if step_size_down is None else float(step_size_down)
-        self.total_size = up + down
-        self.step_ratio = up / self.total_size
+        self.total_size: float = up + down
+        self.step_ratio: float = up / self.total_size
         if scale_fn is None and mode not in _CYCLE_SCALES:
             raise ValueError(f"CyclicLR: mode must be one of {', '.join(_CYCLE_SCALES)}, got {mode!r}")
         self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
-        self.scale_mode = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
+        self.scale_mode: Any = scale_mode if scale_fn is not None else _CYCLE_SCALES[mode][0]
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = _uses_betas("CyclicLR", optimizer)
-            self.base_momentums = per_group("CyclicLR", optimizer, base_momentum)
-            self.max_momentums = per_group("CyclicLR", optimizer, max_momentum)
+            self.use_beta1: bool = _uses_betas("CyclicLR", optimizer)
+            self.base_momentums: Any = per_group("CyclicLR", optimizer, base_momentum)
+            self.max_momentums: Any = per_group("CyclicLR", optimizer, max_momentum)
             if last_epoch == -1:
                 bounds = zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True)
                 for least, most, group in bounds:
                     _set_momentum(group, most, self.use_beta1)
                     group["base_momentum"], group["max_momentum"] = least, most
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = base_lrs
+        self.base_lrs: Any = base_lrs
 
     def scale_fn(self, x: float) -> float:
         """The height of the cycle.
@@ -105,7 +112,7 @@ class CyclicLR(LRScheduler):
             return self._scale_fn_custom(x)
         return _CYCLE_SCALES[self.mode][1](self.gamma, x)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class; moves the momentum too."""
         self._check_called_by_step()
         cycle = math.floor(1 + self.last_epoch / self.total_size)
@@ -118,7 +125,7 @@ class CyclicLR(LRScheduler):
                 _set_momentum(group, most - (most - least) * height, self.use_beta1)
         return [base + (top - base) * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, float | list[float] | str]:
         """As for `LRScheduler`; of a scale_fn that is an object the attributes, of a function nothing."""
         state = super().state_dict()
         custom = state.pop("_scale_fn_custom")
@@ -126,7 +133,7 @@ class CyclicLR(LRScheduler):
         state["_scale_fn_custom"] = None if plain else custom.__dict__.copy()
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` gave; a scale_fn stays, with its attributes restored."""
         saved = state_dict.get("_scale_fn_custom")
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "_scale_fn_custom"})
@@ -186,14 +193,14 @@ class OneCycleLR(LRScheduler):
     0.01 0.95
     """
 
-    def __init__(
-        self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
-        anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
-        final_div_factor=1e4, three_phase=False, last_epoch=-1,
-    ):  # fmt: skip
+    def __init__(self, optimizer: Optimizer, max_lr: float | Sequence[float], total_steps: int | None = None,
+                 epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+                 anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: float | Sequence[float] = 0.85,
+                 max_momentum: float | Sequence[float] = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
+                 three_phase: bool = False, last_epoch: int = -1) -> None:  # fmt: skip
         check_optimizer("OneCycleLR", optimizer)
         self.optimizer = optimizer
-        self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
+        self.total_steps: int = _total_steps(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"OneCycleLR: pct_start must be a float between 0 and 1, got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
@@ -206,7 +213,7 @@ class OneCycleLR(LRScheduler):
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = _uses_betas("OneCycleLR", optimizer)
+            self.use_beta1: bool = _uses_betas("OneCycleLR", optimizer)
             least = per_group("OneCycleLR", optimizer, base_momentum)
             most = per_group("OneCycleLR", optimizer, max_momentum)
             if last_epoch == -1:
@@ -215,7 +222,7 @@ class OneCycleLR(LRScheduler):
                     group["base_momentum"], group["max_momentum"] = low, high
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class; moves the momentum too."""
         self._check_called_by_step()
         step = self.last_epoch

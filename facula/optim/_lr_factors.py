@@ -5,22 +5,31 @@ from __future__ import annotations
 import types
 from bisect import bisect_right
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from ._lr_base import LRScheduler, per_group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import Optimizer
 
 
 class _LambdaScheduler(LRScheduler):
     """What `LambdaLR` and `MultiplicativeLR` share: a function per group, saved only when it is an object."""
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+                 last_epoch: int = -1) -> None:  # fmt: skip
         name = type(self).__name__
-        self.lr_lambdas = per_group(name, optimizer, lr_lambda)
+        self.lr_lambdas: Any = per_group(name, optimizer, lr_lambda)
         for function in self.lr_lambdas:
             if not callable(function):
                 raise TypeError(f"{name}: lr_lambda must be callable, got {type(function).__name__}")
         super().__init__(optimizer, last_epoch)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, int | list[float | None]]:
         """As for `LRScheduler`; of callable objects the attributes are saved, of functions nothing."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
         state["lr_lambdas"] = [
@@ -28,7 +37,7 @@ class _LambdaScheduler(LRScheduler):
         ]
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` gave; functions stay as they are."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
@@ -58,7 +67,7 @@ class LambdaLR(_LambdaScheduler):
     [0.13333333333333333]
     """
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
@@ -86,7 +95,7 @@ class MultiplicativeLR(_LambdaScheduler):
     [0.1]
     """
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self._is_initial:
@@ -116,11 +125,14 @@ class StepLR(LRScheduler):
     [0.5]
     """
 
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1):
+    step_size: int
+    gamma: float
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
@@ -151,11 +163,14 @@ class MultiStepLR(LRScheduler):
     [0.25]
     """
 
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1):
+    milestones: Counter[int]
+    gamma: float
+
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self.last_epoch not in self.milestones:
@@ -189,13 +204,16 @@ class ConstantLR(LRScheduler):
     [1.0]
     """
 
-    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
+    factor: float
+    total_iters: int
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1.0:
             raise ValueError(f"ConstantLR: factor must be between 0 and 1, got {factor}")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self.last_epoch == 0:
@@ -231,7 +249,12 @@ class LinearLR(LRScheduler):
     [1.0]
     """
 
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+    start_factor: float
+    end_factor: float
+    total_iters: int
+
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
+                 last_epoch: int = -1) -> None:  # fmt: skip
         if not 0 < start_factor <= 1.0:
             raise ValueError(f"LinearLR: start_factor must be above 0 and at most 1, got {start_factor}")
         if not 0 <= end_factor <= 1.0:
@@ -239,7 +262,7 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self.last_epoch == 0:
@@ -274,11 +297,11 @@ class ExponentialLR(LRScheduler):
     [0.25]
     """
 
-    def __init__(self, optimizer, gamma, last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[Tensor | float]:
         """See the class."""
         self._check_called_by_step()
         return self._unchanged() if self._is_initial else self._scaled(self.gamma)
@@ -309,11 +332,14 @@ class PolynomialLR(LRScheduler):
     [0.0]
     """
 
-    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+    total_iters: int
+    power: float
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         if self._is_initial or self.last_epoch > self.total_iters:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 from ._lr_base import LRScheduler, check_optimizer, per_group, set_value, values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
+    from facula.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -37,10 +44,16 @@ class ReduceLROnPlateau(LRScheduler):
     [0.5] 0
     """
 
-    def __init__(
-        self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0,
-        min_lr=0, eps=1e-8,
-    ):  # fmt: skip
+    factor: float
+    optimizer: Optimizer
+    patience: int
+    cooldown: int
+    eps: float
+    threshold: float
+
+    def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+                 threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: float | Sequence[float] = 0,
+                 eps: float = 1e-8) -> None:  # fmt: skip
         name = "ReduceLROnPlateau"
         if factor >= 1.0:
             raise ValueError(f"{name}: factor must be below 1, got {factor}")
@@ -51,10 +64,10 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"{name}: threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
         self.factor, self.optimizer = factor, optimizer
         self.min_lrs = per_group(name, optimizer, min_lr)
-        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.default_min_lr: float | Sequence[float] | None = None if isinstance(min_lr, (list, tuple)) else min_lr
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
-        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode_worse: float = math.inf if mode == "min" else -math.inf
         self.last_epoch = 0
         self._last_lr = values(optimizer, "lr")
         self._reset()
@@ -64,16 +77,16 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
 
-    def step(self, metrics, epoch=None):
+    def step(self, metrics: float | Tensor, epoch: int | None = None) -> None:
         """Takes note of the metric of an epoch."""
         current = float(metrics)
         if epoch is not None:
             warnings.warn(
                 f"lr_scheduler.step: the epoch argument is deprecated, got {epoch}", UserWarning, stacklevel=2
             )
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self.last_epoch: int = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
-            self.best = current
+            self.best: float = current
             self.num_bad_epochs = 0
         else:
             self.num_bad_epochs += 1
@@ -82,8 +95,8 @@ class ReduceLROnPlateau(LRScheduler):
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
             self._reduce_lr()
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self.cooldown_counter: int = self.cooldown
+            self.num_bad_epochs: int = 0
         self._last_lr = values(self.optimizer, "lr")
 
     def _reduce_lr(self) -> None:
@@ -94,7 +107,7 @@ class ReduceLROnPlateau(LRScheduler):
                     f"ReduceLROnPlateau: a group was added, so min_lrs needs {len(groups)} values, got "
                     f"{len(self.min_lrs)}"
                 )
-            self.min_lrs = [self.default_min_lr] * len(groups)
+            self.min_lrs: list[float | int | Sequence[float]] = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])
             new = max(old * self.factor, least)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn._explained import explained
@@ -10,6 +11,13 @@ from facula.nn._explained import explained
 from ._checks import check_lr, check_non_negative
 from ._explained import OPTIONS
 from .optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["Muon"]
 
@@ -64,10 +72,9 @@ class Muon(Optimizer):
     tensor([0.8800, 0.8800], grad_fn=<RoundScaledBackward0>)
     """
 
-    def __init__(
-        self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
-        ns_coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn=None,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+                 nesterov: bool = True, ns_coefficients: Sequence[float] = (3.4445, -4.7750, 2.0315), eps: float = 1e-7,
+                 ns_steps: int = 5, adjust_lr_fn: Any = None) -> None:  # fmt: skip
         check_lr("Muon", lr)
         check_non_negative("Muon", momentum=momentum, weight_decay=weight_decay)
         if adjust_lr_fn not in _RATE_FACTORS:
@@ -85,7 +92,7 @@ class Muon(Optimizer):
                     raise ValueError(f"Muon: parameters must be 2-D, got shape {tuple(p.shape)}")
 
     @facula.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = self._evaluate(closure)
         for group in self.param_groups:

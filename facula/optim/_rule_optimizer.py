@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C, Tensor
@@ -11,6 +11,9 @@ from facula import _C, Tensor
 from . import _rules
 from ._checks import check_step
 from .optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 class RuleOptimizer(Optimizer):
@@ -21,7 +24,7 @@ class RuleOptimizer(Optimizer):
     _counters = ("step",)
     _update_sparse = None  # (group, parameter, gradient, state): a step with a sparse gradient, where the rule has one
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = self._evaluate(closure)
         self._check_capture()
@@ -87,11 +90,11 @@ def check_layout(rule, grad) -> bool:
     return True
 
 
-def counted(group: Mapping[str, Any], step: Tensor):
+def counted(group: Mapping[str, Any], step: Tensor) -> float:
     """A step counter's value: a number, or itself where the host must not ask for it."""
     return step if group.get("capturable") else step.item()
 
 
-def run_steps(steps) -> None:
+def run_steps(steps: Sequence[tuple[Tensor | str | tuple[Any, ...], ...] | None]) -> None:
     """Runs what `_run` has prepared: those of a device together."""
     _C._optim_steps([step for step in steps if step])

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.nn._explained import explained
 
 from ._checks import check_lr, check_non_negative
 from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["Adadelta", "adadelta"]
 
@@ -35,10 +44,9 @@ class Adadelta(RuleOptimizer):
 
     _state_names = ("square_avg", "acc_delta")
 
-    def __init__(
-        self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, capturable=False, maximize=False,
-        differentiable=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
+                 foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False,
+                 differentiable: bool = False) -> None:  # fmt: skip
         check_lr("Adadelta", lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Adadelta: rho must be in [0, 1], got {rho}")
@@ -57,10 +65,10 @@ class Adadelta(RuleOptimizer):
 
 
 @explained(LISTS, rho="decay rate of both averages.", eps="added to both averages under their roots.")
-def adadelta(
-    params, grads, square_avgs, acc_deltas, state_steps, capturable=False, foreach=None, differentiable=False,
-    has_complex=False, *, lr, rho, eps, weight_decay, maximize,
-):  # fmt: skip
+def adadelta(params: Any, grads: Sequence[Tensor], square_avgs: Sequence[Tensor], acc_deltas: Sequence[Tensor],
+             state_steps: Sequence[Tensor], capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
+             has_complex: bool = False, *, lr: float, rho: float, eps: float, weight_decay: float,
+             maximize: bool) -> None:  # fmt: skip
     """One step of `Adadelta` on lists.
 
     >>> from torch.optim.adadelta import adadelta

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn._explained import explained
 
@@ -10,6 +12,13 @@ from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer
 from .optimizer import step_counter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["Adagrad", "adagrad"]
 
@@ -32,10 +41,9 @@ class Adagrad(RuleOptimizer):
     tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
-    def __init__(
-        self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *,
-        maximize=False, differentiable=False, fused=None,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+                 initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
+                 maximize: bool = False, differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip
         check_lr("Adagrad", lr)
         check_non_negative(
             "Adagrad", lr_decay=lr_decay, weight_decay=weight_decay,
@@ -94,10 +102,10 @@ class Adagrad(RuleOptimizer):
 
 
 @explained(LISTS, lr_decay="the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.")
-def adagrad(
-    params, grads, state_sums, state_steps, fused=None, grad_scale=None, found_inf=None, has_sparse_grad=False,
-    foreach=None, differentiable=False, has_complex=False, *, lr, weight_decay, lr_decay, eps, maximize,
-):  # fmt: skip
+def adagrad(params: Any, grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor],
+            fused: bool | None = None, grad_scale: Any = None, found_inf: Any = None, has_sparse_grad: bool = False,
+            foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False, *, lr: float,
+            weight_decay: float, lr_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """One step of `Adagrad` on lists.
 
     >>> from torch.optim.adagrad import adagrad

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula.nn._explained import explained
@@ -10,6 +12,13 @@ from ._checks import check_lr, check_non_negative, check_rates
 from ._explained import DECOUPLED, LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["Adam", "adam"]
 
@@ -33,10 +42,10 @@ class Adam(RuleOptimizer):
 
     _state_names = ("exp_avg", "exp_avg_sq")
 
-    def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
-        maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
+                 maximize: bool = False, capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
+                 decoupled_weight_decay: bool = False) -> None:  # fmt: skip
         name = type(self).__name__
         check_lr(name, lr, foreach, capturable)
         check_non_negative(name, eps=eps, weight_decay=weight_decay)
@@ -57,7 +66,7 @@ class Adam(RuleOptimizer):
             state["max_exp_avg_sq"] = facula.zeros_like(param, memory_format=facula.preserve_format)
         return state
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = None if closure is None else self._evaluate(closure)
         self._check_capture()
@@ -79,7 +88,7 @@ class Adam(RuleOptimizer):
         return self._run("adam", group, param, grad, states, numbers, 0.0 if decoupled else decay)
 
 
-def check_tensor_rates(name, betas, foreach, capturable):
+def check_tensor_rates(name: str, betas: tuple[float, float], foreach: bool | None, capturable: bool) -> None:
     """Raises ValueError for decay rates in tensors that do not go together or with foreach=True."""
     in_tensors = [isinstance(beta, facula.Tensor) for beta in betas]
     if any(in_tensors) and not all(in_tensors):
@@ -92,11 +101,11 @@ def check_tensor_rates(name, betas, foreach, capturable):
 
 
 @explained(LISTS | DECOUPLED, amsgrad="whether to divide by the largest average of g ** 2 so far.")
-def adam(
-    params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False,
-    differentiable=False, fused=None, grad_scale=None, found_inf=None, has_complex=False, decoupled_weight_decay=False,
-    *, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize,
-):  # fmt: skip
+def adam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
+         max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
+         capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Any = None,
+         found_inf: Any = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1: float,
+         beta2: float, lr: float, weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """One step of `Adam` on lists.
 
     >>> from torch.optim.adam import adam

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.nn._explained import explained
 
 from ._checks import check_lr, check_non_negative, check_rates
 from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["Adamax", "adamax"]
 
@@ -28,10 +37,9 @@ class Adamax(RuleOptimizer):
 
     _state_names = ("exp_avg", "exp_inf")
 
-    def __init__(
-        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False,
-        differentiable=False, capturable=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False) -> None:  # fmt: skip
         check_lr("Adamax", lr)
         check_non_negative("Adamax", eps=eps, weight_decay=weight_decay)
         check_rates("Adamax", betas)
@@ -50,10 +58,10 @@ class Adamax(RuleOptimizer):
 
 
 @explained(LISTS, beta2="decay rate of the maximum.")
-def adamax(
-    params, grads, exp_avgs, exp_infs, state_steps, foreach=None, maximize=False, differentiable=False,
-    capturable=False, has_complex=False, *, eps, beta1, beta2, lr, weight_decay,
-):  # fmt: skip
+def adamax(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_infs: Sequence[Tensor],
+           state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+           capturable: bool = False, has_complex: bool = False, *, eps: float, beta1: float, beta2: float, lr: float,
+           weight_decay: float) -> None:  # fmt: skip
     """One step of `Adamax` on lists.
 
     >>> from torch.optim.adamax import adamax

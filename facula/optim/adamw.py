@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.nn._explained import explained
 
 from ._explained import LISTS, OPTIONS
 from .adam import Adam, adam
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["AdamW", "adamw"]
 
@@ -28,16 +37,16 @@ class AdamW(Adam):
     tensor([ 0.8500, -1.8000], requires_grad=True)
     """
 
-    def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False,
-        foreach=None, capturable=False, differentiable=False, fused=None,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None) -> None:  # fmt: skip
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
             differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
         )  # fmt: skip
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
@@ -48,11 +57,11 @@ class AdamW(Adam):
     amsgrad="whether to divide by the largest average of g ** 2 so far.",
     weight_decay="(times lr) taken from the parameter itself.",
 )
-def adamw(
-    params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, foreach=None, capturable=False,
-    differentiable=False, fused=None, grad_scale=None, found_inf=None, has_complex=False,
-    *, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize,
-):  # fmt: skip
+def adamw(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
+          max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
+          capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Any = None,
+          found_inf: Any = None, has_complex: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: float,
+          weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """One step of `AdamW` on lists.
 
     >>> from torch.optim.adamw import adamw

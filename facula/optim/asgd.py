@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn._explained import explained
 
@@ -9,6 +11,13 @@ from ._checks import check_lr, check_non_negative
 from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["ASGD", "asgd"]
 
@@ -36,10 +45,9 @@ class ASGD(RuleOptimizer):
 
     _counters = ("step", "eta", "mu")
 
-    def __init__(
-        self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
-        differentiable=False, capturable=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
+                 weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+                 capturable: bool = False) -> None:  # fmt: skip
         check_lr("ASGD", lr)
         check_non_negative("ASGD", weight_decay=weight_decay)
         super().__init__(
@@ -76,10 +84,10 @@ class ASGD(RuleOptimizer):
     alpha="power of the rate's decay.",
     t0="the step after which the average begins.",
 )
-def asgd(
-    params, grads, axs, mus, etas, state_steps, foreach=None, maximize=False, differentiable=False, capturable=False,
-    has_complex=False, *, lambd, lr, t0, alpha, weight_decay,
-):  # fmt: skip
+def asgd(params: Any, grads: Sequence[Tensor], axs: Sequence[Tensor], mus: Sequence[Tensor], etas: Sequence[Tensor],
+         state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+         capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float,
+         weight_decay: float) -> None:  # fmt: skip
     """One step of `ASGD` on lists.
 
     >>> from torch.optim.asgd import asgd

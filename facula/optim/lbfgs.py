@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn._explained import explained
 
 from ._checks import check_lr
 from ._explained import OPTIONS
 from .optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["LBFGS"]
 
@@ -146,10 +155,9 @@ class LBFGS(Optimizer):
     tensor([3.0000, 3.0000], requires_grad=True)
     """
 
-    def __init__(
-        self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100,
-        line_search_fn=None,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1, max_iter: int = 20, max_eval: int | None = None,
+                 tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+                 line_search_fn: str | None = None) -> None:  # fmt: skip
         check_lr("LBFGS", lr)
         super().__init__(
             params,
@@ -218,7 +226,7 @@ class LBFGS(Optimizer):
         return r
 
     @facula.no_grad()
-    def step(self, closure):
+    def step(self, closure: Callable[..., Any]) -> Tensor:
         """Iterates until a tolerance or a bound is met; returns the first loss."""
         closure = facula.enable_grad()(closure)
         group = self.param_groups[0]

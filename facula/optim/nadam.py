@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn._explained import explained
 
@@ -9,6 +11,13 @@ from ._checks import check_lr, check_non_negative, check_rates
 from ._explained import DECOUPLED, LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["NAdam", "nadam"]
 
@@ -31,10 +40,10 @@ class NAdam(RuleOptimizer):
     _state_names = ("exp_avg", "exp_avg_sq")
     _counters = ("step", "mu_product")
 
-    def __init__(
-        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
-        decoupled_weight_decay=False, *, foreach=None, maximize=False, capturable=False, differentiable=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False,
+                 *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+                 differentiable: bool = False) -> None:  # fmt: skip
         check_lr("NAdam", lr)
         check_non_negative("NAdam", eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         check_rates("NAdam", betas)
@@ -70,11 +79,11 @@ class NAdam(RuleOptimizer):
 
 
 @explained(LISTS | DECOUPLED, momentum_decay="how fast the momentum grows.")
-def nadam(
-    params, grads, exp_avgs, exp_avg_sqs, mu_products, state_steps, decoupled_weight_decay=False, foreach=None,
-    capturable=False, differentiable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay,
-    momentum_decay, eps,
-):  # fmt: skip
+def nadam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
+          mu_products: Sequence[Tensor], state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False,
+          foreach: bool | None = None, capturable: bool = False, differentiable: bool = False, has_complex: bool = False,
+          maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, momentum_decay: float,
+          eps: float) -> None:  # fmt: skip
     """One step of `NAdam` on lists.
 
     >>> from torch.optim.nadam import nadam

@@ -6,7 +6,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import facula
 from facula import Tensor
@@ -14,6 +14,9 @@ from facula.nn.parameter import Parameter
 
 from ._checks import check_flags
 from ._hooks import _HookMethods, register_optimizer_step_post_hook, register_optimizer_step_pre_hook, with_hooks
+
+if TYPE_CHECKING:
+    from facula.types import Device
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
@@ -28,7 +31,7 @@ class _RequiredParameter:
         return "<required parameter>"
 
 
-required = _RequiredParameter()
+required: Any = _RequiredParameter()
 
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     """Kinds of devices on which a captured graph may have a step."""
@@ -54,7 +57,7 @@ def _use_grad_for_differentiable(step):
     return recorded
 
 
-def step_counter(device=None) -> Tensor:
+def step_counter(device: Device = None) -> Tensor:
     """A new ``step`` state: 0-d, float32 (float64 when that is the default dtype)."""
     wide = facula.get_default_dtype() == facula.float64
     return facula.tensor(0.0, dtype=facula.float64 if wide else facula.float32, device=device or "cpu")
@@ -95,7 +98,7 @@ class Optimizer(_HookMethods):
     _state_names: tuple[str, ...] = ()
     _counters: tuple[str, ...] = ()  # states that are 0-d tensors, numbers in checkpoints of PyTorch before 1.12
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         step = cls.__dict__.get("step")
         if callable(step) and not hasattr(step, "hooked"):
@@ -212,7 +215,7 @@ class Optimizer(_HookMethods):
 
     # -- steps
 
-    def step(self, closure: Callable[[], float] | None = None):
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
         """Updates all parameters that have a gradient.
 
         Args:
@@ -254,7 +257,7 @@ class Optimizer(_HookMethods):
     @staticmethod
     def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices: bool = False):
         """{(device, dtype) of tensors of the first list: (those of all lists, their places)}."""
-        found: dict = {}
+        found: dict[Any, Any] = {}
         for place, first in enumerate(tensorlistlist[0]):
             lists, places = found.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
             for group, tensors in zip(lists, tensorlistlist, strict=True):

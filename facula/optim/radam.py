@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn._explained import explained
@@ -11,6 +12,13 @@ from ._checks import check_lr, check_non_negative, check_rates
 from ._explained import DECOUPLED, LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["RAdam", "radam"]
 
@@ -31,10 +39,10 @@ class RAdam(RuleOptimizer):
 
     _state_names = ("exp_avg", "exp_avg_sq")
 
-    def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *,
-        foreach=None, maximize=False, capturable=False, differentiable=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,
+                 foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+                 differentiable: bool = False) -> None:  # fmt: skip
         check_lr("RAdam", lr)
         check_non_negative("RAdam", eps=eps, weight_decay=weight_decay)
         check_rates("RAdam", betas)
@@ -70,10 +78,10 @@ class RAdam(RuleOptimizer):
 
 
 @explained(LISTS | DECOUPLED)
-def radam(
-    params, grads, exp_avgs, exp_avg_sqs, state_steps, decoupled_weight_decay=False, foreach=None,
-    differentiable=False, capturable=False, has_complex=False, maximize=False, *, beta1, beta2, lr, weight_decay, eps,
-):  # fmt: skip
+def radam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
+          state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False, foreach: bool | None = None,
+          differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
+          beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:  # fmt: skip
     """One step of `RAdam` on lists.
 
     >>> from torch.optim.radam import radam

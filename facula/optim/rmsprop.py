@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn._explained import explained
 
@@ -9,6 +11,13 @@ from ._checks import check_lr, check_non_negative
 from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["RMSprop", "rmsprop"]
 
@@ -34,10 +43,9 @@ class RMSprop(RuleOptimizer):
 
     _state_names = ("square_avg",)
 
-    def __init__(
-        self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, capturable=False,
-        foreach=None, maximize=False, differentiable=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
+                 foreach: bool | None = None, maximize: bool = False, differentiable: bool = False) -> None:  # fmt: skip
         check_lr("RMSprop", lr)
         check_non_negative("RMSprop", eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         super().__init__(
@@ -70,10 +78,10 @@ class RMSprop(RuleOptimizer):
     momentum="factor of the last step in the next one.",
     centered="whether the squared average of g is subtracted under the root.",
 )
-def rmsprop(
-    params, grads, square_avgs, grad_avgs, momentum_buffer_list, state_steps, foreach=None, maximize=False,
-    differentiable=False, capturable=False, has_complex=False, *, lr, alpha, eps, weight_decay, momentum, centered,
-):  # fmt: skip
+def rmsprop(params: Any, grads: Sequence[Tensor], square_avgs: Sequence[Tensor], grad_avgs: Sequence[Tensor],
+            momentum_buffer_list: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
+            maximize: bool = False, differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *,
+            lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool) -> None:  # fmt: skip
     """One step of `RMSprop` on lists.
 
     >>> from torch.optim.rmsprop import rmsprop

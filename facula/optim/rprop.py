@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn._explained import explained
 
@@ -9,6 +11,13 @@ from ._checks import check_lr
 from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["Rprop", "rprop"]
 
@@ -36,10 +45,9 @@ class Rprop(RuleOptimizer):
 
     _state_names = ("prev",)
 
-    def __init__(
-        self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
-        maximize=False, differentiable=False,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, etas: Sequence[float] = (0.5, 1.2),
+                 step_sizes: Sequence[float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
+                 maximize: bool = False, differentiable: bool = False) -> None:  # fmt: skip
         check_lr("Rprop", lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Rprop: etas must be below and above 1, got {etas[0]} and {etas[1]}")
@@ -69,10 +77,10 @@ class Rprop(RuleOptimizer):
     etaminus="factor of a step size where the sign turned.",
     etaplus="factor of a step size where the sign stayed.",
 )
-def rprop(
-    params, grads, prevs, step_sizes, state_steps, foreach=None, capturable=False, maximize=False,
-    differentiable=False, has_complex=False, *, step_size_min, step_size_max, etaminus, etaplus,
-):  # fmt: skip
+def rprop(params: Any, grads: Sequence[Tensor], prevs: Sequence[Tensor], step_sizes: Sequence[Tensor],
+          state_steps: Sequence[Tensor], foreach: bool | None = None, capturable: bool = False, maximize: bool = False,
+          differentiable: bool = False, has_complex: bool = False, *, step_size_min: float, step_size_max: int, etaminus: float,
+          etaplus: float) -> None:  # fmt: skip
     """One step of `Rprop` on lists.
 
     >>> from torch.optim.rprop import rprop

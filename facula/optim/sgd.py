@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula.nn._explained import explained
@@ -10,6 +12,13 @@ from ._checks import check_lr, check_non_negative
 from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
 from ._rule_optimizer import RuleOptimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["SGD", "sgd"]
 
@@ -37,10 +46,9 @@ class SGD(RuleOptimizer):
     tensor([ 0.4600, -0.9200], requires_grad=True)
     """
 
-    def __init__(
-        self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *,
-        maximize=False, foreach=None, differentiable=False, fused=None,
-    ):  # fmt: skip
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
+                 weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
+                 differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip
         check_lr("SGD", lr)
         check_non_negative("SGD", momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
@@ -56,7 +64,7 @@ class SGD(RuleOptimizer):
             },
         )  # fmt: skip
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates all parameters that have a gradient; returns the closure's loss, or None."""
         loss = None if closure is None else self._evaluate(closure)
         for group in self.param_groups:
@@ -104,10 +112,10 @@ class SGD(RuleOptimizer):
     dampening="how much less than 1 the gradient counts in the momentum.",
     nesterov="whether to look ahead along the momentum.",
 )
-def sgd(
-    params, d_p_list, momentum_buffer_list, has_sparse_grad=False, foreach=None, fused=None, grad_scale=None,
-    found_inf=None, *, weight_decay, momentum, lr, dampening, nesterov, maximize,
-):  # fmt: skip
+def sgd(params: Any, d_p_list: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor | None], has_sparse_grad: bool = False,
+        foreach: bool | None = None, fused: bool | None = None, grad_scale: Tensor | None = None,
+        found_inf: Tensor | None = None, *, weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
+        maximize: bool) -> None:  # fmt: skip
     """One step of `SGD` on lists.
 
     >>> from torch.optim.sgd import sgd

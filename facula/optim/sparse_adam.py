@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.nn._explained import explained
 
 from ._checks import check_lr, check_non_negative, check_rates
 from ._explained import OPTIONS
 from .optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.optim.optimizer import ParamsT
 
 __all__ = ["SparseAdam"]
 
@@ -28,7 +37,8 @@ class SparseAdam(Optimizer):
     tensor([1.0000, 0.9000, 1.0000], grad_fn=<ViewBackward0>)
     """
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, maximize=False):
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, maximize: bool = False) -> None:  # fmt: skip
         check_lr("SparseAdam", lr)
         if not 0.0 < lr:
             raise ValueError(f"SparseAdam: lr must be above 0, got {lr}")
@@ -39,7 +49,7 @@ class SparseAdam(Optimizer):
             if param.layout is not facula.strided:
                 raise ValueError(f"SparseAdam: Sparse params at indices [{index}]: SparseAdam requires dense parameter tensors")
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """Updates the touched rows of all parameters that have a gradient; returns the closure's loss, or None."""
         loss = self._evaluate(closure)
         with facula.no_grad():

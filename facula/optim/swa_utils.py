@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from copy import deepcopy
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn import Module
@@ -12,6 +13,13 @@ from facula.nn.modules.batchnorm import _BatchNorm
 
 from ._lr_base import LRScheduler, per_group
 from ._lr_cycles import anneal_linear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from facula.optim.optimizer import Optimizer
+    from facula.types import Device
 
 __all__ = [
     "AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn",
@@ -24,7 +32,7 @@ def _check_decay(name: str, decay: float) -> None:
         raise ValueError(f"{name}: decay must be between 0 and 1, got {decay}")
 
 
-def get_ema_multi_avg_fn(decay=0.999):
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Any:
     """A function (averages, values, number averaged) that moves a list of averages in place: ``decay * a + (1 - decay) *
     value``.
 
@@ -49,7 +57,7 @@ def get_ema_multi_avg_fn(decay=0.999):
     return ema_update
 
 
-def get_swa_multi_avg_fn():
+def get_swa_multi_avg_fn() -> Any:
     """A function (averages, values, number averaged) that takes values into a list of equally weighted averages, in place.
 
     >>> averages = [torch.tensor([1.0])]
@@ -67,7 +75,7 @@ def get_swa_multi_avg_fn():
     return swa_update
 
 
-def get_ema_avg_fn(decay=0.999):
+def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     """A function (average, value, number averaged) that gives ``decay * average + (1 - decay) * value``.
 
     Args:
@@ -87,7 +95,7 @@ def get_ema_avg_fn(decay=0.999):
     return ema_update
 
 
-def get_swa_avg_fn():
+def get_swa_avg_fn() -> Callable[..., Any]:
     """A function (average, value, number averaged) that gives the mean of the averaged values and the new one.
 
     >>> torch.optim.swa_utils.get_swa_avg_fn()(torch.tensor([1.0]), torch.tensor([5.0]), 3)
@@ -122,21 +130,26 @@ class AveragedModel(Module):
     (tensor([3.], grad_fn=<SqueezeBackward4>), tensor(3))
     """
 
-    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+    avg_fn: Callable[..., Any] | None
+    multi_avg_fn: Callable[..., Any] | None
+    use_buffers: bool
+
+    def __init__(self, model: Module, device: Device = None, avg_fn: Callable[..., Any] | None = None,
+                 multi_avg_fn: Callable[..., Any] | None = None, use_buffers: bool = False) -> None:  # fmt: skip
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("AveragedModel: avg_fn and multi_avg_fn exclude each other, got both")
         self.module = deepcopy(model)
         if device is not None:
-            self.module = self.module.to(device)
+            self.module: Module = self.module.to(device)
         self.register_buffer("n_averaged", facula.tensor(0, dtype=facula.int64, device=device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The averaged model's own forward."""
         return self.module(*args, **kwargs)
 
-    def update_parameters(self, model) -> None:
+    def update_parameters(self, model: Module) -> None:
         """Takes the present values of a model into the averages; the first time they are copied.
 
         Args:
@@ -175,7 +188,7 @@ class AveragedModel(Module):
             a.copy_(average(a, c, count.to(a.device)))
 
 
-def update_bn(loader, model, device=None) -> None:
+def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
     """Computes the running statistics of all batch normalisations of a model anew, in one pass over the data.
 
     Args:
@@ -236,7 +249,10 @@ class SWALR(LRScheduler):
     0.2
     """
 
-    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+    anneal_epochs: int
+
+    def __init__(self, optimizer: Optimizer, swa_lr: float | Sequence[float], anneal_epochs: int = 10,
+                 anneal_strategy: str = "cos", last_epoch: int = -1) -> None:  # fmt: skip
         for rate, group in zip(per_group("SWALR", optimizer, swa_lr), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
@@ -251,7 +267,7 @@ class SWALR(LRScheduler):
         share = max(0, min(1, step / max(1, self.anneal_epochs)))
         return anneal_linear(0, 1, share) if self._anneal_strategy == "linear" else _anneal_half_cosine(0, 1, share)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
         step = self._step_count - 1

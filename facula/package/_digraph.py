@@ -1,46 +1,52 @@
 """A graph of modules: which one needs which."""
 
+from __future__ import annotations
+
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class DiGraph:
     """Nodes with attributes, in the order in which they came, and edges between them."""
 
     def __init__(self):
-        self.nodes = {}
+        self.nodes: dict[Any, Any] = {}
         self._after = {}
         self._before = {}
 
-    def add_node(self, name, **attributes):
+    def add_node(self, name: str, **attributes: Any) -> None:
         """Adds a node, or attributes to one that is there."""
         self.nodes.setdefault(name, {}).update(attributes)
         self._after.setdefault(name, {})
         self._before.setdefault(name, {})
 
-    def add_edge(self, start, end):
+    def add_edge(self, start: str, end: str) -> None:
         """Says that `start` needs `end`; nodes that are not there are added."""
         self.add_node(start)
         self.add_node(end)
         self._after[start][end] = True
         self._before[end][start] = True
 
-    def __contains__(self, name):
+    def __contains__(self, name: Any) -> bool:
         return name in self.nodes
 
-    def successors(self, name):
+    def successors(self, name: str) -> list[Any]:
         """What `name` needs."""
         return list(self._after[name])
 
-    def predecessors(self, name):
+    def predecessors(self, name: str) -> list[str]:
         """What needs `name`."""
         return list(self._before[name])
 
     @property
-    def edges(self):
+    def edges(self) -> list[tuple[str, str]]:
         """All (start, end)."""
         return [(start, end) for start, ends in self._after.items() for end in ends]
 
-    def first_path(self, name):
+    def first_path(self, name: str) -> list[str]:
         """A shortest list of nodes from one that nothing needs to `name`; of `name` alone where there is none."""
         came, pending = {name: None}, deque([name])
         while pending:
@@ -57,7 +63,7 @@ class DiGraph:
                     pending.append(before)
         return [name]
 
-    def all_paths(self, start, end):
+    def all_paths(self, start: str, end: str) -> str:
         """The graph of the nodes between `start` and `end`, as `to_dot` writes it."""
         between = self._reached(start, self._after) & self._reached(end, self._before)
         part = DiGraph()
@@ -77,7 +83,7 @@ class DiGraph:
                     pending.append(node)
         return seen
 
-    def to_dot(self):
+    def to_dot(self) -> str:
         """The graph as Graphviz reads it."""
         edges = "".join(f'"{start}" -> "{end}";\n' for start, end in self.edges)
         return f"digraph G {{\nrankdir = LR;\nnode [shape=box];\n{edges}}}\n"

@@ -1,10 +1,16 @@
 """What to do with the modules that an exporter comes upon."""
 
+from __future__ import annotations
+
 import enum
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .glob_group import GlobGroup
+
+if TYPE_CHECKING:
+    from facula.package._digraph import DiGraph
 
 
 class Action(enum.Enum):
@@ -32,7 +38,7 @@ class PackagingErrorReason(enum.Enum):
     DENIED = "Module was denied by a pattern."
     MOCKED_BUT_STILL_USED = "Module was mocked out, but is still being used in the package."
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.value
 
 
@@ -48,7 +54,7 @@ class PackagingError(Exception):
         debug: whether the text says how each came to be needed.
     """
 
-    def __init__(self, dependency_graph, debug=False):
+    def __init__(self, dependency_graph: DiGraph, debug: bool = False) -> None:
         broken = {}
         for name, attributes in dependency_graph.nodes.items():
             if attributes.get("error"):

@@ -1,6 +1,15 @@
 """Files beside the modules of a package, for `importlib.resources`."""
 
+from __future__ import annotations
+
 import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from facula.package.package_importer import PackageImporter
 
 
 class PackageResources:
@@ -11,21 +20,21 @@ class PackageResources:
         name: the folder, named like a module.
     """
 
-    def __init__(self, importer, name):
+    def __init__(self, importer: PackageImporter, name: str) -> None:
         self._importer, self._name = importer, name
 
-    def open_resource(self, resource):
+    def open_resource(self, resource: str) -> Any:
         """The file of this name, opened for reading bytes."""
         return io.BytesIO(self._importer.load_binary(self._name, resource))
 
-    def resource_path(self, resource):
+    def resource_path(self, resource: Any) -> Any:
         """FileNotFoundError: what is in a package is no file of its own."""
         raise FileNotFoundError(f"resource_path: files of packages have no paths, got {resource!r}")
 
-    def is_resource(self, name):
+    def is_resource(self, name: str) -> bool:
         """Whether there is a file of this name."""
         return name in self._importer.names_in(self._name)
 
-    def contents(self):
+    def contents(self) -> Iterator[str]:
         """The names of the files, one after the other."""
         yield from self._importer.names_in(self._name)

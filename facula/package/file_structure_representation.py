@@ -1,6 +1,13 @@
 """What is in a package, as a tree of folders and files."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .glob_group import GlobGroup
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Directory"]
 
@@ -21,12 +28,12 @@ class Directory:
     True
     """
 
-    def __init__(self, name, is_dir):
+    def __init__(self, name: str, is_dir: bool) -> None:
         self.name = name
         self.is_dir = is_dir
-        self.children = {}
+        self.children: dict[Any, Any] = {}
 
-    def has_file(self, filename):
+    def has_file(self, filename: str) -> bool:
         """Whether there is a file (or a folder) at the path `filename`, parts between slashes."""
         here = self
         for part in filename.split("/"):
@@ -44,7 +51,7 @@ class Directory:
                 raise RuntimeError(f"Directory: {folder!r} of {path!r} is a file as well as a folder")
         here.children.setdefault(last, Directory(last, False))
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines, pending = [], [(self, "─── ", "    ")]  # what is left to draw: (entry, before it, before its children)
         while pending:
             entry, front, below = pending.pop()

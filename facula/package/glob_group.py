@@ -1,6 +1,13 @@
 """Patterns of module names and of paths."""
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["GlobGroup"]
 
@@ -24,18 +31,18 @@ class GlobGroup:
         (True, True, False)
     """
 
-    def __init__(self, include, *, exclude=(), separator="."):
+    def __init__(self, include: Sequence[str] | str, *, exclude: str | tuple[Any, ...] = (), separator: str = ".") -> None:
         self._dbg = f"GlobGroup(include={include}, exclude={exclude})"
-        self.include = self._glob_list(include, separator)
-        self.exclude = self._glob_list(exclude, separator)
+        self.include: Any = self._glob_list(include, separator)
+        self.exclude: Any = self._glob_list(exclude, separator)
         self.separator = separator
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self._dbg
 
     __repr__ = __str__
 
-    def matches(self, candidate):
+    def matches(self, candidate: str) -> bool:
         """Whether the name `candidate` belongs to the group."""
         candidate = self.separator + candidate
         return any(p.fullmatch(candidate) for p in self.include) and not any(p.fullmatch(candidate) for p in self.exclude)

@@ -1,13 +1,20 @@
 """Where modules come from: the running Python, or packages."""
 
+from __future__ import annotations
+
 import importlib
 import pickle
 import types
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from facula._serialization.classes import facula_name, function_home, torch_name
 
 from ._mangling import demangle, get_mangle_prefix, is_mangled
+
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
 
 __all__ = ["ObjNotFoundError", "ObjMismatchError", "Importer", "OrderedImporter", "sys_importer"]
 
@@ -49,13 +56,13 @@ class Importer(ABC):
     (('torch.nn.modules.linear', 'Linear'), 'torch.nn.modules.linear')
     """
 
-    modules: dict
+    modules: dict[Any, Any]
 
     @abstractmethod
-    def import_module(self, module_name):
+    def import_module(self, module_name: str) -> None:
         """The module called `module_name`; ModuleNotFoundError where there is none."""
 
-    def get_name(self, obj, name=None):
+    def get_name(self, obj: Any, name: str | None = None) -> tuple[str, str]:
         """The names (of its module, in it) by which this importer finds `obj`.
 
         Args:
@@ -84,7 +91,7 @@ class Importer(ABC):
             f"{_where(other)}; PackageExporter's importers must list {_whose(home)} before {_whose(other)}, got {obj!r}"
         )
 
-    def whichmodule(self, obj, name):
+    def whichmodule(self, obj: Any, name: str) -> str:
         """The name of the module that `obj` says it is from, "__main__" where it says nothing."""
         home = getattr(obj, "__module__", None)
         return home if isinstance(home, str) else self._search(obj, name)
@@ -104,7 +111,7 @@ class Importer(ABC):
 class _SysImporter(Importer):
     """The running Python. Modules of PyTorch are Facula's, whether or not `import torch` gives them here."""
 
-    def import_module(self, module_name):
+    def import_module(self, module_name: str) -> ModuleType:
         own = facula_name(module_name)
         if own == module_name:
             return importlib.import_module(module_name)
@@ -120,13 +127,13 @@ class _SysImporter(Importer):
         parent, _, last = module_name.rpartition(".")
         return placeholders.member(parent, last)
 
-    def whichmodule(self, obj, name):
+    def whichmodule(self, obj: Any, name: str) -> str:
         home = function_home(obj) or getattr(obj, "__module__", None)
         return torch_name(home if isinstance(home, str) else pickle.whichmodule(obj, name))
 
 
 #: The importer of the running Python.
-sys_importer = _SysImporter()
+sys_importer: Any = _SysImporter()
 
 
 class OrderedImporter(Importer):
@@ -142,13 +149,13 @@ class OrderedImporter(Importer):
     2
     """
 
-    def __init__(self, *args):
+    def __init__(self, *args: Any) -> None:
         for importer in args:
             if not isinstance(importer, Importer):
                 raise TypeError(f"OrderedImporter: all arguments must be importers, got {type(importer).__name__}")
         self._importers = list(args)
 
-    def get_name(self, obj, name=None):
+    def get_name(self, obj: Any, name: str | None = None) -> tuple[str, str]:
         """As `Importer.get_name`, of the first importer that finds the object; the last one's error where none does."""
         error = None
         for importer in self._importers:
@@ -158,7 +165,7 @@ class OrderedImporter(Importer):
                 error = error if isinstance(error, ObjMismatchError) else raised
         raise error or ObjNotFoundError(f"get_name: there are no importers to find it, got {obj!r}")
 
-    def import_module(self, module_name):
+    def import_module(self, module_name: str) -> ModuleType:
         error = None
         for importer in self._importers:
             if not hasattr(importer, "import_module"):
@@ -169,7 +176,7 @@ class OrderedImporter(Importer):
                 error = raised
         raise error or ModuleNotFoundError(f"No module named {module_name!r}", name=module_name)
 
-    def whichmodule(self, obj, name):
+    def whichmodule(self, obj: Any, name: str) -> str:
         for importer in self._importers:
             found = importer.whichmodule(obj, name)
             if found != "__main__":

@@ -1,4 +1,9 @@
-"""Writes packages."""
+"""Writes packages.
+
+Long because every function states its types and explains its arguments.
+"""
+
+from __future__ import annotations
 
 import collections
 import contextlib
@@ -11,6 +16,7 @@ import secrets
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import facula
 from facula._serialization import replacing, tensors
@@ -32,6 +38,12 @@ from ._patterns import (
 from ._pickling import PackagePickler, StorageNumbers
 from .find_file_dependencies import find_files_source_depends_on
 from .importer import Importer, OrderedImporter, sys_importer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = ["PackagingErrorReason", "EmptyMatchError", "PackagingError", "PackageExporter"]
 
@@ -90,12 +102,12 @@ class PackageExporter:
     (1, {'bias': tensor([0., 0.])})
     """
 
-    def __init__(self, f, importer=sys_importer, debug=False):
+    def __init__(self, f: Any, importer: Any = sys_importer, debug: bool = False) -> None:
         self.debug = debug
-        self.importer = importer if isinstance(importer, Importer) else OrderedImporter(*importer)
-        self.dependency_graph = DiGraph()
-        self.patterns = []
-        self.extern_modules = []
+        self.importer: Importer | OrderedImporter = importer if isinstance(importer, Importer) else OrderedImporter(*importer)
+        self.dependency_graph: DiGraph = DiGraph()
+        self.patterns: list[Any] = []
+        self.extern_modules: list[Any] = []
         self._hooks = {action: collections.OrderedDict() for action in (Action.INTERN, Action.EXTERN, Action.MOCK)}
         self._storages = StorageNumbers()
         self._reduced = {}  # identity -> (object, kept so that its identity stays its own; what its pickle has)
@@ -108,7 +120,7 @@ class PackageExporter:
 
     # -- what is saved ----------------------------------------------------------------------------
 
-    def save_source_file(self, module_name, file_or_directory, dependencies=True):
+    def save_source_file(self, module_name: str, file_or_directory: Any, dependencies: bool = True) -> None:
         """Saves a Python file as the module `module_name`, or all of those in a folder as modules below it.
 
         Args:
@@ -135,7 +147,7 @@ class PackageExporter:
             name = ".".join((module_name, *(parts[:-1] if is_package else parts)))
             self.save_source_string(name, file.read_text("utf-8"), is_package, dependencies)
 
-    def save_source_string(self, module_name, src, is_package=False, dependencies=True):
+    def save_source_string(self, module_name: str, src: str, is_package: bool = False, dependencies: bool = True) -> None:
         """Saves `src` as the source of the module `module_name`.
 
         Args:
@@ -147,7 +159,7 @@ class PackageExporter:
         _check_text("save_source_string", "src", src)
         self._add_source(_module_parts("save_source_string", module_name), src, is_package, dependencies)
 
-    def save_module(self, module_name, dependencies=True):
+    def save_module(self, module_name: str, dependencies: bool = True) -> None:
         """Saves the source of a module that can be imported here.
 
         Args:
@@ -167,7 +179,7 @@ class PackageExporter:
             raise TypeError(f"save_module() expects a string input, did you perhaps mean to pass `__name__`? got {kind}")
         self._intern_module(module_name, dependencies)
 
-    def save_pickle(self, package, resource, obj, dependencies=True, pickle_protocol=3):
+    def save_pickle(self, package: str, resource: str, obj: Any, dependencies: bool = True, pickle_protocol: int = 3) -> None:
         """Saves an object, as Python pickles it; the storages of its tensors are kept once for the whole package.
 
         Args:
@@ -197,12 +209,12 @@ class PackageExporter:
                 attributes.update(error=reason, error_context=f"{node} holds objects that need it")
         self._write(path, data.getvalue())
 
-    def save_text(self, package, resource, text):
+    def save_text(self, package: str, resource: str, text: str) -> None:
         """Saves the str `text` under the name `resource` in the folder `package`, as UTF-8."""
         _check_text("save_text", "text", text)
         self.save_binary(package, resource, text.encode("utf-8"))
 
-    def save_binary(self, package, resource, binary):
+    def save_binary(self, package: str, resource: str, binary: bytes) -> None:
         """Saves bytes under the name `resource` in the folder `package`, named like a module."""
         if not isinstance(binary, (bytes, bytearray, memoryview)):
             raise TypeError(f"save_binary: binary must be bytes, got {type(binary).__name__}")
@@ -210,7 +222,7 @@ class PackageExporter:
 
     # -- what becomes of modules ------------------------------------------------------------------
 
-    def intern(self, include, *, exclude=(), allow_empty=True):
+    def intern(self, include: Sequence[str] | str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
         """Modules that are packed as sources, and what those need.
 
         Args:
@@ -220,7 +232,7 @@ class PackageExporter:
         """
         self.patterns.append(Pattern(Action.INTERN, include, exclude, allow_empty))
 
-    def extern(self, include, *, exclude=(), allow_empty=True):
+    def extern(self, include: str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
         """Modules that whoever imports the package has: they are not packed.
 
         Args:
@@ -230,7 +242,7 @@ class PackageExporter:
         """
         self.patterns.append(Pattern(Action.EXTERN, include, exclude, allow_empty))
 
-    def mock(self, include, *, exclude=(), allow_empty=True):
+    def mock(self, include: str, *, exclude: tuple[Any, ...] = (), allow_empty: bool = True) -> None:
         """Modules for which something stands that refuses to be used: they are not packed, though sources import them.
 
         Args:
@@ -240,7 +252,7 @@ class PackageExporter:
         """
         self.patterns.append(Pattern(Action.MOCK, include, exclude, allow_empty))
 
-    def deny(self, include, *, exclude=()):
+    def deny(self, include: str, *, exclude: tuple[Any, ...] = ()) -> None:
         """Modules that nothing in the package may need: PackagingError at the end where something does.
 
         Args:
@@ -249,7 +261,7 @@ class PackageExporter:
         """
         self.patterns.append(Pattern(Action.DENY, include, exclude, True))
 
-    def add_dependency(self, module_name, dependencies=True):
+    def add_dependency(self, module_name: str, dependencies: bool = True) -> None:
         """Says that the package needs the module `module_name`; the patterns decide what becomes of it.
 
         `dependencies` says whether what a module that is packed imports is packed as well.
@@ -284,15 +296,15 @@ class PackageExporter:
         else:
             graph.add_node(module_name, action=pattern.action, provided=True)
 
-    def register_intern_hook(self, hook):
+    def register_intern_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(exporter, module_name)` for each module packed as a source; the handle's `remove()` ends that."""
         return self._register(Action.INTERN, hook)
 
-    def register_extern_hook(self, hook):
+    def register_extern_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(exporter, module_name)` for each module left to who imports; the handle's `remove()` ends that."""
         return self._register(Action.EXTERN, hook)
 
-    def register_mock_hook(self, hook):
+    def register_mock_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook(exporter, module_name)` for each mocked module; the handle's `remove()` ends that."""
         return self._register(Action.MOCK, hook)
 
@@ -303,35 +315,35 @@ class PackageExporter:
 
     # -- the graph --------------------------------------------------------------------------------
 
-    def get_unique_id(self):
+    def get_unique_id(self) -> str:
         """A text that no other call of this exporter gives."""
         return str(next(self._ids))
 
-    def dependency_graph_string(self):
+    def dependency_graph_string(self) -> str:
         """Which module needs which, as Graphviz reads it."""
         return self.dependency_graph.to_dot()
 
-    def interned_modules(self):
+    def interned_modules(self) -> list[str]:
         """Names of the modules that are packed as sources, sorted."""
         return self._with_action(Action.INTERN)
 
-    def externed_modules(self):
+    def externed_modules(self) -> list[str]:
         """Names of the modules that are left to who imports."""
         return self._with_action(Action.EXTERN)
 
-    def mocked_modules(self):
+    def mocked_modules(self) -> list[str]:
         """Names of the mocked modules."""
         return self._with_action(Action.MOCK)
 
-    def denied_modules(self):
+    def denied_modules(self) -> list[Any]:
         """Names of the modules that must not be needed."""
         return self._with_action(Action.DENY)
 
-    def get_rdeps(self, module_name):
+    def get_rdeps(self, module_name: str) -> list[str]:
         """Names of the modules that need the module `module_name`; none for one that is not known."""
         return self.dependency_graph.predecessors(module_name) if module_name in self.dependency_graph else []
 
-    def all_paths(self, src, dst):
+    def all_paths(self, src: str, dst: str) -> str:
         """The part of the graph that is between the modules `src` and `dst`, as Graphviz reads it; ValueError for others."""
         return self.dependency_graph.all_paths(src, dst)
 
@@ -379,17 +391,17 @@ class PackageExporter:
 
     # -- the file ---------------------------------------------------------------------------------
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:
             self.close()
         else:
             self._zip = None
             self._stack.__exit__(kind, error, trace)
 
-    def close(self):
+    def close(self) -> None:
         """Writes the sources and ends the file; nothing can be saved afterwards. Errors: see the class."""
         if self._zip is None:
             raise RuntimeError("close: the package is closed already, got a second call")

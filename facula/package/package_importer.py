@@ -1,5 +1,7 @@
 """Imports packages: the one place of the library that runs what a file holds."""
 
+from __future__ import annotations
+
 import builtins
 import importlib.machinery
 import importlib.util
@@ -7,6 +9,7 @@ import io
 import linecache
 import os
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from facula._serialization.locations import restorer
 
@@ -17,6 +20,12 @@ from ._resources import PackageResources
 from ._storages import StorageReader
 from .file_structure_representation import _create_directory_from_file_list
 from .importer import Importer, sys_importer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.package.file_structure_representation import Directory
 
 __all__ = ["PackageImporter"]
 
@@ -52,13 +61,14 @@ class PackageImporter(Importer):
     (True, True)
     """
 
-    modules: dict
+    modules: dict[Any, Any]
+    filename: Any
 
-    def __init__(self, file_or_buffer, module_allowed=lambda module_name: True):
+    def __init__(self, file_or_buffer: Any, module_allowed: Callable[..., Any] = lambda module_name: True) -> None:
         self._records, self.filename = _archive.opened(file_or_buffer)
         self._mangler = PackageMangler()
-        self.extern_modules = self._records.read(".data/extern_modules").decode("utf-8").splitlines()
-        self.modules = {"torch_package_importer": self}
+        self.extern_modules: Any = self._records.read(".data/extern_modules").decode("utf-8").splitlines()
+        self.modules: dict[Any, Any] = {"torch_package_importer": self}
         self._folders = set()  # of modules, with dots
         for path in self._records.names():
             parts = path.split("/")[:-1]
@@ -70,16 +80,16 @@ class PackageImporter(Importer):
                 )
         self._builtins = {**vars(builtins), "__import__": self.__import__}
 
-    def id(self):
+    def id(self) -> str:
         """What stands before the names of this importer's modules, such as "<torch_package_0>"."""
         return self._mangler.parent_name()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<PackageImporter of {self.filename!r}, {self.id()}>"
 
     # -- contents ---------------------------------------------------------------------------------
 
-    def load_binary(self, package, resource):
+    def load_binary(self, package: str, resource: str) -> bytes:
         """The bytes of the file `resource` in the folder `package`, named like a module.
 
         Errors: ModuleNotFoundError where there is no such folder, FileNotFoundError no such file, ValueError for paths.
@@ -89,7 +99,7 @@ class PackageImporter(Importer):
             raise FileNotFoundError(f"load_binary: the package has no such file, got {path!r}")
         return self._records.read(path)
 
-    def load_text(self, package, resource, encoding="utf-8", errors="strict"):
+    def load_text(self, package: str, resource: str, encoding: str = "utf-8", errors: str = "strict") -> str:
         """The text of the file `resource` in the folder `package`, named like a module.
 
         Args:
@@ -98,7 +108,7 @@ class PackageImporter(Importer):
         """
         return self.load_binary(package, resource).decode(encoding, errors)
 
-    def load_pickle(self, package, resource, map_location=None):
+    def load_pickle(self, package: str, resource: str, map_location: str | None = None) -> Any:
         """The object that was saved so. Calls what the pickle names.
 
         Args:
@@ -109,7 +119,7 @@ class PackageImporter(Importer):
         storages = StorageReader(self._records, self, restorer(map_location))
         return PackageUnpickler(self, data, storages.persistent_load).load()
 
-    def file_structure(self, *, include="**", exclude=()):
+    def file_structure(self, *, include: str = "**", exclude: str | tuple[Any, ...] = ()) -> Directory:
         """The files of the package as a `Directory`.
 
         Args:
@@ -118,24 +128,24 @@ class PackageImporter(Importer):
         """
         return _create_directory_from_file_list(self.filename, self._records.names(), include, exclude)
 
-    def python_version(self):
+    def python_version(self) -> str | None:
         """The version of Python that made the package, such as "3.11.7"; None where it does not say."""
         path = ".data/python_version"
         return self._records.read(path).decode("utf-8").strip() if path in self._records else None
 
-    def get_source(self, module_name):
+    def get_source(self, module_name: str) -> str:
         """The source of the module `module_name`; ModuleNotFoundError for one that the package does not have."""
         path = self._source_path(demangle(module_name))
         if path is None:
             raise self._not_found(demangle(module_name))
         return self._records.read(path).decode("utf-8")
 
-    def get_resource_reader(self, fullname):
+    def get_resource_reader(self, fullname: str) -> PackageResources | None:
         """What `importlib.resources` reads files beside the module `fullname` with; None for a module that is no package."""
         name = demangle(fullname)
         return PackageResources(self, name) if hasattr(self.import_module(name), "__path__") else None
 
-    def names_in(self, package):
+    def names_in(self, package: str) -> list[str]:
         """The names of the files in the folder `package`, sorted."""
         front = package.replace(".", "/") + "/"
         names = (path[len(front) :] for path in self._records.names() if path.startswith(front))
@@ -151,7 +161,7 @@ class PackageImporter(Importer):
 
     # -- modules ----------------------------------------------------------------------------------
 
-    def import_module(self, name, package=None):
+    def import_module(self, name: str, package: str | None = None) -> ModuleType | PackageImporter:
         """The module `name`, imported the first time that it is asked for: its code runs.
 
         Args:
@@ -167,7 +177,8 @@ class PackageImporter(Importer):
         name = demangle(name)
         return self._found(importlib.util.resolve_name(name, demangle(package or "")) if name.startswith(".") else name)
 
-    def __import__(self, name, globals=None, locals=None, fromlist=(), level=0):
+    def __import__(self, name: str, globals: dict[str, Any] | None = None, locals: dict[str, Any] | None = None,
+                   fromlist: Sequence[str] | None = (), level: int = 0) -> ModuleType:  # fmt: skip
         """What `import` does in the modules of the package."""
         whole = name
         if level:

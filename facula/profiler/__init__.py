@@ -14,10 +14,21 @@ import os
 import socket
 import time
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import _C
 from ..autograd import profiler as _autograd
 from ..autograd.profiler import KinetoStepTracker, record_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.autograd.profiler_util import EventList
+    from facula.types import Device
 
 __all__ = [
     "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
@@ -54,7 +65,7 @@ class ProfilerAction(enum.Enum):
     RECORD_AND_SAVE = 3
 
 
-def kineto_available():
+def kineto_available() -> Any:
     """Whether PyTorch's tracing library does the recording; Facula records by itself.
 
     >>> torch.profiler.kineto_available()
@@ -63,7 +74,7 @@ def kineto_available():
     return False
 
 
-def supported_activities():
+def supported_activities() -> set[ProfilerActivity]:
     """The activities that can be recorded: a set with the CPU, and CUDA where there is a device.
 
     >>> from facula.profiler import ProfilerActivity
@@ -73,7 +84,8 @@ def supported_activities():
     return {ProfilerActivity.CPU} | ({ProfilerActivity.CUDA} if _C._cuda_device_count() else set())
 
 
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0):
+def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
+             skip_first_wait: int = 0) -> Callable[..., Any]:  # fmt: skip
     """A function from steps to actions: after `skip_first` steps, cycles of `wait`, `warmup` and `active` steps.
 
     Args:
@@ -121,7 +133,7 @@ def _always(step):
     return ProfilerAction.RECORD
 
 
-def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False):
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[..., Any]:
     """An `on_trace_ready` that writes traces into a folder, one file each.
 
     Args:
@@ -173,11 +185,14 @@ class profile:
     (['aten::matmul', 'aten::mm', 'aten::ones'], 4)
     """
 
-    def __init__(
-        self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, profile_memory=False,
-        with_stack=False, with_flops=False, with_modules=False, experimental_config=None, execution_trace_observer=None,
-        acc_events=False, use_cuda=None, custom_trace_id_callback=None, post_processing_timeout_s=None,
-    ):  # fmt: skip
+    step_num: int
+
+    def __init__(self, *, activities: Sequence[ProfilerActivity] | None = None, schedule: Callable[[int], Any] | None = None,
+                 on_trace_ready: Callable[..., Any] | None = None, record_shapes: bool = False, profile_memory: bool = False,
+                 with_stack: bool = False, with_flops: bool = False, with_modules: bool = False,
+                 experimental_config: Any = None, execution_trace_observer: Any = None, acc_events: bool = False,
+                 use_cuda: bool | None = None, custom_trace_id_callback: Any = None,
+                 post_processing_timeout_s: Any = None) -> None:  # fmt: skip
         chosen = supported_activities() if activities is None else set(activities)
         if use_cuda is not None:
             warnings.warn("profile: use_cuda is deprecated, activities say so", FutureWarning, stacklevel=2)
@@ -189,8 +204,8 @@ class profile:
         if absent := sorted(kind.name for kind in chosen - supported_activities()):
             warnings.warn(f"profile: there is no such device, so nothing is recorded of {', '.join(absent)}", stacklevel=2)
         self.activities = chosen
-        self.schedule = schedule or _always
-        self.records_steps = schedule is not None
+        self.schedule: Any = schedule or _always
+        self.records_steps: bool = schedule is not None
         self.on_trace_ready = on_trace_ready
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
@@ -205,14 +220,14 @@ class profile:
         self._running = False
         self._step = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.stop()
 
-    def start(self):
+    def start(self) -> None:
         """Begins, as entering the with block does.
 
         >>> p = torch.profiler.profile()
@@ -225,7 +240,7 @@ class profile:
         self._begin_if_recording()
         self._begin_step()
 
-    def stop(self):
+    def stop(self) -> None:
         """Ends, as leaving the with block does.
 
         >>> p = torch.profiler.profile()
@@ -238,7 +253,7 @@ class profile:
             if self.on_trace_ready:
                 self.on_trace_ready(self)
 
-    def step(self):
+    def step(self) -> None:
         """Ends a step; what the next one does is up to the schedule.
 
         >>> ready = []
@@ -253,7 +268,7 @@ class profile:
         self._end_step()
         before = self.current_action
         self.step_num += 1
-        self.current_action = self.schedule(self.step_num)
+        self.current_action: Any = self.schedule(self.step_num)
         if before == ProfilerAction.RECORD_AND_SAVE and self._running:
             self._end()
             if self.on_trace_ready:
@@ -264,7 +279,7 @@ class profile:
         self._begin_step()
         KinetoStepTracker.increment_step("ProfilerStep")
 
-    def toggle_collection_dynamic(self, enable, activities):
+    def toggle_collection_dynamic(self, enable: Any, activities: Any) -> Any:
         """Not supported: raises NotImplementedError. Give the profile a `schedule`.
 
         Args:
@@ -280,7 +295,7 @@ class profile:
 
     def _begin_if_recording(self):
         if not self._running and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
-            self.profiler = _autograd.profile(
+            self.profiler: profile | None = _autograd.profile(
                 use_cpu=ProfilerActivity.CPU in self.activities,
                 use_device="cuda" if ProfilerActivity.CUDA in self.activities else None, record_shapes=self.record_shapes,
                 with_flops=self.with_flops, profile_memory=self.profile_memory, with_stack=self.with_stack,
@@ -308,7 +323,8 @@ class profile:
             raise AssertionError("profile: nothing was recorded yet (see schedule)")
         return self.profiler
 
-    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, group_by_overload_name=False):
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0,
+                     group_by_overload_name: bool = False) -> EventList:  # fmt: skip
         """The events by name, as an EventList with `table()`.
 
         Args:
@@ -320,14 +336,14 @@ class profile:
         """
         return self._recorded().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
-    def events(self):
+    def events(self) -> EventList:
         """All events, in the order in which they began: an EventList.
 
         Errors: AssertionError where nothing was recorded yet.
         """
         return self._recorded().function_events
 
-    def export_chrome_trace(self, path):
+    def export_chrome_trace(self, path: str | PathLike[str]) -> None:
         """Writes the events as JSON for Perfetto or a browser's trace viewer.
 
         Args:
@@ -349,7 +365,7 @@ class profile:
         recording = self._recorded()._finished()
         write_trace(recording.events, path, recording, self._metadata)
 
-    def export_stacks(self, path, metric="self_cpu_time_total"):
+    def export_stacks(self, path: str | PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes "outer;inner value" lines for flame graphs; needs `with_stack=True`.
 
         Args:
@@ -366,7 +382,7 @@ class profile:
         """
         self._recorded().export_stacks(path, metric)
 
-    def export_memory_timeline(self, path, device=None):
+    def export_memory_timeline(self, path: str | PathLike[str], device: Device = None) -> None:
         """Writes the memory that was taken over time, by what took it; needs `profile_memory=True`.
 
         Args:
@@ -390,7 +406,7 @@ class profile:
             raise ValueError(f"export_memory_timeline: device is 'cpu' or 'cuda', got {device!r}")
         write_memory_timeline(self._recorded()._finished(), path, kind)
 
-    def add_metadata(self, key, value):
+    def add_metadata(self, key: Any, value: Any) -> None:
         """Adds a text to the traces that are written.
 
         Args:
@@ -402,7 +418,7 @@ class profile:
         """
         self._metadata[key] = str(value)
 
-    def add_metadata_json(self, key, value):
+    def add_metadata_json(self, key: Any, value: Any) -> None:
         """Adds a value, given as JSON, to the traces that are written.
 
         Args:
@@ -419,7 +435,7 @@ class profile:
 
     preset_metadata_json = add_metadata_json
 
-    def get_trace_id(self):
+    def get_trace_id(self) -> Any:
         """The identifier of the recording: what `custom_trace_id_callback` gave, or None before one began.
 
         >>> p = torch.profiler.profile(custom_trace_id_callback=lambda: "first")
@@ -432,7 +448,7 @@ class profile:
             return None
         return self._custom_trace_id() if self._custom_trace_id else f"{id(self.profiler):032X}"
 
-    def set_custom_trace_id_callback(self, callback):
+    def set_custom_trace_id_callback(self, callback: Callable[..., Any]) -> None:
         """Sets who names recordings.
 
         Args:

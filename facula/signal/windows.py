@@ -8,8 +8,17 @@ Errors: ValueError for a negative `M`, another dtype or layout, or a parameter o
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from .. import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    import facula
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",
@@ -46,7 +55,8 @@ def _finish(window, requires_grad):
     return window.requires_grad_() if requires_grad else window
 
 
-def general_cosine(M, *, a, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: facula.dtype | None = None,
+                   layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """A weighted sum of cosines, ``sum over k of (-1)**k * a[k] * cos(2 pi k n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
@@ -83,7 +93,8 @@ def general_cosine(M, *, a, sym=True, dtype=None, layout=_C.strided, device=None
     return _finish(window, requires_grad)
 
 
-def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: facula.dtype | None = None,
+                    layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """The window ``alpha - (1 - alpha) * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
@@ -107,7 +118,8 @@ def general_hamming(M, *, alpha=0.54, sym=True, dtype=None, layout=_C.strided, d
     )
 
 
-def hamming(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def hamming(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+            device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """The Hamming window, ``0.54 - 0.46 * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
@@ -128,7 +140,8 @@ def hamming(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires
     return general_hamming(M, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def hann(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def hann(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+         device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """The Hann (raised cosine) window, ``0.5 - 0.5 * cos(2 pi n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
@@ -153,7 +166,8 @@ def hann(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_gr
     )
 
 
-def blackman(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def blackman(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+             device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """The Blackman window, ``0.42 - 0.5 * cos(2 pi n / (M - 1)) + 0.08 * cos(4 pi n / (M - 1))`` for n from 0 to M - 1.
 
     Args:
@@ -176,7 +190,8 @@ def blackman(M, *, sym=True, dtype=None, layout=_C.strided, device=None, require
     )
 
 
-def nuttall(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def nuttall(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+            device: Device = None, requires_grad: bool = False) -> Any:  # fmt: skip
     """Nuttall's minimum four-term Blackman-Harris window, general_cosine with the weights 0.3635819, 0.4891775, 0.1365995,
     0.0106411.
 
@@ -199,7 +214,8 @@ def nuttall(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires
     return general_cosine(M, a=weights, sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
 
 
-def bartlett(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def bartlett(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+             device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The Bartlett (triangular) window, ``1 - abs(2 n / (M - 1) - 1)`` for n from 0 to M - 1, with zeros at both ends.
 
     Args:
@@ -224,7 +240,8 @@ def bartlett(M, *, sym=True, dtype=None, layout=_C.strided, device=None, require
     return _finish(1 - _C.abs(_points(M, sym, -1.0, 1.0, options)), requires_grad)
 
 
-def cosine(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
+           device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """Half a period of the sine, ``sin(pi (n + 0.5) / M)`` for n from 0 to M - 1.
 
     Args:
@@ -251,9 +268,8 @@ def cosine(M, *, sym=True, dtype=None, layout=_C.strided, device=None, requires_
     return _finish(_C.sin(angle), requires_grad)
 
 
-def exponential(
-    M, *, center=None, tau=1.0, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False
-):
+def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
+                layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The window ``exp(-abs(n - center) / tau)`` for n from 0 to M - 1.
 
     Args:
@@ -288,7 +304,8 @@ def exponential(
     return _finish(_C.exp(-_C.abs(position)), requires_grad)
 
 
-def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
+             layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The bell curve ``exp(-(n - center)**2 / (2 * std**2))`` for n from 0 to M - 1, center in the middle.
 
     Args:
@@ -318,7 +335,8 @@ def gaussian(M, *, std=1.0, sym=True, dtype=None, layout=_C.strided, device=None
     return _finish(_C.exp(-(position * position)), requires_grad)
 
 
-def kaiser(M, *, beta=12.0, sym=True, dtype=None, layout=_C.strided, device=None, requires_grad=False):
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: facula.dtype | None = None,
+           layout: facula.layout = _C.strided, device: Device = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The Kaiser window, ``I0(beta * sqrt(1 - x**2)) / I0(beta)`` for M values of x from -1 to 1, with the modified Bessel
     function I0.
 

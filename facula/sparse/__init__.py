@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 
@@ -19,6 +21,12 @@ from .types import (
     ShortTensor,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+
 addmm = _C.sparse.addmm
 
 __all__ = [
@@ -30,7 +38,7 @@ __all__ = [
 _REDUCED = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin"}
 
 
-def mm(mat1, mat2, reduce=None):
+def mm(mat1: Tensor, mat2: Tensor, reduce: bool | None = None) -> Tensor:
     """The product of two matrices of which at least one is sparse.
 
     Args:
@@ -65,7 +73,7 @@ def mm(mat1, mat2, reduce=None):
     return start.scatter_reduce(0, places, products, reduce, include_self=False)
 
 
-def sum(input, dim=None, dtype=None):
+def sum(input: Tensor, dim: int | None = None, dtype: facula.dtype | None = None) -> Tensor:
     """Sums of a COO tensor: over all elements, or over dimensions. Gradients flow to the places that it has.
 
     Args:
@@ -125,7 +133,7 @@ def _soft_max(name, input, dim, dtype, logarithm):
     return _C._ops._with_values(given.detach(), made)
 
 
-def softmax(input, dim, *, dtype=None):
+def softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -> Tensor:
     """Soft-max along a dimension of a COO tensor; what is not there counts as minus infinity.
 
     Args:
@@ -143,7 +151,7 @@ def softmax(input, dim, *, dtype=None):
     return _soft_max("softmax", input, dim, dtype, False)
 
 
-def log_softmax(input, dim, *, dtype=None):
+def log_softmax(input: Tensor, dim: int, *, dtype: facula.dtype | None = None) -> Tensor:
     """The logarithm of softmax, at the places that the input has.
 
     Args:
@@ -160,7 +168,8 @@ def log_softmax(input, dim, *, dtype=None):
     return _soft_max("log_softmax", input, dim, dtype, True)
 
 
-def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
+def sampled_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0,
+                  out: Tensor | None = None) -> Tensor:  # fmt: skip
     """``beta * input + alpha * (mat1 @ mat2)`` at the places of a CSR matrix.
 
     Args:
@@ -192,7 +201,7 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     return made if out is None else out.copy_(made)
 
 
-def spdiags(diagonals, offsets, shape, layout=None):
+def spdiags(diagonals: Any, offsets: Tensor, shape: Sequence[int], layout: facula.layout | None = None) -> Any:
     """A sparse matrix with the rows of `diagonals` on its diagonals.
 
     Args:
@@ -228,7 +237,7 @@ def spdiags(diagonals, offsets, shape, layout=None):
     return made if layout in (None, facula.sparse_coo) else made.to_sparse(layout=layout)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'facula.sparse' has no attribute {name!r}")
     from facula.compat import placeholders

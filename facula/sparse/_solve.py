@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 
 def _scipy():
@@ -44,7 +49,7 @@ class _Solve(facula.autograd.Function):
         return facula.sparse_csr_tensor(bounds, columns, values, matrix.shape), of_right
 
 
-def spsolve(input, other, *, left=True):
+def spsolve(input: Tensor, other: Tensor, *, left: bool = True) -> Tensor:
     """The solution of ``input @ x = other`` with a sparse matrix, which needs SciPy.
 
     Args:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class _SparseType(type):
@@ -44,12 +49,12 @@ def _make(name, dtype):
     return _SparseType(name, (), body)
 
 
-BFloat16Tensor = _make("BFloat16Tensor", facula.bfloat16)
-ByteTensor = _make("ByteTensor", facula.uint8)
-CharTensor = _make("CharTensor", facula.int8)
-DoubleTensor = _make("DoubleTensor", facula.float64)
-FloatTensor = _make("FloatTensor", facula.float32)
-HalfTensor = _make("HalfTensor", facula.float16)
-IntTensor = _make("IntTensor", facula.int32)
-LongTensor = _make("LongTensor", facula.int64)
-ShortTensor = _make("ShortTensor", facula.int16)
+BFloat16Tensor: type[Any] = _make("BFloat16Tensor", facula.bfloat16)
+ByteTensor: type[Any] = _make("ByteTensor", facula.uint8)
+CharTensor: type[Any] = _make("CharTensor", facula.int8)
+DoubleTensor: type[Any] = _make("DoubleTensor", facula.float64)
+FloatTensor: type[Any] = _make("FloatTensor", facula.float32)
+HalfTensor: type[Any] = _make("HalfTensor", facula.float16)
+IntTensor: type[Any] = _make("IntTensor", facula.int32)
+LongTensor: type[Any] = _make("LongTensor", facula.int64)
+ShortTensor: type[Any] = _make("ShortTensor", facula.int16)

@@ -4,11 +4,17 @@ Policy: structures (sequences, mappings) are walked first, attributes (shape, de
 and the first disagreement is reported with its place in the structure.
 """
 
+from __future__ import annotations
+
 import math
 import numbers
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
 
 # dtype: (rtol, atol); integers and bool compare exactly.
 TOLERANCES = {
@@ -23,19 +29,19 @@ _NUMBER_DTYPE = {bool: facula.bool, int: facula.int64, float: facula.float64, co
 
 
 def assert_close(
-    actual,
-    expected,
+    actual: Any,
+    expected: Any,
     *,
-    allow_subclasses=True,
-    rtol=None,
-    atol=None,
-    equal_nan=False,
-    check_device=True,
-    check_dtype=True,
-    check_layout=True,
-    check_stride=False,
-    msg=None,
-):
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: Any = None,
+) -> None:
     """Raises AssertionError unless ``abs(actual - expected) <= atol + rtol * abs(expected)`` everywhere.
 
     The first disagreement is reported with its place. Without tolerances those of the wider dtype hold, rtol and atol:
@@ -76,7 +82,8 @@ def assert_close(
         raise AssertionError(text) from None
 
 
-def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
+def assert_allclose(actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True,
+                    msg: str = "") -> None:  # fmt: skip
     """The older form of assert_close: takes anything that makes a tensor, and does not compare dtypes and devices.
 
     Args:

@@ -1,19 +1,29 @@
 """`make_tensor`: random inputs for tests, of any dtype."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
+    from facula.types import Device
 
 
 def make_tensor(
-    *shape,
-    dtype,
-    device,
-    low=None,
-    high=None,
-    requires_grad=False,
-    noncontiguous=False,
-    exclude_zero=False,
-    memory_format=None,
-):
+    *shape: Sequence[int] | int,
+    dtype: facula.dtype,
+    device: Device,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: facula.memory_format | None = None,
+) -> Tensor:
     """A tensor for a test, with uniform values in [low, high).
 
     Args:

@@ -1,16 +1,25 @@
 """Helpers around tensors and modules: data loading, checkpointing, hooks, pytrees."""
 
+from __future__ import annotations
+
 import importlib
 import os
 import pkgutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # For CMAKE_PREFIX_PATH: find_package(Facula), and apart from it find_package(Torch), for programs written for libtorch.
-cmake_prefix_path = os.path.join(_package, "lib", "cmake")
-torch_cmake_prefix_path = os.path.join(_package, "share", "compat", "cmake")
+cmake_prefix_path: str = os.path.join(_package, "lib", "cmake")
+torch_cmake_prefix_path: str = os.path.join(_package, "share", "compat", "cmake")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
     from facula.compat import placeholders
@@ -18,7 +27,7 @@ def __getattr__(name):
     return placeholders.member("torch.utils", name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(set(globals()) | _modules())
 
 
@@ -26,7 +35,7 @@ def _modules():
     return {m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")}
 
 
-def set_module(obj, mod):
+def set_module(obj: Any, mod: Module) -> None:
     """Makes `obj`, a class or function, say that it comes from the module `mod`. Errors: TypeError for a name that is no str.
 
     >>> def example():
@@ -40,7 +49,7 @@ def set_module(obj, mod):
     obj.__module__ = mod
 
 
-def swap_tensors(t1, t2):
+def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Exchanges what two tensors are: memory, shape, gradient and attributes. Both objects stay.
 
     Args:

@@ -7,11 +7,15 @@ import re
 import shlex
 import shutil
 import subprocess
+from typing import TYPE_CHECKING
 
 import facula
 
+if TYPE_CHECKING:
+    from typing import Any
 
-def get_cxx_compiler():
+
+def get_cxx_compiler() -> str:
     """The command of the C++ compiler: the environment's CXX, else c++.
 
     >>> import os
@@ -31,7 +35,7 @@ def _version_text(compiler):
     return done.stdout if done.returncode == 0 else None
 
 
-def check_compiler_ok_for_platform(compiler):
+def check_compiler_ok_for_platform(compiler: Any) -> bool:
     """Whether the command `compiler` can be run and is GCC or Clang.
 
     >>> torch.utils.cpp_extension.check_compiler_ok_for_platform("there-is-none")
@@ -41,7 +45,7 @@ def check_compiler_ok_for_platform(compiler):
     return text is not None and re.search(r"clang|gcc|g\+\+|Free Software Foundation", text) is not None
 
 
-def check_compiler_is_gcc(compiler):
+def check_compiler_is_gcc(compiler: Any) -> bool:
     """Whether the command `compiler` can be run and is GCC.
 
     >>> torch.utils.cpp_extension.check_compiler_is_gcc("there-is-none")
@@ -51,7 +55,7 @@ def check_compiler_is_gcc(compiler):
     return text is not None and "Free Software Foundation" in text and "clang" not in text
 
 
-def get_compiler_abi_compatibility_and_version(compiler):
+def get_compiler_abi_compatibility_and_version(compiler: Any) -> Any:
     """Whether the compiler can compile extensions (GCC 11 or Clang 14 on; C++20 is needed), and its version.
 
     >>> torch.utils.cpp_extension.get_compiler_abi_compatibility_and_version("there-is-none")
@@ -64,7 +68,7 @@ def get_compiler_abi_compatibility_and_version(compiler):
     return bool(found) and check_compiler_ok_for_platform(compiler) and int(found[1]) >= least, version
 
 
-def is_ninja_available():
+def is_ninja_available() -> bool:
     """Whether the command ninja can be run. It is not needed here.
 
     >>> import shutil
@@ -74,7 +78,7 @@ def is_ninja_available():
     return shutil.which("ninja") is not None
 
 
-def verify_ninja_availability():
+def verify_ninja_availability() -> None:
     """RuntimeError unless the command ninja can be run.
 
     >>> if torch.utils.cpp_extension.is_ninja_available():

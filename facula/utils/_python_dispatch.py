@@ -11,10 +11,17 @@ import contextlib
 import functools
 import re
 import threading
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 from facula.overrides import _overloaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = [
     "TorchDispatchMode", "has_dispatch", "is_traceable_wrapper_subclass", "return_and_correct_aliasing",
@@ -41,26 +48,26 @@ class TorchDispatchMode:
     Within the method the mode itself is off, so that it can call `func`.
     """
 
-    def __init__(self, _dispatch_key=None):
+    def __init__(self, _dispatch_key: Any = None) -> None:
         pass
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise NotImplementedError(f"{type(self).__name__}: a mode defines __torch_dispatch__, got {func}")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         _set([*_modes.stack, self])
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _set(_modes.stack[:-1])
 
     @classmethod
-    def push(cls, *args, **kwargs):
+    def push(cls, *args: Any, **kwargs: Any) -> Self:
         """A new mode, to be entered."""
         return cls(*args, **kwargs)
 
     @classmethod
-    def is_infra_mode(cls):
+    def is_infra_mode(cls) -> bool:
         """False: user modes and the library's own are treated alike."""
         return False
 

@@ -4,9 +4,12 @@ Dicts, lists, tuples, namedtuples, OrderedDicts, defaultdicts and deques are con
 `register_pytree_node` adds more classes. Everything else is a leaf.
 """
 
+from __future__ import annotations
+
 import functools
 import json
 from collections import OrderedDict, defaultdict, deque, namedtuple
+from typing import TYPE_CHECKING
 
 from facula.utils._pytree_nodes import (  # noqa: F401  (programs find all of it here)
     BUILTIN_TYPES,
@@ -68,6 +71,10 @@ from facula.utils._pytree_nodes import (  # noqa: F401  (programs find all of it
     tree_is_leaf,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 # -- specs ----------------------------------------------------------------------------------------------
 
 
@@ -76,28 +83,28 @@ class TreeSpec:
 
     __slots__ = ("type", "context", "_children", "num_nodes", "num_leaves", "num_children", "__weakref__")
 
-    def __init__(self, type, context, children_specs):
-        self.type = type
-        self.context = context
+    def __init__(self, type: type | None, context: Sequence[str] | None, children_specs: Sequence[LeafSpec | TreeSpec]) -> None:
+        self.type: type | None = type
+        self.context: Sequence[str] | None = context
         self._children = list(children_specs)
-        self.num_nodes = 1 + sum(child.num_nodes for child in self._children)
-        self.num_leaves = sum(child.num_leaves for child in self._children) if type is not None else 1
-        self.num_children = len(self._children)
+        self.num_nodes: int = 1 + sum(child.num_nodes for child in self._children)
+        self.num_leaves: int = sum(child.num_leaves for child in self._children) if type is not None else 1
+        self.num_children: int = len(self._children)
 
     @property
-    def children_specs(self):
+    def children_specs(self) -> list[LeafSpec | TreeSpec]:
         return self._children
 
-    def children(self):
+    def children(self) -> list[Any]:
         return list(self._children)
 
-    def child(self, index):
+    def child(self, index: int) -> Any:
         return self._children[index]
 
-    def is_leaf(self):
+    def is_leaf(self) -> bool:
         return self.type is None
 
-    def unflatten(self, leaves):
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
         """The tree of this structure with these leaves."""
         leaves = leaves if isinstance(leaves, (list, tuple)) else list(leaves)
         if len(leaves) != self.num_leaves:
@@ -112,7 +119,7 @@ class TreeSpec:
         children = [child._build(leaves) for child in self._children]
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self.context)
 
-    def flatten_up_to(self, tree):
+    def flatten_up_to(self, tree: Sequence[Sequence[int] | int]) -> list[int | list[int]]:
         """The subtrees of `tree` where this structure has leaves."""
         subtrees = []
         self._flatten_up_to(tree, subtrees)
@@ -138,15 +145,15 @@ class TreeSpec:
         for spec, child in zip(self._children, children):
             spec._flatten_up_to(child, subtrees)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, TreeSpec):
             return NotImplemented
         return self.type is other.type and self.context == other.context and self._children == other._children
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.type, repr(self.context), tuple(self._children)))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self.type is None:
             return "*"
         name = "NoneType" if self.type is type(None) else self.type.__name__

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 from .. import _C
 from ..autograd.graph import saved_tensors_hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 Tensor = _C.Tensor
 
@@ -38,7 +43,7 @@ class SelectiveCheckpointContext:
     True
     """
 
-    def __init__(self, *, is_recompute, op_output=None):
+    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute = is_recompute
         self.op_output = op_output
 
@@ -171,7 +176,8 @@ def _selective_modes(state):
     return Keep(), Reuse()
 
 
-def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] | Sequence[Callable[..., Any]],
+                                         allow_cache_entry_mutation: bool = False) -> tuple[Any, Any]:  # fmt: skip
     """For `context_fn` of checkpoint(use_reentrant=False): the results of some ops are kept instead of computed again.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import _C
 from ..amp.autocast_mode import current_regions
@@ -16,6 +17,12 @@ from ._selective_checkpoint import (  # noqa: F401  (public here)
     _flat_tensors,
     create_selective_checkpoint_contexts,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity",
@@ -50,7 +57,7 @@ class DefaultDeviceType:
     _type = "cuda"
 
     @staticmethod
-    def set_device_type(device: str = "cuda"):
+    def set_device_type(device: str = "cuda") -> None:
         """Chooses the device type, `device`."""
         DefaultDeviceType._type = device
 
@@ -95,7 +102,7 @@ def set_checkpoint_debug_enabled(enabled):
         _debug = before
 
 
-def noop_context_fn():
+def noop_context_fn() -> tuple[Any, Any]:
     """Two contexts that change nothing, for forward and recomputation: the default of `context_fn`.
 
     >>> first, second = torch.utils.checkpoint.noop_context_fn()
@@ -103,7 +110,7 @@ def noop_context_fn():
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-def detach_variable(inputs):
+def detach_variable(inputs: Any) -> tuple[Tensor, ...]:
     """Tensors as leaves of a graph of their own, other values as they are.
 
     Args:
@@ -119,7 +126,7 @@ def detach_variable(inputs):
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
 
-def check_backward_validity(inputs):
+def check_backward_validity(inputs: Any) -> None:
     """Warns (UserWarning) when none of the `inputs` is a tensor that requires a gradient.
 
     >>> torch.utils.checkpoint.check_backward_validity([torch.ones(2, requires_grad=True)])
@@ -128,7 +135,7 @@ def check_backward_validity(inputs):
         warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
-def get_device_states(*args):
+def get_device_states(*args: Any) -> tuple[list[Any], list[Any]]:
     """(devices, random states) of the accelerators that hold the arguments `args`; always ([], []).
 
     >>> torch.utils.checkpoint.get_device_states(torch.ones(2))
@@ -137,7 +144,7 @@ def get_device_states(*args):
     return [], []
 
 
-def set_device_states(devices, states, *, device_type=None):
+def set_device_states(devices: Sequence[Any], states: Any, *, device_type: str | None = None) -> None:
     """Restores random states of accelerators, which are not kept here.
 
     Args:
@@ -187,7 +194,7 @@ class CheckpointFunction(Function):
     """
 
     @staticmethod
-    def forward(ctx, run_function, preserve_rng_state, *args):
+    def forward(ctx: Any, run_function: Callable[..., Any] | Module, preserve_rng_state: bool, *args: Any) -> Tensor:
         """Runs the function without recording; keeps its inputs and the random state."""
         check_backward_validity(args)
         ctx.run_function = run_function
@@ -199,7 +206,7 @@ class CheckpointFunction(Function):
             return run_function(*args)
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: Any, *grads: Tensor) -> Tensor | Any:
         """Runs the function again, recorded, and differentiates it."""
         from ..autograd import backward
 
@@ -379,16 +386,16 @@ def _without_reentry(function, frame_options, context_fn, determinism_check, arg
 
 
 def checkpoint(
-    function,
-    *args,
-    use_reentrant=None,
-    context_fn=noop_context_fn,
-    determinism_check="default",
-    debug=False,
-    early_stop=True,
-    preserve_rng_state=True,
-    **kwargs,
-):
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[..., Any] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Tensor:
     """Calls `function(*args, **kwargs)` without keeping the values that backward needs; backward calls it again.
 
     Args:
@@ -433,7 +440,8 @@ def checkpoint(
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
 
 
-def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int, input: Tensor,
+                          use_reentrant: bool | None = None, **kwargs: Any) -> Tensor:  # fmt: skip
     """Calls a sequence of functions in `segments` checkpointed parts; the last part is recorded as usual.
 
     Args:

@@ -7,13 +7,20 @@ import os
 import platform
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.torch_version import TorchVersion
 
 _PACKAGES = "facula torch numpy scipy mpich scipy-openblas32 onednn-cpu-gomp safetensors torchvision transformers".split()
 
 
-def run(command):
+def run(command: str) -> tuple[int, str, str]:
     """(exit status, output, errors) of a command, given as a list or as text for the shell.
 
     >>> torch.utils.collect_env.run("echo example")
@@ -23,7 +30,7 @@ def run(command):
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
-def get_platform():
+def get_platform() -> str:
     """"linux", "darwin" or "win32": `sys.platform`.
 
     >>> import sys
@@ -33,7 +40,7 @@ def get_platform():
     return sys.platform
 
 
-def get_nvidia_driver_version(run_lambda=run):
+def get_nvidia_driver_version(run_lambda: Callable[..., Any] = run) -> str | None:
     """The version of NVIDIA's driver, or None.
 
     `run_lambda` runs the command that tells it and gives (exit status, output, errors), as `run` does.
@@ -48,7 +55,7 @@ def get_nvidia_driver_version(run_lambda=run):
     return text.splitlines()[0] if status == 0 and text else None
 
 
-def get_pip_packages():
+def get_pip_packages() -> list[str]:
     """["name==version"] of the packages that matter here and are installed.
 
     >>> all("==" in text for text in torch.utils.collect_env.get_pip_packages())
@@ -63,7 +70,7 @@ def get_pip_packages():
     return found
 
 
-def get_env_info():
+def get_env_info() -> dict[str, TorchVersion | str]:
     """{what: text} of this machine and this process.
 
     >>> torch.utils.collect_env.get_env_info()["Threads"] == str(torch.get_num_threads())
@@ -84,7 +91,7 @@ def get_env_info():
     }
 
 
-def get_pretty_env_info():
+def get_pretty_env_info() -> str:
     """The text of a report, a line for each fact.
 
     >>> "Python version: " in torch.utils.collect_env.get_pretty_env_info()
@@ -93,7 +100,7 @@ def get_pretty_env_info():
     return "\n".join(f"{name}: {value}" for name, value in get_env_info().items())
 
 
-def main():
+def main() -> None:
     """Writes the report to standard output.
 
     >>> torch.utils.collect_env.main()  # doctest: +ELLIPSIS

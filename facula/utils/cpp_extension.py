@@ -16,6 +16,7 @@ import shlex
 import shutil
 import sys
 import sysconfig
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -28,6 +29,10 @@ from ._cpp_compilers import (
     is_ninja_available,
     verify_ninja_availability,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = [
     "get_default_build_root",
@@ -58,7 +63,7 @@ _EARLIER = tuple(f"-std={dialect}++{year}" for dialect in ("c", "gnu") for year 
 _MODULE_SUFFIX = ".so"
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "BuildExtension":  # its base class is setuptools', which only setup.py needs
         from ._build_extension import BuildExtension
 
@@ -81,7 +86,7 @@ def _package():
     return home
 
 
-def include_paths(device_type="cpu", torch_include_dirs=True):
+def include_paths(device_type: str = "cpu", torch_include_dirs: bool = True) -> list[str]:
     """Folders of headers for the compiler, as a list.
 
     Args:
@@ -98,7 +103,7 @@ def include_paths(device_type="cpu", torch_include_dirs=True):
     return [os.path.join(include, "compat"), include] if torch_include_dirs else []
 
 
-def library_paths(device_type="cpu", torch_include_dirs=True, cross_target_platform=None):
+def library_paths(device_type: str = "cpu", torch_include_dirs: bool = True, cross_target_platform: Any = None) -> list[str]:
     """The folder of libfacula, as a list.
 
     Args:
@@ -123,7 +128,7 @@ def _pybind_paths():
     return [importlib.import_module("pybind11").get_include()]
 
 
-def get_default_build_root():
+def get_default_build_root() -> str:
     """The folder below which `load` makes those of extensions: TORCH_EXTENSIONS_DIR, else one in the user's cache.
 
     >>> import os
@@ -139,7 +144,7 @@ def get_default_build_root():
 # ---- setup.py
 
 
-def CppExtension(name, sources, *args, **kwargs):
+def CppExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: Any) -> Any:
     """A `setuptools.Extension` with Facula's headers and library.
 
     Args:
@@ -164,7 +169,7 @@ def CppExtension(name, sources, *args, **kwargs):
     return setuptools.Extension(name, sources, *args, **kwargs)
 
 
-def CUDAExtension(name, sources, *args, **kwargs):
+def CUDAExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: Any) -> Any:
     """A `setuptools.Extension` with Facula's headers and library, as CppExtension makes: only C++ can be compiled here.
 
     Args:
@@ -182,7 +187,7 @@ def CUDAExtension(name, sources, *args, **kwargs):
     return CppExtension(name, sources, *args, **kwargs)
 
 
-def refuse_cuda(function, sources):
+def refuse_cuda(function: Callable[..., Any], sources: str | Sequence[str]) -> None:
     """RuntimeError where one of the sources is for a compiler of devices."""
     for source in sources:
         if os.fspath(source).endswith((".cu", ".cuh", ".hip", ".sycl")):
@@ -193,21 +198,21 @@ def refuse_cuda(function, sources):
 
 
 def load(
-    name,
-    sources,
-    extra_cflags=None,
-    extra_cuda_cflags=None,
-    extra_sycl_cflags=None,
-    extra_ldflags=None,
-    extra_include_paths=None,
-    build_directory=None,
-    verbose=False,
-    with_cuda=None,
-    with_sycl=None,
-    is_python_module=True,
-    is_standalone=False,
-    keep_intermediates=True,
-):
+    name: str,
+    sources: str | Sequence[str],
+    extra_cflags: Any = None,
+    extra_cuda_cflags: Any = None,
+    extra_sycl_cflags: Any = None,
+    extra_ldflags: Any = None,
+    extra_include_paths: Any = None,
+    build_directory: Any = None,
+    verbose: bool = False,
+    with_cuda: Any = None,
+    with_sycl: Any = None,
+    is_python_module: bool = True,
+    is_standalone: bool = False,
+    keep_intermediates: bool = True,
+) -> Any:
     """Compiles sources and loads them.
 
     What was compiled is kept, in a folder of the user's cache named after sources and flags; only what changed is compiled
@@ -249,26 +254,26 @@ def load(
 
 
 def load_inline(
-    name,
-    cpp_sources,
-    cuda_sources=None,
-    sycl_sources=None,
-    functions=None,
-    extra_cflags=None,
-    extra_cuda_cflags=None,
-    extra_sycl_cflags=None,
-    extra_ldflags=None,
-    extra_include_paths=None,
-    build_directory=None,
-    verbose=False,
-    with_cuda=None,
-    with_sycl=None,
-    is_python_module=True,
-    with_pytorch_error_handling=True,
-    keep_intermediates=True,
-    use_pch=False,
-    no_implicit_headers=False,
-):
+    name: str,
+    cpp_sources: Any,
+    cuda_sources: Any = None,
+    sycl_sources: Any = None,
+    functions: Any = None,
+    extra_cflags: Any = None,
+    extra_cuda_cflags: Any = None,
+    extra_sycl_cflags: Any = None,
+    extra_ldflags: Any = None,
+    extra_include_paths: Any = None,
+    build_directory: Any = None,
+    verbose: bool = False,
+    with_cuda: Any = None,
+    with_sycl: Any = None,
+    is_python_module: bool = True,
+    with_pytorch_error_handling: bool = True,
+    keep_intermediates: bool = True,
+    use_pch: bool = False,
+    no_implicit_headers: bool = False,
+) -> Any:
     """Compiles sources that are texts and loads them, as `load` does with files.
 
     Args:
@@ -344,7 +349,7 @@ def _check(function, name, sources, with_cuda, with_sycl):
             raise FileNotFoundError(f"{function}: a source is a file, got {source!r}")
 
 
-def listed(function, what, flags):
+def listed(function: Callable[..., Any], what: Any, flags: Any) -> list[Any]:
     """Flags as a list of texts."""
     if flags is None:
         return []
@@ -353,12 +358,12 @@ def listed(function, what, flags):
     return [os.fspath(flag) for flag in flags]
 
 
-def defines(name):
+def defines(name: str) -> list[str]:
     """What sources see of how they are compiled."""
     return ["-DTORCH_API_INCLUDE_EXTENSION_H", f"-DTORCH_EXTENSION_NAME={name}"]
 
 
-def with_standard(flags):
+def with_standard(flags: Any) -> list[Any]:
     """Flags with C++20, which the headers need, in the place of earlier standards."""
     kept = [flag for flag in flags if flag not in _EARLIER]
     return kept if any(flag.startswith("-std=") for flag in kept) else [_STANDARD, *kept]

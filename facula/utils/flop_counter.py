@@ -9,11 +9,18 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 import facula
 from facula._text_table import table
 from facula.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from facula.overrides import TorchFunctionMode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = ["FlopCounterMode"]
 
@@ -146,11 +153,12 @@ class FlopCounterMode:
     True
     """
 
-    def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
+    def __init__(self, mods: Any = None, depth: int = 2, display: bool = True,
+                 custom_mapping: dict[Callable[..., Any], Callable[..., Any]] | None = None) -> None:  # fmt: skip
         self.depth = depth
         self.display = display
-        self.custom_mapping = dict(custom_mapping or {})
-        self.flop_counts = defaultdict(lambda: defaultdict(int))
+        self.custom_mapping: dict[Any, Any] = dict(custom_mapping or {})
+        self.flop_counts: dict[Any, Any] = defaultdict(lambda: defaultdict(int))
         self._mode = _Watch(self)
         self._stack = ["Global"]
         self._names = {}
@@ -158,15 +166,15 @@ class FlopCounterMode:
         self._active = False
         self._start = 0
 
-    def get_total_flops(self):
+    def get_total_flops(self) -> int:
         """The number of operations of everything within the mode."""
         return sum(self.flop_counts["Global"].values())
 
-    def get_flop_counts(self):
+    def get_flop_counts(self) -> dict[str, dict[str, int]]:
         """{module: {function: count}}; "Global" is everything."""
         return {module: dict(counts) for module, counts in self.flop_counts.items()}
 
-    def get_table(self, depth=None):
+    def get_table(self, depth: int | None = None) -> str:
         """The counts as text: a row for each module up to a depth, and each of its functions."""
         depth = self.depth if depth is None else depth
         total = max(self.get_total_flops(), 1)
@@ -180,7 +188,7 @@ class FlopCounterMode:
             rows += [(name, str(count), f"{100 * count / total:.2f}%") for name, count in entries]
         return "\n".join(table(("Module", "FLOP", "% Total"), rows))
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.flop_counts.clear()
         self.flop_counts["Global"]  # first in the table
         self._handles = [register_module_forward_pre_hook(self._enter_module)]
@@ -190,7 +198,7 @@ class FlopCounterMode:
         self._mode.__enter__()
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self._mode.__exit__(*exception)
         self._active = False
         for handle in self._handles:

@@ -6,9 +6,15 @@ import sys
 import threading
 import weakref
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks", "BackwardHook"]
 
@@ -17,7 +23,7 @@ _changing = threading.RLock()
 _takes_turns = getattr(sys, "_is_gil_enabled", lambda: True)
 
 
-def hook_items(hooks: dict) -> list:
+def hook_items(hooks: dict[Any, Any]) -> list[Any]:
     """(id, hook) of a dict of hooks, oldest first, which other threads may change meanwhile."""
     if _takes_turns():
         return list(hooks.items())
@@ -25,7 +31,7 @@ def hook_items(hooks: dict) -> list:
         return list(hooks.items())
 
 
-def add_hook(hooks: dict, handle: RemovableHandle, hook: Any, prepend: bool = False) -> None:
+def add_hook(hooks: dict[Any, Any], handle: RemovableHandle, hook: Any, prepend: bool = False) -> None:
     """Puts a hook under the number of its handle."""
     with _changing:
         hooks[handle.id] = hook
@@ -69,17 +75,17 @@ class RemovableHandle:
                 with _changing:
                     hooks.pop(self.id, None)
 
-    def __getstate__(self) -> tuple:
+    def __getstate__(self) -> tuple[Any, ...]:
         return self.hooks_dict_ref(), self.id, tuple(ref() for ref in self.extra_dict_ref)
 
-    def __setstate__(self, state: tuple) -> None:
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         # A dict that was gone when the handle was saved is replaced by an empty one, so that remove() still
         # works.
         hooks = OrderedDict() if state[0] is None else state[0]
-        self.hooks_dict_ref = weakref.ref(hooks)
+        self.hooks_dict_ref: Any = weakref.ref(hooks)
         self.id = state[1]
         extra = state[2] if len(state) > 2 else ()
-        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
+        self.extra_dict_ref: tuple[Any, ...] = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
         with _changing:
             RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
@@ -90,7 +96,7 @@ class RemovableHandle:
         self.remove()
 
 
-def unserializable_hook(f):
+def unserializable_hook(f: Callable[..., Any]) -> Any:
     """Marks the hook `f` as one that goes without saying: saving a tensor that carries it does not warn. Gives the function.
 
     >>> @torch.utils.hooks.unserializable_hook
@@ -104,7 +110,7 @@ def unserializable_hook(f):
     return f
 
 
-def warn_if_has_hooks(tensor) -> None:
+def warn_if_has_hooks(tensor: Tensor) -> None:
     """Warns (UserWarning) for every backward hook of `tensor` that saving would lose, but for marked ones.
 
     >>> torch.utils.hooks.warn_if_has_hooks(torch.ones(2))
@@ -151,30 +157,31 @@ class BackwardHook:
     (tensor([3.]),)
     """
 
-    def __init__(self, module, user_hooks, user_pre_hooks) -> None:
+    def __init__(self, module: Module, user_hooks: Sequence[Callable[..., Any]],
+                 user_pre_hooks: Sequence[Callable[..., Any]]) -> None:  # fmt: skip
         self.module = module
-        self.user_hooks = list(user_hooks)
-        self.user_pre_hooks = list(user_pre_hooks)
+        self.user_hooks: list[Any] = list(user_hooks)
+        self.user_pre_hooks: list[Any] = list(user_pre_hooks)
         self.grad_outputs = None
         self.input_positions: list[int] | None = None
         self.output_positions: list[int] | None = None
         self.n_inputs = -1
         self.n_outputs = -1
 
-    def setup_input_hook(self, args: tuple) -> tuple:
+    def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Watches the gradients of the arguments `args`, a tuple; gives the arguments to call the module with."""
         args, self.input_positions, node = self._through_identity(args)
-        self.n_inputs = len(args)
+        self.n_inputs: int = len(args)
         if node is not None:
             node.register_hook(self._input_grads_ready)
         return args
 
-    def setup_output_hook(self, outputs):
+    def setup_output_hook(self, outputs: Any) -> Tensor:
         """Watches the gradients of the results; gives the results to return."""
         is_tuple = isinstance(outputs, tuple)
         packed = outputs if is_tuple else (outputs,)
         packed, self.output_positions, node = self._through_identity(packed)
-        self.n_outputs = len(packed)
+        self.n_outputs: int = len(packed)
         if node is not None:
             node.register_prehook(self._output_grads_ready)
         return packed if is_tuple else packed[0]
@@ -222,12 +229,12 @@ class BackwardHook:
             result = hook(self.module, full, self.grad_outputs)
             if result is not None:
                 full = self._checked(result, self.n_inputs, "full backward hook")
-        self.grad_outputs = None
+        self.grad_outputs: Any = None
         return tuple(full[i] for i in self.input_positions)
 
     @staticmethod
     def _spread(positions, length: int, values) -> tuple:
-        full: list = [None] * length
+        full: list[Any] = [None] * length
         for i, value in zip(positions, values):
             full[i] = value
         return tuple(full)

@@ -1,9 +1,16 @@
 """The old home of `hub.load_state_dict_from_url`."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from facula.hub import load_state_dict_from_url as load_url  # noqa: F401
 
+if TYPE_CHECKING:
+    from typing import Any
 
-def __getattr__(name):
+
+def __getattr__(name: str) -> Any:
     if name == "tqdm":
         from facula import hub
 

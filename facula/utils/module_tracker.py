@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import weakref
+from typing import TYPE_CHECKING
 
 import facula
 from facula.autograd.graph import register_multi_grad_hook
 from facula.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from facula.utils import _pytree
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = ["ModuleTracker"]
 
@@ -27,11 +33,14 @@ class ModuleTracker:
         ['Global', 'Sequential', 'Sequential.0']
     """
 
+    parents: set[str]
+    is_bw: bool
+
     def __init__(self):
         self.parents = {"Global"}
         self.is_bw = False
         self._names: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-        self._handles: list = []
+        self._handles: list[Any] = []
 
     def _name(self, module):
         if module not in self._names:
@@ -76,13 +85,13 @@ class ModuleTracker:
         if tensors:
             self._handles.append(register_multi_grad_hook(tensors, self._enter(name, True), mode="any"))
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.parents, self.is_bw = {"Global"}, False
         self._handles = [register_module_forward_pre_hook(self._before)]
         self._handles.append(register_module_forward_hook(self._after, always_call=True))
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles = []

@@ -1,11 +1,17 @@
 """Layers for quantised networks: fused ones, ones that imitate rounding while they are trained, and quantised ones."""
 
+from __future__ import annotations
+
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _MODULES = ("intrinsic", "qat", "quantized")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"facula.ao.nn.{name}")
     raise AttributeError(f"module 'torch.ao.nn' has no attribute {name!r}")

@@ -12,7 +12,9 @@ Example::
     torch.Size([2, 4])
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from .fake_quantize import *  # noqa: F403
 from .fake_quantize import __all__ as _fake_quantize
@@ -48,6 +50,12 @@ from .quantize import (
 )
 from .stubs import DeQuantStub, QuantStub, QuantWrapper
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+
 __all__ = [
     *_fake_quantize, *_observer, *_qconfig, *_mappings, "DeQuantStub", "ObserverOrFakeQuantize", "QConfigMapping",
     "QuantStub", "QuantType", "QuantWrapper", "add_quant_dequant", "convert", "default_eval_fn", "fuse_conv_bn",
@@ -60,7 +68,7 @@ __all__ = [
 ObserverOrFakeQuantize = Any
 
 
-def default_eval_fn(model, calib_data) -> None:
+def default_eval_fn(model: Module, calib_data: Sequence[Sequence[Tensor | None]]) -> None:
     """Gives a model its inputs, as `quantize` wants it.
 
     Args:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
 from ._observer_base import EPS, ObserverBase, refuse_dynamic
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 
 def _no_qparams(observer):
@@ -29,8 +35,9 @@ class FixedQParamsObserver(ObserverBase):
     scale: facula.Tensor
     zero_point: facula.Tensor
 
-    def __init__(self, scale, zero_point, dtype=facula.quint8, qscheme=facula.per_tensor_affine, quant_min=0, quant_max=255,
-                 is_dynamic=False, **kwargs) -> None:  # fmt: skip
+    def __init__(self, scale: float, zero_point: int, dtype: facula.dtype = facula.quint8,
+                 qscheme: Any = facula.per_tensor_affine, quant_min: int = 0, quant_max: int = 255, is_dynamic: bool = False,
+                 **kwargs: Any) -> None:  # fmt: skip
         refuse_dynamic(self, is_dynamic)
         super().__init__(dtype=dtype, is_dynamic=is_dynamic, **kwargs)
         self.quant_min = quant_min
@@ -39,11 +46,11 @@ class FixedQParamsObserver(ObserverBase):
         self.register_buffer("zero_point", facula.tensor([zero_point], dtype=facula.int32))
         self.qscheme = qscheme
 
-    def forward(self, X):
+    def forward(self, X: Tensor) -> Tensor:
         """Returns the tensor."""
         return X
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point), tensors of one element."""
         return self.scale, self.zero_point
 
@@ -61,13 +68,14 @@ class PlaceholderObserver(ObserverBase):
     PlaceholderObserver(dtype=torch.float16, is_dynamic=False)
     """
 
-    def __init__(self, dtype=facula.float32, custom_op_name="", compute_dtype=None, quant_min=None, quant_max=None,
-                 qscheme=None, eps=None, is_dynamic=False) -> None:  # fmt: skip
+    def __init__(self, dtype: facula.dtype = facula.float32, custom_op_name: str = "", compute_dtype: Any = None,
+                 quant_min: int | None = None, quant_max: int | None = None, qscheme: Any = None, eps: float | None = None,
+                 is_dynamic: bool = False) -> None:  # fmt: skip
         super().__init__(dtype=dtype, is_dynamic=is_dynamic)
-        self.qscheme = facula.per_tensor_affine if qscheme is None else qscheme
+        self.qscheme: Any = facula.per_tensor_affine if qscheme is None else qscheme
         self.quant_min = quant_min
         self.quant_max = quant_max
-        self.eps = EPS if eps is None else eps
+        self.eps: float = EPS if eps is None else eps
         self.custom_op = custom_op_name
         if compute_dtype:
             self.is_dynamic = True
@@ -75,7 +83,7 @@ class PlaceholderObserver(ObserverBase):
                 "Please use `is_dynamic` instead of `compute_dtype`; `compute_dtype` will be deprecated", stacklevel=2
             )
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Returns the tensor."""
         return x
 
@@ -83,7 +91,7 @@ class PlaceholderObserver(ObserverBase):
         """dtype and is_dynamic."""
         return f"dtype={self.dtype}, is_dynamic={self.is_dynamic}"
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> None:
         """There are none."""
         _no_qparams(self)
 
@@ -100,16 +108,16 @@ class NoopObserver(ObserverBase):
     tensor([1., 2.])
     """
 
-    def __init__(self, dtype=facula.float16, custom_op_name="") -> None:
+    def __init__(self, dtype: facula.dtype = facula.float16, custom_op_name: str = "") -> None:
         super().__init__(dtype=dtype, is_dynamic=False)
         self.dtype = dtype
         self.custom_op = custom_op_name
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Returns the tensor."""
         return x
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> None:
         """There are none."""
         _no_qparams(self)
 
@@ -125,11 +133,11 @@ class ReuseInputObserver(ObserverBase):
     def __init__(self) -> None:
         super().__init__(facula.quint8, is_dynamic=False)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Returns the tensor."""
         return x
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> None:
         """There are none."""
         _no_qparams(self)
 
@@ -147,19 +155,19 @@ class RecordingObserver(ObserverBase):
     [tensor([1.]), tensor([2.])]
     """
 
-    def __init__(self, dtype=facula.quint8) -> None:
+    def __init__(self, dtype: facula.dtype = facula.quint8) -> None:
         super().__init__(dtype=dtype, is_dynamic=False)
-        self.tensor_val = []
+        self.tensor_val: list[Any] = []
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Keeps a copy of the tensor and returns it."""
         self.tensor_val.append(x.clone())
         return x
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> None:
         """There are none."""
         _no_qparams(self)
 
-    def get_tensor_value(self):
+    def get_tensor_value(self) -> list[Tensor]:
         """The tensors seen."""
         return self.tensor_val

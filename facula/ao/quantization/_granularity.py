@@ -5,10 +5,17 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from facula.nn import Module
 
 from ._arguments import with_args
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import facula
+    from facula import Tensor
 
 
 class MappingType(enum.Enum):
@@ -193,11 +200,12 @@ class AffineQuantizedObserverBase(ABC, Module):
     (tensor(2.), tensor(0))
     """
 
-    with_args = classmethod(with_args)
+    with_args: Any = classmethod(with_args)
 
-    def __init__(self, mapping_type, target_dtype, granularity, quant_min=None, quant_max=None, eps=None, scale_dtype=None,
-                 zero_point_dtype=None, preserve_zero: bool = True, zero_point_domain=ZeroPointDomain.INT,
-                 **kwargs) -> None:  # fmt: skip
+    def __init__(self, mapping_type: MappingType, target_dtype: facula.dtype, granularity: PerRow, quant_min: int | None = None,
+                 quant_max: int | None = None, eps: float | None = None, scale_dtype: Any = None, zero_point_dtype: Any = None,
+                 preserve_zero: bool = True, zero_point_domain: ZeroPointDomain = ZeroPointDomain.INT,
+                 **kwargs: Any) -> None:  # fmt: skip
         super().__init__()
         for name, value in (("granularity", granularity), ("zero_point_domain", zero_point_domain)):
             if value is None:
@@ -212,19 +220,19 @@ class AffineQuantizedObserverBase(ABC, Module):
         self.zero_point_dtype = zero_point_dtype
         self.preserve_zero = preserve_zero
         self.zero_point_domain = zero_point_domain
-        self.block_size = None
+        self.block_size: Any = None
 
     @abstractmethod
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         """Looks at the tensor and returns it."""
         raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {input.shape}")
 
     @abstractmethod
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> Any:
         """(scale, zero point) for what was seen."""
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {self}")
 
-    def convert(self, model, observer_node):
+    def convert(self, model: Module, observer_node: Any) -> Any:
         """Graphs are not converted.
 
         Args:

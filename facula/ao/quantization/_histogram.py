@@ -10,11 +10,17 @@ from __future__ import annotations
 import bisect
 import itertools
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
 from ._observer_base import EPS, UniformQuantizationObserverBase, refuse_dynamic, refuse_scheme
 from .utils import is_per_tensor
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 _STEP = 1e-5
 
@@ -44,8 +50,10 @@ class HistogramObserver(UniformQuantizationObserverBase):
     min_val: facula.Tensor
     max_val: facula.Tensor
 
-    def __init__(self, bins: int = 2048, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=False,
-                 quant_min=None, quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False, **kwargs) -> None:  # fmt: skip
+    def __init__(self, bins: int = 2048, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_tensor_affine,
+                 reduce_range: bool = False, quant_min: int | None = None, quant_max: int | None = None,
+                 factory_kwargs: dict[str, Any] | None = None, eps: float = EPS, is_dynamic: bool = False,
+                 **kwargs: Any) -> None:  # fmt: skip
         refuse_scheme(self, qscheme, is_per_tensor)
         refuse_dynamic(self, is_dynamic)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
@@ -54,13 +62,13 @@ class HistogramObserver(UniformQuantizationObserverBase):
         self.register_buffer("histogram", facula.zeros(bins, **where))
         self.register_buffer("min_val", facula.tensor(float("inf"), **where))
         self.register_buffer("max_val", facula.tensor(float("-inf"), **where))
-        self.dst_nbins = 2 ** (8 * facula.empty(0, dtype=getattr(dtype, "_levels", dtype)).element_size())
+        self.dst_nbins: Any = 2 ** (8 * facula.empty(0, dtype=getattr(dtype, "_levels", dtype)).element_size())
         self.upsample_rate = 16
 
     def _is_empty(self):
         return self.min_val == float("inf") or self.max_val == float("-inf")
 
-    def reset_histogram(self, x, min_val, max_val) -> None:
+    def reset_histogram(self, x: Tensor, min_val: Tensor, max_val: Tensor) -> None:
         """Starts anew with the values of x, which lie between min_val and max_val.
 
         >>> from torch.ao.quantization import HistogramObserver
@@ -95,7 +103,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
             return self._histc(self.min_val, low, high) * self.histogram.sum() + update
         return self._on_other_bins(low, high) + update
 
-    def forward(self, x_orig):
+    def forward(self, x_orig: Tensor) -> Tensor:
         """Looks at the tensor and returns it."""
         x = x_orig.detach()
         if x.numel() == 0:
@@ -163,7 +171,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         width = (self.max_val - self.min_val) / self.bins
         return self.min_val + width * first, self.min_val + width * (last + 1)
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point), tensors of one element."""
         if self._is_empty():
             warnings.warn(

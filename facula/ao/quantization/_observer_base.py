@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn import Module
 
 from ._arguments import with_args, with_callable_args
 from .utils import calculate_qmin_qmax, determine_qparams, is_per_channel, is_per_tensor, validate_qmin_qmax
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 EPS = facula.finfo(facula.float32).eps
 _DTYPES = (
@@ -38,18 +44,18 @@ class ObserverBase(ABC, Module):
     (tensor(2.), tensor(0))
     """
 
-    def __init__(self, dtype, is_dynamic: bool = False) -> None:
+    def __init__(self, dtype: facula.dtype, is_dynamic: bool = False) -> None:
         super().__init__()
         self.dtype = dtype
         self.is_dynamic = is_dynamic
 
     @abstractmethod
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Any:
         """Looks at the tensor and returns it."""
         raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
 
     @abstractmethod
-    def calculate_qparams(self, **kwargs):
+    def calculate_qparams(self, **kwargs: Any) -> Any:
         """(scale, zero point) for what was seen.
 
         Args:
@@ -57,8 +63,8 @@ class ObserverBase(ABC, Module):
         """
         raise NotImplementedError(f"{type(self).__name__}.calculate_qparams: a subclass says it, got {kwargs}")
 
-    with_args = classmethod(with_args)
-    with_callable_args = classmethod(with_callable_args)
+    with_args: Any = classmethod(with_args)
+    with_callable_args: Any = classmethod(with_callable_args)
 
 
 class UniformQuantizationObserverBase(ObserverBase):
@@ -88,9 +94,12 @@ class UniformQuantizationObserverBase(ObserverBase):
 
     _version = 3
     eps: facula.Tensor
+    quant_min: int
+    quant_max: int
 
-    def __init__(self, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=False, quant_min=None,
-                 quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False, **kwargs) -> None:  # fmt: skip
+    def __init__(self, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_tensor_affine, reduce_range: bool = False,
+                 quant_min: int | None = None, quant_max: int | None = None, factory_kwargs: dict[str, Any] | None = None,
+                 eps: float = EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
         super().__init__(dtype=dtype, is_dynamic=is_dynamic, **kwargs)
         name = type(self).__name__
         self.qscheme = qscheme
@@ -100,7 +109,7 @@ class UniformQuantizationObserverBase(ObserverBase):
             raise AssertionError(f"{name}: expected a scheme per tensor or per channel, got {qscheme}")
         if dtype not in _DTYPES:
             raise AssertionError(f"{name}: expected a dtype of {_DTYPES}, got {dtype}")
-        self.has_customized_qrange = quant_min is not None and quant_max is not None
+        self.has_customized_qrange: bool = quant_min is not None and quant_max is not None
         if self.has_customized_qrange:
             validate_qmin_qmax(quant_min, quant_max)
         self.quant_min, self.quant_max = calculate_qmin_qmax(
@@ -127,7 +136,7 @@ class UniformQuantizationObserverBase(ObserverBase):
             buffer.resize_(value.shape)
         buffer.copy_(value)
 
-    def reset_min_max_vals(self):
+    def reset_min_max_vals(self) -> Any:
         """Forgets what was seen."""
         raise NotImplementedError(f"{type(self).__name__}.reset_min_max_vals: not implemented, got {self}")
 

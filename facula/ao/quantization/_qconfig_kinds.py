@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .quant_type import QuantType
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _INT8 = (facula.quint8, facula.qint8, facula.uint8, facula.int8)
 _FLOAT8 = (facula.float8_e5m2, facula.float8_e4m3fn)
 _STATIC = (*_INT8, facula.qint32, facula.int16, facula.int32, *_FLOAT8)
 
 
-def activation_dtype(qconfig):
+def activation_dtype(qconfig: Any) -> facula.dtype:
     """The dtype of activations.
 
     Args:
@@ -31,7 +36,7 @@ def _activation(qconfig, name):
     return qconfig.activation()
 
 
-def weight_dtype(qconfig):
+def weight_dtype(qconfig: Any) -> facula.dtype:
     """The dtype of weights.
 
     Args:
@@ -47,7 +52,7 @@ def weight_dtype(qconfig):
     return qconfig.weight().dtype
 
 
-def activation_is_statically_quantized(qconfig) -> bool:
+def activation_is_statically_quantized(qconfig: Any) -> bool:
     """Whether activations have scales found before.
 
     Args:
@@ -61,7 +66,7 @@ def activation_is_statically_quantized(qconfig) -> bool:
     return activation_dtype(qconfig) in (*_STATIC, facula.float16) and not activation_is_dynamically_quantized(qconfig)
 
 
-def activation_is_dynamically_quantized(qconfig) -> bool:
+def activation_is_dynamically_quantized(qconfig: Any) -> bool:
     """Whether activations get their scales with each input.
 
     Args:
@@ -75,7 +80,7 @@ def activation_is_dynamically_quantized(qconfig) -> bool:
     return bool(get_qconfig_dtypes(qconfig)[2])
 
 
-def activation_is_int8_quantized(qconfig) -> bool:
+def activation_is_int8_quantized(qconfig: Any) -> bool:
     """Whether activations have levels of eight bits.
 
     Args:
@@ -89,7 +94,7 @@ def activation_is_int8_quantized(qconfig) -> bool:
     return activation_dtype(qconfig) in _INT8
 
 
-def activation_is_int32_quantized(qconfig) -> bool:
+def activation_is_int32_quantized(qconfig: Any) -> bool:
     """Whether activations have levels of 32 bits.
 
     Args:
@@ -103,7 +108,7 @@ def activation_is_int32_quantized(qconfig) -> bool:
     return activation_dtype(qconfig) in (facula.qint32, facula.int32)
 
 
-def weight_is_quantized(qconfig) -> bool:
+def weight_is_quantized(qconfig: Any) -> bool:
     """Whether weights are quantised at all, float16 among them.
 
     Args:
@@ -117,7 +122,7 @@ def weight_is_quantized(qconfig) -> bool:
     return weight_dtype(qconfig) in (*_INT8, facula.quint4x2, facula.int16, facula.int32, facula.float16, *_FLOAT8)
 
 
-def weight_is_statically_quantized(qconfig) -> bool:
+def weight_is_statically_quantized(qconfig: Any) -> bool:
     """Whether weights have levels of eight bits.
 
     Args:
@@ -131,7 +136,7 @@ def weight_is_statically_quantized(qconfig) -> bool:
     return weight_dtype(qconfig) in _INT8
 
 
-def op_is_int8_dynamically_quantized(qconfig) -> bool:
+def op_is_int8_dynamically_quantized(qconfig: Any) -> bool:
     """Whether activations are rounded to eight bits with each input and weights have eight bits.
 
     Args:
@@ -147,7 +152,7 @@ def op_is_int8_dynamically_quantized(qconfig) -> bool:
     return found[0] in dtypes and found[1] and found[2] in (facula.qint8, facula.int8)
 
 
-def get_qconfig_dtypes(qconfig):
+def get_qconfig_dtypes(qconfig: Any) -> tuple[facula.dtype, facula.dtype, bool]:
     """(dtype of activations, dtype of weights, whether activations get their scales with each input).
 
     Args:
@@ -162,7 +167,7 @@ def get_qconfig_dtypes(qconfig):
     return activation.dtype, qconfig.weight().dtype, getattr(activation, "is_dynamic", False)
 
 
-def get_quant_type(qconfig):
+def get_quant_type(qconfig: Any) -> QuantType:
     """The `QuantType` of a qconfig.
 
     Args:
@@ -186,7 +191,7 @@ def get_quant_type(qconfig):
     raise Exception(f"get_quant_type: Unrecognized dtype combination, got {activation.dtype} and {weight}")
 
 
-def get_swapped_custom_module_class(custom_module, custom_module_class_mapping, qconfig):
+def get_swapped_custom_module_class(custom_module: Any, custom_module_class_mapping: Any, qconfig: Any) -> Any:
     """What the mapping of the qconfig's kind has for a module's class.
 
     Args:

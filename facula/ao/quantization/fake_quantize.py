@@ -6,6 +6,7 @@ Gradients go through the rounding as if there were none, except where a value li
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import facula
 from facula.nn import Module
@@ -24,6 +25,11 @@ from .utils import is_per_channel as _is_per_channel
 from .utils import is_per_tensor as _is_per_tensor
 from .utils import is_symmetric as _is_symmetric_quant
 from .utils import to_underlying_dtype
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "FakeQuantize", "FakeQuantizeBase", "FixedQParamsFakeQuantize", "FusedMovingAvgObsFakeQuantize",
@@ -64,12 +70,12 @@ class FakeQuantizeBase(ABC, Module):
         self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.uint8))
 
     @abstractmethod
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Any:
         """Watches and rounds the tensor."""
         raise NotImplementedError(f"{type(self).__name__}.forward: a subclass says it, got {x.shape}")
 
     @abstractmethod
-    def calculate_qparams(self, **kwargs):
+    def calculate_qparams(self, **kwargs: Any) -> Any:
         """(scale, zero point) for what was seen.
 
         Args:
@@ -108,7 +114,7 @@ class FakeQuantizeBase(ABC, Module):
         self.enable_observer(False)
 
     @classmethod
-    def with_args(cls, **kwargs):
+    def with_args(cls, **kwargs: Any) -> Any:
         """The class with arguments given, as a qconfig takes it.
 
         Args:
@@ -154,32 +160,31 @@ class FakeQuantize(FakeQuantizeBase):
     scale: facula.Tensor
     zero_point: facula.Tensor
 
-    def __init__(
-        self, observer=MovingAverageMinMaxObserver, quant_min=None, quant_max=None, is_dynamic=False, **observer_kwargs
-    ) -> None:
+    def __init__(self, observer: Any = MovingAverageMinMaxObserver, quant_min: int | None = None, quant_max: int | None = None,
+                 is_dynamic: bool = False, **observer_kwargs: Any) -> None:  # fmt: skip
         super().__init__()
         if quant_min is not None and quant_max is not None:
             _checked_range(observer, quant_min, quant_max, observer_kwargs)
             observer_kwargs.update(quant_min=quant_min, quant_max=quant_max)
         watching = observer(**observer_kwargs, is_dynamic=is_dynamic)
         self.activation_post_process = watching
-        self.quant_min = watching.quant_min
-        self.quant_max = watching.quant_max
-        self.is_dynamic = watching.is_dynamic
+        self.quant_min: Any = watching.quant_min
+        self.quant_max: Any = watching.quant_max
+        self.is_dynamic: Any = watching.is_dynamic
         whole = facula.float32 if _is_float_qparams(watching.qscheme) else facula.int32
         self.register_buffer("scale", facula.tensor([1.0], dtype=facula.float32))
         self.register_buffer("zero_point", facula.tensor([0], dtype=whole))
-        self.dtype = watching.dtype
-        self.qscheme = watching.qscheme
-        self.ch_axis = getattr(watching, "ch_axis", -1)
+        self.dtype: Any = watching.dtype
+        self.qscheme: Any = watching.qscheme
+        self.ch_axis: Any = getattr(watching, "ch_axis", -1)
         if not (_is_per_channel(self.qscheme) or _is_per_tensor(self.qscheme)):
             raise AssertionError(
                 "FakeQuantize: Only per channel and per tensor quantization are supported in fake quantize, "
                 f"got qscheme: {self.qscheme}"
             )
-        self.is_per_channel = _is_per_channel(self.qscheme)
+        self.is_per_channel: bool = _is_per_channel(self.qscheme)
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point) of the observer."""
         return self.activation_post_process.calculate_qparams()
 
@@ -190,7 +195,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.scale.copy_(scale)
         self.zero_point.copy_(zero_point)
 
-    def forward(self, X):
+    def forward(self, X: Tensor) -> Tensor:
         """Watches and rounds the tensor, where the switches say so."""
         if self.observer_enabled[0] == 1:
             self.activation_post_process(X.detach())
@@ -235,7 +240,7 @@ class FixedQParamsFakeQuantize(FakeQuantize):
     tensor([0.0000, 0.2500, 1.0000])
     """
 
-    def __init__(self, observer) -> None:
+    def __init__(self, observer: Any) -> None:
         super().__init__(observer=observer)
         watching = self.activation_post_process
         if type(watching) is not FixedQParamsObserver:
@@ -244,10 +249,10 @@ class FixedQParamsFakeQuantize(FakeQuantize):
                 f"got {type(watching).__name__}"
             )
         self._observer_ctr = observer
-        self.scale = watching.scale
-        self.zero_point = watching.zero_point
+        self.scale: Tensor = watching.scale
+        self.zero_point: Tensor = watching.zero_point
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point), which are known."""
         return self.scale, self.zero_point
 
@@ -275,7 +280,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
     """
 
     def __init__(
-        self, observer=MovingAverageMinMaxObserver, quant_min: int = 0, quant_max: int = 255, **observer_kwargs
+        self, observer: type = MovingAverageMinMaxObserver, quant_min: int = 0, quant_max: int = 255, **observer_kwargs: Any
     ) -> None:
         super().__init__(observer, quant_min, quant_max, **observer_kwargs)
         watching = self.activation_post_process
@@ -286,9 +291,9 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
             )
         self.register_buffer("fake_quant_enabled", facula.tensor([1], dtype=facula.int64))
         self.register_buffer("observer_enabled", facula.tensor([1], dtype=facula.int64))
-        self.is_symmetric_quant = _is_symmetric_quant(watching.qscheme)
+        self.is_symmetric_quant: bool = _is_symmetric_quant(watching.qscheme)
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point) of the averages."""
         return self.activation_post_process.calculate_qparams()
 
@@ -297,7 +302,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         names = "fake_quant_enabled observer_enabled scale zero_point dtype quant_min quant_max qscheme".split()
         return f"{self._described(*names)}, reduce_range={self.activation_post_process.reduce_range}"
 
-    def forward(self, X):
+    def forward(self, X: Tensor) -> Tensor:
         """Watches and rounds the tensor, where the switches say so."""
         watching = self.activation_post_process
         return facula.fused_moving_avg_obs_fake_quant(
@@ -313,50 +318,50 @@ _AVERAGE, _AVERAGES = MovingAverageMinMaxObserver, MovingAveragePerChannelMinMax
 _INT8 = {"quant_min": -128, "quant_max": 127, "dtype": facula.qint8}
 _INT8_EVEN = {"quant_min": -127, "quant_max": 127, "dtype": facula.qint8}
 
-default_fake_quant = FakeQuantize.with_args(
+default_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, quant_min=0, quant_max=255, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=True
 )
-default_weight_fake_quant = FakeQuantize.with_args(
+default_weight_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, **_INT8, qscheme=facula.per_tensor_symmetric, reduce_range=False
 )
-default_dynamic_fake_quant = FakeQuantize.with_args(
+default_dynamic_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGE, quant_min=0, quant_max=255, is_dynamic=True, dtype=facula.quint8, averaging_constant=1
 )
-default_fixed_qparams_range_neg1to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+default_fixed_qparams_range_neg1to1_fake_quant: Any = FixedQParamsFakeQuantize.with_args(
     observer=default_fixed_qparams_range_neg1to1_observer
 )
-default_fixed_qparams_range_0to1_fake_quant = FixedQParamsFakeQuantize.with_args(
+default_fixed_qparams_range_0to1_fake_quant: Any = FixedQParamsFakeQuantize.with_args(
     observer=default_fixed_qparams_range_0to1_observer
 )
 default_symmetric_fixed_qparams_fake_quant = default_fixed_qparams_range_neg1to1_fake_quant
 default_affine_fixed_qparams_fake_quant = default_fixed_qparams_range_0to1_fake_quant
-default_per_channel_weight_fake_quant = FakeQuantize.with_args(
+default_per_channel_weight_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGES, **_INT8, qscheme=facula.per_channel_symmetric, reduce_range=False, ch_axis=0
 )
-default_embedding_fake_quant = FakeQuantize.with_args(
+default_embedding_fake_quant: Any = FakeQuantize.with_args(
     observer=_AVERAGES, qscheme=facula.per_channel_affine_float_qparams, dtype=facula.quint8, quant_min=0, quant_max=255,
     ch_axis=0, averaging_constant=1,
 )  # fmt: skip
-default_embedding_fake_quant_4bit = FakeQuantize.with_args(
+default_embedding_fake_quant_4bit: Any = FakeQuantize.with_args(
     observer=_AVERAGES, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0, dtype=facula.quint4x2, averaging_constant=1
 )
-default_histogram_fake_quant = FakeQuantize.with_args(
+default_histogram_fake_quant: Any = FakeQuantize.with_args(
     observer=HistogramObserver, quant_min=0, quant_max=255, dtype=facula.quint8, qscheme=facula.per_tensor_affine,
     reduce_range=True,
 )  # fmt: skip
-default_fused_act_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+default_fused_act_fake_quant: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGE, quant_min=0, quant_max=255, dtype=facula.quint8
 )
-default_fused_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+default_fused_wt_fake_quant: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGE, **_INT8, qscheme=facula.per_tensor_symmetric
 )
-default_fused_per_channel_wt_fake_quant = FusedMovingAvgObsFakeQuantize.with_args(
+default_fused_per_channel_wt_fake_quant: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGES, **_INT8, qscheme=facula.per_channel_symmetric
 )
-fused_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuantize.with_args(
+fused_wt_fake_quant_range_neg_127_to_127: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGE, **_INT8_EVEN, qscheme=facula.per_tensor_symmetric, eps=2**-12
 )
-fused_per_channel_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuantize.with_args(
+fused_per_channel_wt_fake_quant_range_neg_127_to_127: Any = FusedMovingAvgObsFakeQuantize.with_args(
     observer=_AVERAGES, **_INT8_EVEN, qscheme=facula.per_channel_symmetric, eps=2**-12
 )
 
@@ -364,7 +369,7 @@ fused_per_channel_wt_fake_quant_range_neg_127_to_127 = FusedMovingAvgObsFakeQuan
 # ---- for `model.apply`
 
 
-def disable_fake_quant(mod) -> None:
+def disable_fake_quant(mod: Module) -> None:
     """Stops the rounding of a module, for `model.apply`.
 
     Args:
@@ -379,7 +384,7 @@ def disable_fake_quant(mod) -> None:
         mod.disable_fake_quant()
 
 
-def enable_fake_quant(mod) -> None:
+def enable_fake_quant(mod: Module) -> None:
     """Starts the rounding of a module, for `model.apply`.
 
     Args:
@@ -394,7 +399,7 @@ def enable_fake_quant(mod) -> None:
         mod.enable_fake_quant()
 
 
-def disable_observer(mod) -> None:
+def disable_observer(mod: Module) -> None:
     """Stops the watching of a module, for `model.apply`; scales stay.
 
     Args:
@@ -409,7 +414,7 @@ def disable_observer(mod) -> None:
         mod.disable_observer()
 
 
-def enable_observer(mod) -> None:
+def enable_observer(mod: Module) -> None:
     """Starts the watching of a module, for `model.apply`.
 
     Args:

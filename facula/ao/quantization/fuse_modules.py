@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 from facula import nn
 from facula.nn.utils.parametrize import type_before_parametrizations
 
 from .fuser_method_mappings import fuse_conv_bn, fuse_conv_bn_relu, get_fuser_method  # noqa: F401
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.nn.modules.module import Module
+
 __all__ = ["fuse_known_modules", "fuse_modules", "fuse_modules_qat"]
 
 
-def fuse_known_modules(mod_list, is_qat, additional_fuser_method_mapping=None) -> list:
+def fuse_known_modules(mod_list: Sequence[Module], is_qat: bool,
+                       additional_fuser_method_mapping: dict[Sequence[type], Any] | None = None) -> list[Any]:  # fmt: skip
     """Layers that `get_fuser_method` knows, made one: the first of the list is it, the others are nn.Identity.
 
     Hooks before the first layer and after the last one stay.
@@ -68,7 +76,9 @@ def _fuse_modules(model, modules_to_fuse, is_qat, inplace=False, fuser_func=fuse
     return model
 
 
-def fuse_modules(model, modules_to_fuse, inplace=False, fuser_func=fuse_known_modules, fuse_custom_config_dict=None):
+def fuse_modules(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], inplace: bool = False,
+                 fuser_func: Callable[..., Any] = fuse_known_modules,
+                 fuse_custom_config_dict: dict[str, Any] | None = None) -> Module:  # fmt: skip
     """The model with layers fused that follow each other: convolution, batch normalisation, ReLU; linear, ReLU; and so on.
 
     Args:
@@ -90,7 +100,9 @@ def fuse_modules(model, modules_to_fuse, inplace=False, fuser_func=fuse_known_mo
     return _fuse_modules(model, modules_to_fuse, False, inplace, fuser_func, fuse_custom_config_dict)
 
 
-def fuse_modules_qat(model, modules_to_fuse, inplace=False, fuser_func=fuse_known_modules, fuse_custom_config_dict=None):
+def fuse_modules_qat(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], inplace: bool = False,
+                     fuser_func: Callable[..., Any] = fuse_known_modules,
+                     fuse_custom_config_dict: dict[str, Any] | None = None) -> Module:  # fmt: skip
     """As `fuse_modules`, of a model that goes on training: batch normalisations stay, within containers.
 
     Args:

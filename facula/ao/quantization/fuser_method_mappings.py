@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import facula.ao.nn.intrinsic as nni
 from facula import nn
 from facula.nn.utils import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from .utils import MatchAllNode, get_combined_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.ao.nn.intrinsic.modules.fused import ConvBn2d, ConvBnReLU2d, ConvReLU2d, LinearBn1d
+    from facula.nn.modules.conv import Conv2d
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "fuse_conv_bn", "fuse_conv_bn_relu", "fuse_convtranspose_bn", "fuse_linear_bn", "get_fuser_method", "get_fuser_method_new",
@@ -19,7 +28,7 @@ _CONV_BN_RELU = {nn.Conv1d: nni.ConvBnReLU1d, nn.Conv2d: nni.ConvBnReLU2d, nn.Co
 _CONV_RELU = {nn.Conv1d: nni.ConvReLU1d, nn.Conv2d: nni.ConvReLU2d, nn.Conv3d: nni.ConvReLU3d}
 
 
-def _check(name, layer, bn, is_qat, channels=None):
+def _check(name: str, layer: Module, bn: Module, is_qat: bool, channels: int | None = None) -> None:
     """Both layers train, or neither does; with statistics and parameters, where they train together."""
     if layer.training != bn.training:
         raise AssertionError(
@@ -41,7 +50,7 @@ def _of_kind(name, mapping, *modules):
     return kind
 
 
-def fuse_conv_bn(is_qat, conv, bn):
+def fuse_conv_bn(is_qat: bool, conv: Module, bn: Module) -> Conv2d | ConvBn2d:
     """One module for a convolution and the batch normalisation after it.
 
     Args:
@@ -62,7 +71,7 @@ def fuse_conv_bn(is_qat, conv, bn):
     return fuse_conv_bn_eval(conv, bn)
 
 
-def fuse_conv_bn_relu(is_qat, conv, bn, relu):
+def fuse_conv_bn_relu(is_qat: bool, conv: Module, bn: Module, relu: Module) -> ConvBnReLU2d | ConvReLU2d:
     """One module for a convolution, the batch normalisation and the ReLU after it.
 
     Args:
@@ -85,7 +94,7 @@ def fuse_conv_bn_relu(is_qat, conv, bn, relu):
     return _of_kind("fuse_conv_bn_relu", _CONV_RELU, conv, bn, relu)(fuse_conv_bn_eval(conv, bn), relu)
 
 
-def fuse_linear_bn(is_qat, linear, bn):
+def fuse_linear_bn(is_qat: bool, linear: Module, bn: Module) -> LinearBn1d:
     """One module for a linear layer and the batch normalisation after it.
 
     Args:
@@ -102,7 +111,7 @@ def fuse_linear_bn(is_qat, linear, bn):
     return nni.LinearBn1d(linear, bn) if is_qat else fuse_linear_bn_eval(linear, bn)
 
 
-def fuse_convtranspose_bn(is_qat, convt, bn):
+def fuse_convtranspose_bn(is_qat: bool, convt: Any, bn: Any) -> Module:
     """One module for a transposed convolution and the batch normalisation after it.
 
     Args:
@@ -142,7 +151,8 @@ _DEFAULT_OP_LIST_TO_FUSER_METHOD = {
 }
 
 
-def get_fuser_method(op_list, additional_fuser_method_mapping=None):
+def get_fuser_method(op_list: Sequence[type],
+                     additional_fuser_method_mapping: dict[Sequence[type], Any] | None = None) -> Callable[..., Any]:
     """The function that makes one module of layers of these classes.
 
     Args:
@@ -168,7 +178,7 @@ def _patterns(pattern):
     return [*itertools.product(*map(_patterns, pattern)), MatchAllNode]
 
 
-def get_fuser_method_new(op_pattern, fuser_method_mapping):
+def get_fuser_method_new(op_pattern: Sequence[type], fuser_method_mapping: dict[Sequence[type], int]) -> int:
     """The function of a pattern, or of one that fits it with `MatchAllNode` in some places.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -28,6 +29,12 @@ from ._granularity import (
 from ._histogram import HistogramObserver
 from ._observer_base import EPS, ObserverBase, UniformQuantizationObserverBase, refuse_dynamic, refuse_scheme
 from .utils import is_per_channel, is_per_tensor
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "AffineQuantizedObserverBase", "FixedQParamsObserver", "Granularity", "HistogramObserver", "MappingType", "MinMaxObserver",
@@ -68,8 +75,9 @@ class MinMaxObserver(UniformQuantizationObserverBase):
     min_val: facula.Tensor
     max_val: facula.Tensor
 
-    def __init__(self, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=False, quant_min=None,
-                 quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False, **kwargs) -> None:  # fmt: skip
+    def __init__(self, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_tensor_affine, reduce_range: bool = False,
+                 quant_min: int | None = None, quant_max: int | None = None, factory_kwargs: dict[str, Any] | None = None,
+                 eps: float = EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
         refuse_scheme(self, qscheme, is_per_tensor)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.register_buffer("min_val", facula.tensor(float("inf"), **(factory_kwargs or {})))
@@ -80,7 +88,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
     def _combined(self, low, high):
         return facula.minimum(low, self.min_val), facula.maximum(high, self.max_val)
 
-    def forward(self, x_orig):
+    def forward(self, x_orig: Tensor) -> Tensor:
         """Looks at the tensor and returns it."""
         if x_orig.numel():
             low, high = self._combined(*facula.aminmax(x_orig.detach().to(self.min_val.dtype)))
@@ -88,7 +96,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
             self.max_val.copy_(high)
         return x_orig
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point), tensors of one element."""
         return self._calculate_qparams(self.min_val, self.max_val)
 
@@ -119,8 +127,9 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
     (tensor(0.), tensor(2.))
     """
 
-    def __init__(self, averaging_constant=0.01, dtype=facula.quint8, qscheme=facula.per_tensor_affine, reduce_range=False,
-                 quant_min=None, quant_max=None, eps=EPS, is_dynamic=False, **kwargs) -> None:  # fmt: skip
+    def __init__(self, averaging_constant: float = 0.01, dtype: facula.dtype = facula.quint8,
+                 qscheme: Any = facula.per_tensor_affine, reduce_range: bool = False, quant_min: int | None = None,
+                 quant_max: int | None = None, eps: float = EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
         refuse_scheme(self, qscheme, is_per_tensor)
         refuse_dynamic(self, is_dynamic, averaging_constant)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, eps=eps, is_dynamic=is_dynamic, **kwargs)
@@ -154,8 +163,10 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
     min_val: facula.Tensor
     max_val: facula.Tensor
 
-    def __init__(self, ch_axis=0, dtype=facula.quint8, qscheme=facula.per_channel_affine, reduce_range=False,
-                 quant_min=None, quant_max=None, factory_kwargs=None, eps=EPS, is_dynamic=False, **kwargs) -> None:  # fmt: skip
+    def __init__(self, ch_axis: int = 0, dtype: facula.dtype = facula.quint8, qscheme: Any = facula.per_channel_affine,
+                 reduce_range: bool = False, quant_min: int | None = None, quant_max: int | None = None,
+                 factory_kwargs: dict[str, Any] | None = None, eps: float = EPS, is_dynamic: bool = False,
+                 **kwargs: Any) -> None:  # fmt: skip
         refuse_scheme(self, qscheme, is_per_channel)
         refuse_dynamic(self, is_dynamic)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
@@ -168,7 +179,7 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
     def _combined(self, low, high):
         return facula.minimum(low, self.min_val), facula.maximum(high, self.max_val)
 
-    def forward(self, x_orig):
+    def forward(self, x_orig: Tensor) -> Tensor:
         """Looks at the tensor and returns it."""
         if x_orig.numel():
             rows = x_orig.detach().to(self.min_val.dtype).transpose(0, self.ch_axis).flatten(start_dim=1)
@@ -179,7 +190,7 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
             self._set("max_val", high)
         return x_orig
 
-    def calculate_qparams(self):
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scales, zero points), one for each channel."""
         return self._calculate_qparams(self.min_val, self.max_val)
 
@@ -220,8 +231,9 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
     tensor([2., 2.])
     """
 
-    def __init__(self, averaging_constant=0.01, ch_axis=0, dtype=facula.quint8, qscheme=facula.per_channel_affine,
-                 reduce_range=False, quant_min=None, quant_max=None, eps=EPS, is_dynamic=False, **kwargs) -> None:  # fmt: skip
+    def __init__(self, averaging_constant: float = 0.01, ch_axis: int = 0, dtype: facula.dtype = facula.quint8,
+                 qscheme: Any = facula.per_channel_affine, reduce_range: bool = False, quant_min: int | None = None,
+                 quant_max: int | None = None, eps: float = EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
         super().__init__(
             ch_axis, dtype, qscheme, reduce_range, quant_min, quant_max, eps=eps, is_dynamic=is_dynamic, **kwargs
         )
@@ -234,33 +246,33 @@ class MovingAveragePerChannelMinMaxObserver(PerChannelMinMaxObserver):
 
 # ---- the usual ones
 
-default_observer = MinMaxObserver.with_args(quant_min=0, quant_max=127)
+default_observer: Any = MinMaxObserver.with_args(quant_min=0, quant_max=127)
 default_placeholder_observer = PlaceholderObserver
 default_debug_observer = RecordingObserver
-default_weight_observer = MinMaxObserver.with_args(dtype=facula.qint8, qscheme=facula.per_tensor_symmetric)
-weight_observer_range_neg_127_to_127 = MinMaxObserver.with_args(
+default_weight_observer: Any = MinMaxObserver.with_args(dtype=facula.qint8, qscheme=facula.per_tensor_symmetric)
+weight_observer_range_neg_127_to_127: Any = MinMaxObserver.with_args(
     dtype=facula.qint8, qscheme=facula.per_tensor_symmetric, quant_min=-127, quant_max=127, eps=2**-12
 )
-default_histogram_observer = HistogramObserver.with_args(quant_min=0, quant_max=127)
-default_per_channel_weight_observer = PerChannelMinMaxObserver.with_args(
+default_histogram_observer: Any = HistogramObserver.with_args(quant_min=0, quant_max=127)
+default_per_channel_weight_observer: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.qint8, qscheme=facula.per_channel_symmetric
 )
-per_channel_weight_observer_range_neg_127_to_127 = PerChannelMinMaxObserver.with_args(
+per_channel_weight_observer_range_neg_127_to_127: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.qint8, qscheme=facula.per_channel_symmetric, quant_min=-127, quant_max=127, eps=2**-12
 )
-default_dynamic_quant_observer = PlaceholderObserver.with_args(
+default_dynamic_quant_observer: Any = PlaceholderObserver.with_args(
     dtype=facula.quint8, quant_min=0, quant_max=255, is_dynamic=True
 )
-default_float_qparams_observer = PerChannelMinMaxObserver.with_args(
+default_float_qparams_observer: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.quint8, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0
 )
-default_float_qparams_observer_4bit = PerChannelMinMaxObserver.with_args(
+default_float_qparams_observer_4bit: Any = PerChannelMinMaxObserver.with_args(
     dtype=facula.quint4x2, qscheme=facula.per_channel_affine_float_qparams, ch_axis=0
 )
-default_fixed_qparams_range_neg1to1_observer = FixedQParamsObserver.with_args(
+default_fixed_qparams_range_neg1to1_observer: Any = FixedQParamsObserver.with_args(
     scale=2.0 / 256.0, zero_point=128, dtype=facula.quint8, quant_min=0, quant_max=255
 )
-default_fixed_qparams_range_0to1_observer = FixedQParamsObserver.with_args(
+default_fixed_qparams_range_0to1_observer: Any = FixedQParamsObserver.with_args(
     scale=1.0 / 256.0, zero_point=0, dtype=facula.quint8, quant_min=0, quant_max=255
 )
 default_symmetric_fixed_qparams_observer = default_fixed_qparams_range_neg1to1_observer
@@ -277,7 +289,7 @@ def _is_activation_post_process(module) -> bool:
     return isinstance(module, (ObserverBase, FakeQuantizeBase))
 
 
-def get_observer_state_dict(mod):
+def get_observer_state_dict(mod: Module) -> dict[str, Any]:
     """The entries of a module's state_dict that belong to observers.
 
     Args:
@@ -299,7 +311,7 @@ def get_observer_state_dict(mod):
     return found
 
 
-def load_observer_state_dict(mod, obs_dict) -> None:
+def load_observer_state_dict(mod: Module, obs_dict: dict[str, Any]) -> None:
     """Loads what `get_observer_state_dict` gave into the module's observers.
 
     Args:

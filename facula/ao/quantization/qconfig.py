@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula import nn
@@ -47,6 +46,11 @@ from .observer import (
     weight_observer_range_neg_127_to_127,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula import Tensor
+
 __all__ = [
     "QConfig", "QConfigAny", "QConfigDynamic", "default_activation_only_qconfig", "default_debug_qconfig",
     "default_dynamic_qat_qconfig", "default_dynamic_qconfig", "default_embedding_qat_qconfig",
@@ -69,7 +73,7 @@ def _refuse_modules(name, *given):
             )
 
 
-class QConfig(namedtuple("QConfig", ["activation", "weight"])):
+class QConfig(NamedTuple("QConfig", [("activation", Any), ("weight", Any)])):
     """Which observers watch a module's output and its weight.
 
     Args:
@@ -87,12 +91,12 @@ class QConfig(namedtuple("QConfig", ["activation", "weight"])):
 
     __slots__ = ()
 
-    def __new__(cls, activation, weight):
+    def __new__(cls, activation: Any, weight: Any) -> Self:
         _refuse_modules("QConfig", activation, weight)
         return super().__new__(cls, activation, weight)
 
 
-class QConfigDynamic(namedtuple("QConfigDynamic", ["activation", "weight"])):
+class QConfigDynamic(NamedTuple("QConfigDynamic", [("activation", Any), ("weight", Any)])):
     """PyTorch's old name for a `QConfig` whose activations get their scales with each input.
 
     Args:
@@ -107,44 +111,44 @@ class QConfigDynamic(namedtuple("QConfigDynamic", ["activation", "weight"])):
 
     __slots__ = ()
 
-    def __new__(cls, activation=nn.Identity, weight=nn.Identity):
+    def __new__(cls, activation: Any = nn.Identity, weight: Tensor = nn.Identity) -> Self:
         _refuse_modules("QConfigDynamic", weight)
         return super().__new__(cls, activation, weight)
 
 
 QConfigAny = Any
 
-default_qconfig = QConfig(default_observer, default_weight_observer)
-default_debug_qconfig = QConfig(default_debug_observer, default_weight_observer)
-default_per_channel_qconfig = QConfig(default_observer, default_per_channel_weight_observer)
-default_dynamic_qconfig = QConfig(default_dynamic_quant_observer, default_weight_observer)
-float16_dynamic_qconfig = QConfig(
+default_qconfig: QConfig = QConfig(default_observer, default_weight_observer)
+default_debug_qconfig: QConfig = QConfig(default_debug_observer, default_weight_observer)
+default_per_channel_qconfig: QConfig = QConfig(default_observer, default_per_channel_weight_observer)
+default_dynamic_qconfig: QConfig = QConfig(default_dynamic_quant_observer, default_weight_observer)
+float16_dynamic_qconfig: QConfig = QConfig(
     PlaceholderObserver.with_args(dtype=facula.float16, is_dynamic=True), PlaceholderObserver.with_args(dtype=facula.float16)
 )
-float16_static_qconfig = QConfig(
+float16_static_qconfig: QConfig = QConfig(
     PlaceholderObserver.with_args(dtype=facula.float16), PlaceholderObserver.with_args(dtype=facula.float16)
 )
-per_channel_dynamic_qconfig = QConfig(default_dynamic_quant_observer, default_per_channel_weight_observer)
-float_qparams_weight_only_qconfig = QConfig(default_placeholder_observer, default_float_qparams_observer)
-float_qparams_weight_only_qconfig_4bit = QConfig(default_placeholder_observer, default_float_qparams_observer_4bit)
-default_qat_qconfig = QConfig(default_fake_quant, default_weight_fake_quant)
-default_dynamic_qat_qconfig = QConfig(default_dynamic_fake_quant, default_weight_fake_quant)
-default_weight_only_qconfig = QConfig(nn.Identity, default_weight_fake_quant)
-default_activation_only_qconfig = QConfig(default_fake_quant, nn.Identity)
-default_qat_qconfig_v2 = QConfig(default_fused_act_fake_quant, default_fused_wt_fake_quant)
-default_reuse_input_qconfig = QConfig(default_reuse_input_observer, NoopObserver)
-default_embedding_qat_qconfig = QConfig(NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant)
+per_channel_dynamic_qconfig: QConfig = QConfig(default_dynamic_quant_observer, default_per_channel_weight_observer)
+float_qparams_weight_only_qconfig: QConfig = QConfig(default_placeholder_observer, default_float_qparams_observer)
+float_qparams_weight_only_qconfig_4bit: QConfig = QConfig(default_placeholder_observer, default_float_qparams_observer_4bit)
+default_qat_qconfig: QConfig = QConfig(default_fake_quant, default_weight_fake_quant)
+default_dynamic_qat_qconfig: QConfig = QConfig(default_dynamic_fake_quant, default_weight_fake_quant)
+default_weight_only_qconfig: QConfig = QConfig(nn.Identity, default_weight_fake_quant)
+default_activation_only_qconfig: QConfig = QConfig(default_fake_quant, nn.Identity)
+default_qat_qconfig_v2: QConfig = QConfig(default_fused_act_fake_quant, default_fused_wt_fake_quant)
+default_reuse_input_qconfig: QConfig = QConfig(default_reuse_input_observer, NoopObserver)
+default_embedding_qat_qconfig: QConfig = QConfig(NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant)
 default_embedding_qat_qconfig_4bit = QConfig(NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant_4bit)
-default_quint8_weight_qconfig = QConfig(HistogramObserver, MinMaxObserver)
+default_quint8_weight_qconfig: QConfig = QConfig(HistogramObserver, MinMaxObserver)
 
 _EVEN = HistogramObserver.with_args(dtype=facula.qint8, reduce_range=False, eps=2**-12)
 _EVEN_QAT = FusedMovingAvgObsFakeQuantize.with_args(
     observer=MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, dtype=facula.qint8, reduce_range=False, eps=2**-12
 )
-default_symmetric_qnnpack_qconfig = QConfig(_EVEN, weight_observer_range_neg_127_to_127)
-default_per_channel_symmetric_qnnpack_qconfig = QConfig(_EVEN, per_channel_weight_observer_range_neg_127_to_127)
-default_symmetric_qnnpack_qat_qconfig = QConfig(_EVEN_QAT, fused_wt_fake_quant_range_neg_127_to_127)
-default_per_channel_symmetric_qnnpack_qat_qconfig = QConfig(
+default_symmetric_qnnpack_qconfig: QConfig = QConfig(_EVEN, weight_observer_range_neg_127_to_127)
+default_per_channel_symmetric_qnnpack_qconfig: QConfig = QConfig(_EVEN, per_channel_weight_observer_range_neg_127_to_127)
+default_symmetric_qnnpack_qat_qconfig: QConfig = QConfig(_EVEN_QAT, fused_wt_fake_quant_range_neg_127_to_127)
+default_per_channel_symmetric_qnnpack_qat_qconfig: QConfig = QConfig(
     _EVEN_QAT, fused_per_channel_wt_fake_quant_range_neg_127_to_127
 )
 
@@ -170,7 +174,7 @@ def _backend(name, backend, version, versions):
     return _BACKENDS[backend]
 
 
-def get_default_qconfig(backend="x86", version=0) -> QConfig:
+def get_default_qconfig(backend: str = "x86", version: int = 0) -> QConfig:
     """The `QConfig` for quantisation after training.
 
     Args:
@@ -190,7 +194,7 @@ def get_default_qconfig(backend="x86", version=0) -> QConfig:
     return QConfig(HistogramObserver.with_args(**reduced), weight)
 
 
-def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
+def get_default_qat_qconfig(backend: str = "x86", version: int = 1) -> QConfig:
     """The `QConfig` for training with rounding.
 
     Args:
@@ -214,7 +218,7 @@ def get_default_qat_qconfig(backend="x86", version=1) -> QConfig:
     return QConfig(activation, weights[per_channel])
 
 
-def get_default_qconfig_dict(backend="x86", version=0) -> dict:
+def get_default_qconfig_dict(backend: str = "x86", version: int = 0) -> dict[Any, Any]:
     """`get_default_qconfig_mapping` as a dictionary, PyTorch's old form.
 
     Args:
@@ -229,7 +233,7 @@ def get_default_qconfig_dict(backend="x86", version=0) -> dict:
     return get_default_qconfig_mapping(backend, version).to_dict()
 
 
-def get_default_qat_qconfig_dict(backend="x86", version=1) -> dict:
+def get_default_qat_qconfig_dict(backend: str = "x86", version: int = 1) -> dict[Any, Any]:
     """`get_default_qat_qconfig_mapping` as a dictionary, PyTorch's old form.
 
     Args:
@@ -295,7 +299,7 @@ def _obs_or_fq_ctr_equals(first, second):
     return first == second
 
 
-def qconfig_equals(q1, q2) -> bool:
+def qconfig_equals(q1: QConfig, q2: QConfig | None) -> bool:
     """Whether two qconfigs make the same observers.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
@@ -24,6 +25,10 @@ from .qconfig import (
     get_default_qat_qconfig,
     get_default_qconfig,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["QConfigMapping", "get_default_qat_qconfig_mapping", "get_default_qconfig_mapping"]
 
@@ -59,21 +64,21 @@ class QConfigMapping:
 
     def __init__(self) -> None:
         self.global_qconfig = None
-        self.object_type_qconfigs = OrderedDict()
-        self.module_name_regex_qconfigs = OrderedDict()
-        self.module_name_qconfigs = OrderedDict()
-        self.module_name_object_type_order_qconfigs = OrderedDict()
+        self.object_type_qconfigs: dict[Any, Any] = OrderedDict()
+        self.module_name_regex_qconfigs: dict[Any, Any] = OrderedDict()
+        self.module_name_qconfigs: dict[Any, Any] = OrderedDict()
+        self.module_name_object_type_order_qconfigs: dict[Any, Any] = OrderedDict()
 
-    def set_global(self, global_qconfig) -> QConfigMapping:
+    def set_global(self, global_qconfig: QConfig) -> QConfigMapping:
         """The qconfig of what nothing else says.
 
         Args:
             global_qconfig: a `QConfig`, or None for no quantisation.
         """
-        self.global_qconfig = global_qconfig
+        self.global_qconfig: QConfig | None = global_qconfig
         return self
 
-    def set_object_type(self, object_type, qconfig) -> QConfigMapping:
+    def set_object_type(self, object_type: Callable[..., Any] | str | type, qconfig: Any) -> QConfigMapping:
         """The qconfig of a class of modules, a function, or a method given by name.
 
         Args:
@@ -83,7 +88,7 @@ class QConfigMapping:
         self.object_type_qconfigs[object_type] = qconfig
         return self
 
-    def set_module_name_regex(self, module_name_regex: str, qconfig) -> QConfigMapping:
+    def set_module_name_regex(self, module_name_regex: str, qconfig: Any) -> QConfigMapping:
         """The qconfig of modules whose names a pattern matches.
 
         Args:
@@ -93,7 +98,7 @@ class QConfigMapping:
         self.module_name_regex_qconfigs[module_name_regex] = qconfig
         return self
 
-    def set_module_name(self, module_name: str, qconfig) -> QConfigMapping:
+    def set_module_name(self, module_name: str, qconfig: Any) -> QConfigMapping:
         """The qconfig of one module.
 
         Args:
@@ -103,7 +108,8 @@ class QConfigMapping:
         self.module_name_qconfigs[module_name] = qconfig
         return self
 
-    def set_module_name_object_type_order(self, module_name: str, object_type, index: int, qconfig) -> QConfigMapping:
+    def set_module_name_object_type_order(self, module_name: str, object_type: type, index: int,
+                                          qconfig: Any) -> QConfigMapping:  # fmt: skip
         """The qconfig of one call of a class or function in a module.
 
         Args:
@@ -123,7 +129,7 @@ class QConfigMapping:
             lines += [f"  {key}: {value}" for key, value in found.items()] or [f"  {OrderedDict()}"]
         return "\n".join([*lines, ")"])
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[Any, Any]:
         """The mapping in PyTorch's old form, of lists of (key, qconfig); that of all has the key ""."""
         found = {"": self.global_qconfig}
         for name, key in _PARTS.items():
@@ -132,7 +138,7 @@ class QConfigMapping:
         return found
 
     @classmethod
-    def from_dict(cls, qconfig_dict: dict) -> QConfigMapping:
+    def from_dict(cls, qconfig_dict: dict[Any, Any]) -> QConfigMapping:
         """The mapping that `to_dict` gave.
 
         Args:
@@ -173,7 +179,7 @@ def _default_mapping(is_qat, backend, qconfig):
     return made
 
 
-def get_default_qconfig_mapping(backend="x86", version=0) -> QConfigMapping:
+def get_default_qconfig_mapping(backend: str = "x86", version: int = 0) -> QConfigMapping:
     """The `QConfigMapping` for quantisation after training.
 
     Args:
@@ -186,7 +192,7 @@ def get_default_qconfig_mapping(backend="x86", version=0) -> QConfigMapping:
     return _default_mapping(False, backend, get_default_qconfig(backend, version))
 
 
-def get_default_qat_qconfig_mapping(backend="x86", version=1) -> QConfigMapping:
+def get_default_qat_qconfig_mapping(backend: str = "x86", version: int = 1) -> QConfigMapping:
     """The `QConfigMapping` for training with rounding.
 
     Args:

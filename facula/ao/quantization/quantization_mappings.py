@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 import facula.ao.nn.intrinsic as nni
 import facula.ao.nn.intrinsic.qat as nniqat
@@ -18,6 +19,9 @@ from facula.nn.utils.parametrize import type_before_parametrizations
 from .fake_quantize import default_fixed_qparams_range_0to1_fake_quant, default_fixed_qparams_range_neg1to1_fake_quant
 from .stubs import DeQuantStub, QuantStub
 from .utils import get_combined_dict
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS", "DEFAULT_MODULE_TO_ACT_POST_PROCESS", "DEFAULT_QAT_MODULE_MAPPINGS",
@@ -38,13 +42,13 @@ _QAT_FUSED = """
     ConvBn1d ConvBn2d ConvBn3d ConvBnReLU1d ConvBnReLU2d ConvBnReLU3d ConvReLU2d ConvReLU3d LinearReLU LinearBn1d
     """.split()
 
-DEFAULT_QAT_MODULE_MAPPINGS = {
+DEFAULT_QAT_MODULE_MAPPINGS: dict[Any, Any] = {
     **{getattr(nn, name): getattr(nnqat, name) for name in ("Conv2d", "Conv3d", "Linear")},
     nn.modules.linear.NonDynamicallyQuantizableLinear: nnqat.Linear,
     **{getattr(nni, name): getattr(nniqat, name) for name in _QAT_FUSED},
 }
 
-DEFAULT_STATIC_QUANT_MODULE_MAPPINGS = {
+DEFAULT_STATIC_QUANT_MODULE_MAPPINGS: dict[Any, Any] = {
     QuantStub: nnq.Quantize,
     DeQuantStub: nnq.DeQuantize,
     **{getattr(nn, name): getattr(nnq, name) for name in _SAME_NAME},
@@ -58,7 +62,7 @@ DEFAULT_STATIC_QUANT_MODULE_MAPPINGS = {
     **{getattr(nnqat, name): getattr(nnq, name) for name in ("Linear", "Conv2d", "Conv3d")},
 }
 
-DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS = {
+DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[Any, Any] = {
     **{getattr(nn, name): getattr(nnqd, name) for name in ("GRUCell", "Linear", "LSTM", "GRU", "LSTMCell", "RNNCell")},
     nnqatd.Linear: nnqd.Linear,
     nn.modules.linear.NonDynamicallyQuantizableLinear: nnqd.Linear,
@@ -70,7 +74,7 @@ DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS = {
 _INCLUDE_QCONFIG_PROPAGATE_LIST = {nn.Sequential}
 
 #: modules whose results have known bounds, while training
-DEFAULT_MODULE_TO_ACT_POST_PROCESS = {
+DEFAULT_MODULE_TO_ACT_POST_PROCESS: dict[Any, Any] = {
     nn.Hardsigmoid: default_fixed_qparams_range_0to1_fake_quant,
     nn.Sigmoid: default_fixed_qparams_range_0to1_fake_quant,
     nn.Softmax: default_fixed_qparams_range_0to1_fake_quant,
@@ -82,7 +86,7 @@ _QAT_EMBEDDINGS = (nnqat.Embedding, nnqat.EmbeddingBag)
 _QUANTIZED_EMBEDDINGS = (nnq.Embedding, nnq.EmbeddingBag)
 
 
-def no_observer_set() -> set:
+def no_observer_set() -> set[Any]:
     """Classes that watch their own outputs, of which there are none here.
 
     >>> from torch.ao.quantization import no_observer_set
@@ -92,7 +96,7 @@ def no_observer_set() -> set:
     return set()
 
 
-def get_default_static_quant_module_mappings() -> dict:
+def get_default_static_quant_module_mappings() -> dict[Any, Any]:
     """What `convert` makes of each class.
 
     >>> from torch.ao.quantization import get_default_static_quant_module_mappings
@@ -102,7 +106,7 @@ def get_default_static_quant_module_mappings() -> dict:
     return copy.copy(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS)
 
 
-def get_default_qat_module_mappings() -> dict:
+def get_default_qat_module_mappings() -> dict[Any, Any]:
     """What `prepare_qat` makes of each class.
 
     >>> from torch.ao.quantization import get_default_qat_module_mappings
@@ -112,7 +116,7 @@ def get_default_qat_module_mappings() -> dict:
     return copy.copy(DEFAULT_QAT_MODULE_MAPPINGS)
 
 
-def get_default_dynamic_quant_module_mappings() -> dict:
+def get_default_dynamic_quant_module_mappings() -> dict[Any, Any]:
     """What `quantize_dynamic` makes of each class.
 
     >>> from torch.ao.quantization import get_default_dynamic_quant_module_mappings
@@ -122,7 +126,7 @@ def get_default_dynamic_quant_module_mappings() -> dict:
     return DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
 
 
-def get_embedding_qat_module_mappings() -> dict:
+def get_embedding_qat_module_mappings() -> dict[Any, Any]:
     """`get_default_qat_module_mappings()` and embeddings.
 
     >>> from torch.ao.quantization import get_embedding_qat_module_mappings
@@ -132,7 +136,7 @@ def get_embedding_qat_module_mappings() -> dict:
     return {**DEFAULT_QAT_MODULE_MAPPINGS, **dict(zip(_EMBEDDINGS, _QAT_EMBEDDINGS))}
 
 
-def get_embedding_static_quant_module_mappings() -> dict:
+def get_embedding_static_quant_module_mappings() -> dict[Any, Any]:
     """`get_default_static_quant_module_mappings()` and embeddings that were trained with rounding.
 
     >>> from torch.ao.quantization import get_embedding_qat_module_mappings, get_embedding_static_quant_module_mappings
@@ -142,7 +146,8 @@ def get_embedding_static_quant_module_mappings() -> dict:
     return {**DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, **dict(zip(_QAT_EMBEDDINGS, _QUANTIZED_EMBEDDINGS))}
 
 
-def get_static_quant_module_class(float_module_class, additional_static_quant_mapping=None, is_reference=False):
+def get_static_quant_module_class(float_module_class: type, additional_static_quant_mapping: Any = None,
+                                  is_reference: bool = False) -> type:  # fmt: skip
     """The quantised class of a class.
 
     Args:
@@ -164,7 +169,8 @@ def get_static_quant_module_class(float_module_class, additional_static_quant_ma
     return _class_of(float_module_class, mapping, "get_static_quant_module_class")
 
 
-def get_dynamic_quant_module_class(float_module_class, additional_dynamic_quant_mapping=None):
+def get_dynamic_quant_module_class(float_module_class: type,
+                                   additional_dynamic_quant_mapping: dict[type, type] | None = None) -> type:  # fmt: skip
     """The class with dynamic scales of a class.
 
     Args:
@@ -187,7 +193,7 @@ def _class_of(kind, mapping, name):
     return copy.deepcopy(mapping[kind])
 
 
-def get_default_qconfig_propagation_list() -> set:
+def get_default_qconfig_propagation_list() -> set[Any]:
     """The classes whose outputs `prepare` has watched.
 
     >>> from torch.ao.quantization import get_default_qconfig_propagation_list
@@ -202,7 +208,7 @@ def get_default_qconfig_propagation_list() -> set:
     }
 
 
-def get_default_compare_output_module_list() -> set:
+def get_default_compare_output_module_list() -> set[Any]:
     """The classes, of floating point and quantised, whose outputs can be compared.
 
     >>> from torch.ao.quantization import get_default_compare_output_module_list

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 import facula.ao.nn.quantized as nnq
@@ -39,13 +40,20 @@ from .quantization_mappings import (
 from .stubs import DeQuantStub, QuantWrapper
 from .utils import get_qparam_dict, has_no_children_ignoring_parametrizations  # noqa: F401
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.ao.quantization.qconfig import QConfig
+    from facula.nn.modules.module import Module
+
 __all__ = [
     "add_quant_dequant", "convert", "get_default_custom_config_dict", "prepare", "prepare_qat", "propagate_qconfig_",
     "quantize", "quantize_dynamic", "quantize_qat", "swap_module",
 ]  # fmt: skip
 
 
-def get_default_custom_config_dict() -> dict:
+def get_default_custom_config_dict() -> dict[Any, Any]:
     """Which classes of modules become others in `prepare`, and which then in `convert`: none, unless the caller says so.
 
     (PyTorch replaces LSTM and MultiheadAttention by layers made of small ones, `nn.quantizable`, which are not here.)
@@ -76,7 +84,8 @@ def _propagate(module, qconfig_dict, parent, prefix, custom):
         _propagate(child, qconfig_dict, placed, f"{prefix}.{name}" if prefix else name, custom)
 
 
-def propagate_qconfig_(module, qconfig_dict=None, prepare_custom_config_dict=None) -> None:
+def propagate_qconfig_(module: Module, qconfig_dict: dict[type, QConfig] | None = None,
+                       prepare_custom_config_dict: dict[str, Any] | None = None) -> None:  # fmt: skip
     """Gives all modules within a module the attribute `qconfig`: their own, that of their name or class, or their parent's.
 
     Args:
@@ -173,7 +182,9 @@ class _Inserter:
             self._watch(module)
 
 
-def prepare(model, inplace=False, allow_list=None, observer_non_leaf_module_list=None, prepare_custom_config_dict=None):
+def prepare(model: Module, inplace: bool = False, allow_list: Any = None,
+            observer_non_leaf_module_list: set[type] | None = None,
+            prepare_custom_config_dict: dict[str, Any] | None = None) -> Module:  # fmt: skip
     """The model with observers, ready to see a few inputs.
 
     Args:
@@ -230,7 +241,7 @@ def _remove_qconfig(module) -> None:
     _remove_activation_post_process(module)
 
 
-def add_quant_dequant(module):
+def add_quant_dequant(module: Module) -> QuantWrapper | Module:
     """Wraps layers that have a qconfig, each by itself, in a `QuantWrapper`.
 
     Args:
@@ -254,7 +265,8 @@ def add_quant_dequant(module):
 # ---- conversion
 
 
-def swap_module(mod, mapping, custom_module_class_mapping, use_precomputed_fake_quant=False):
+def swap_module(mod: Module, mapping: dict[type, type], custom_module_class_mapping: dict[type, Any],
+                use_precomputed_fake_quant: bool = False) -> Any:  # fmt: skip
     """What `convert` puts in the module's place: its quantised class made from it, or itself.
 
     Args:
@@ -297,8 +309,9 @@ def _convert(module, mapping, classes, use_precomputed_fake_quant) -> None:
         module._modules[name] = swap_module(child, mapping, classes, use_precomputed_fake_quant)
 
 
-def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_reference=False, convert_custom_config_dict=None,
-            use_precomputed_fake_quant=False):  # fmt: skip
+def convert(module: Module, mapping: dict[type, type] | None = None, inplace: bool = False, remove_qconfig: bool = True,
+            is_reference: bool = False, convert_custom_config_dict: dict[str, Any] | None = None,
+            use_precomputed_fake_quant: bool = False) -> Module:  # fmt: skip
     """The model with quantised layers in the places of those that `prepare` or `prepare_qat` gave observers.
 
     Args:
@@ -334,7 +347,8 @@ def convert(module, mapping=None, inplace=False, remove_qconfig=True, is_referen
     return module
 
 
-def quantize(model, run_fn, run_args, mapping=None, inplace=False):
+def quantize(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Sequence[tuple[Any, ...]]], mapping: Any = None,
+             inplace: bool = False) -> Module:  # fmt: skip
     """`prepare`, some inputs, `convert`.
 
     Args:
@@ -370,7 +384,8 @@ _DYNAMIC_QCONFIGS = {
 }
 
 
-def quantize_dynamic(model, qconfig_spec=None, dtype=facula.qint8, mapping=None, inplace=False):
+def quantize_dynamic(model: Module, qconfig_spec: Any = None, dtype: facula.dtype = facula.qint8, mapping: Any = None,
+                     inplace: bool = False) -> Module:  # fmt: skip
     """The model with weights quantised; layers round their inputs to levels that they find anew each time.
 
     Args:
@@ -408,7 +423,7 @@ def quantize_dynamic(model, qconfig_spec=None, dtype=facula.qint8, mapping=None,
 # ---- training
 
 
-def prepare_qat(model, mapping=None, inplace=False):
+def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace: bool = False) -> Module:
     """The model with layers that round weights and outputs while they train.
 
     Args:
@@ -437,7 +452,7 @@ def prepare_qat(model, mapping=None, inplace=False):
     return prepare(model, observer_non_leaf_module_list=set(mapping.values()), inplace=True)
 
 
-def quantize_qat(model, run_fn, run_args, inplace=False):
+def quantize_qat(model: Module, run_fn: Callable[..., Any], run_args: tuple[Any, ...], inplace: bool = False) -> Module:
     """`prepare_qat`, training, `convert`.
 
     Args:

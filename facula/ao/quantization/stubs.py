@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["DeQuantStub", "QuantStub", "QuantWrapper"]
 
 
 class _Stub(nn.Module):
-    def __init__(self, qconfig=None) -> None:
+    def __init__(self, qconfig: Any = None) -> None:
         super().__init__()
         if qconfig:
             self.qconfig = qconfig
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """Returns x."""
         return x
 
@@ -57,7 +65,7 @@ class QuantWrapper(nn.Module):
     )
     """
 
-    def __init__(self, module) -> None:
+    def __init__(self, module: Module) -> None:
         super().__init__()
         qconfig = getattr(module, "qconfig", None)
         self.add_module("quant", QuantStub(qconfig))
@@ -65,6 +73,6 @@ class QuantWrapper(nn.Module):
         self.add_module("module", module)
         self.train(module.training)
 
-    def forward(self, X):
+    def forward(self, X: Tensor) -> Tensor:
         """What the module makes of X, quantised and back."""
         return self.dequant(self.module(self.quant(X)))

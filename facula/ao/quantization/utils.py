@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula.nn.utils.parametrize import is_parametrized
@@ -22,6 +22,12 @@ from ._qconfig_kinds import (
     weight_is_quantized,
     weight_is_statically_quantized,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "DEPRECATION_WARNING", "MatchAllNode", "NodePattern", "Pattern", "activation_dtype", "activation_is_dynamically_quantized",
@@ -69,7 +75,7 @@ class MatchAllNode:
     """
 
 
-def is_per_tensor(qscheme) -> bool:
+def is_per_tensor(qscheme: Any) -> bool:
     """Whether a scheme has one scale.
 
     Args:
@@ -81,7 +87,7 @@ def is_per_tensor(qscheme) -> bool:
     return qscheme in _TENSOR_SCHEMES
 
 
-def is_per_channel(qscheme) -> bool:
+def is_per_channel(qscheme: Any) -> bool:
     """Whether a scheme has a scale for each channel.
 
     Args:
@@ -93,17 +99,17 @@ def is_per_channel(qscheme) -> bool:
     return qscheme in _CHANNEL_SCHEMES
 
 
-def is_symmetric(qscheme) -> bool:
+def is_symmetric(qscheme: Any) -> bool:
     """Whether a scheme has zero in the middle of its levels."""
     return qscheme in (facula.per_tensor_symmetric, facula.per_channel_symmetric)
 
 
-def is_float_qparams(qscheme) -> bool:
+def is_float_qparams(qscheme: Any) -> bool:
     """Whether a scheme's zero points are no integers."""
     return qscheme in (facula.per_channel_affine_float_qparams,)
 
 
-def to_underlying_dtype(qdtype):
+def to_underlying_dtype(qdtype: facula.dtype) -> facula.dtype:
     """The dtype of a quantised dtype's levels.
 
     Args:
@@ -121,7 +127,7 @@ def to_underlying_dtype(qdtype):
     return qdtype
 
 
-def get_combined_dict(default_dict, additional_dict):
+def get_combined_dict(default_dict: dict[Any, Any], additional_dict: dict[Any, Any]) -> dict[Any, Any]:
     """A dictionary with entries of another one added or put in their places.
 
     Args:
@@ -150,7 +156,8 @@ def validate_qmin_qmax(quant_min: int, quant_max: int) -> None:
         raise AssertionError(f"observer: qmin must be strictly less than qmax, got {quant_min} and {quant_max}")
 
 
-def calculate_qmin_qmax(quant_min, quant_max, has_customized_qrange: bool, dtype, reduce_range: bool) -> tuple[int, int]:
+def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_customized_qrange: bool, dtype: facula.dtype,
+                        reduce_range: bool) -> tuple[int, int]:  # fmt: skip
     """(least level, greatest level).
 
     Args:
@@ -176,7 +183,7 @@ def calculate_qmin_qmax(quant_min, quant_max, has_customized_qrange: bool, dtype
     return (low // 2, high // 2) if reduce_range else (low, high)
 
 
-def check_min_max_valid(min_val, max_val) -> bool:
+def check_min_max_valid(min_val: Tensor, max_val: Tensor) -> bool:
     """Whether an observer has seen values; warns where it has not.
 
     Args:
@@ -196,8 +203,9 @@ def check_min_max_valid(min_val, max_val) -> bool:
     return True
 
 
-def determine_qparams(min_val, max_val, quant_min, quant_max, dtype, eps, has_customized_qrange,
-                      qscheme=facula.per_tensor_affine):  # fmt: skip
+def determine_qparams(min_val: Tensor, max_val: Tensor, quant_min: int, quant_max: int, dtype: facula.dtype, eps: Tensor,
+                      has_customized_qrange: bool,
+                      qscheme: Any = facula.per_tensor_affine) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(scale, zero point) of values from min_val to max_val, one or one for each channel.
 
     Args:
@@ -237,7 +245,7 @@ def determine_qparams(min_val, max_val, quant_min, quant_max, dtype, eps, has_cu
     return scale.reshape(-1), zero_point.reshape(-1)
 
 
-def get_qparam_dict(observer_or_fake_quant) -> dict:
+def get_qparam_dict(observer_or_fake_quant: Module) -> dict:
     """What an observer says of a quantised tensor: qscheme, dtype, scale, zero_point, axis, quant_min, quant_max.
 
     Args:
@@ -273,7 +281,7 @@ def get_qparam_dict(observer_or_fake_quant) -> dict:
 # ---- modules
 
 
-def getattr_from_fqn(obj, fqn: str):
+def getattr_from_fqn(obj: Any, fqn: str) -> type:
     """The attribute of attributes that a name with dots says.
 
     Args:
@@ -290,7 +298,7 @@ def getattr_from_fqn(obj, fqn: str):
     return obj
 
 
-def has_no_children_ignoring_parametrizations(module) -> bool:
+def has_no_children_ignoring_parametrizations(module: Module) -> bool:
     """Whether a module has no submodules but those of `nn.utils.parametrize`.
 
     Args:
@@ -302,7 +310,7 @@ def has_no_children_ignoring_parametrizations(module) -> bool:
     return not module._modules or (is_parametrized(module) and set(module._modules) == {"parametrizations"})
 
 
-def get_fqn_to_example_inputs(model, example_inputs) -> dict:
+def get_fqn_to_example_inputs(model: Module, example_inputs: Sequence[Tensor]) -> dict:
     """The positional inputs of every submodule, by name, when the model is called with `example_inputs`.
 
     Example::

@@ -5,14 +5,22 @@ its place and registers, with `provide`, what the library would have registered:
 docs/package_operators.md tells how to add one.
 """
 
+from __future__ import annotations
+
 import importlib
 import inspect
 import operator
 import os
 import re
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+    from typing import Any
 
 #: ends of the paths of libraries, without their suffixes -> the modules with what they register
 PROVIDERS = {
@@ -25,7 +33,7 @@ PROVIDERS = {
 }
 
 
-def load(path):
+def load(path: str | PathLike[str]) -> bool:
     """Loads what is provided for the library at `path`; returns whether there is anything.
 
     Raises:
@@ -88,14 +96,14 @@ class ProvidedOperator(library.CustomOpDef):
         function: called with all arguments by position.
     """
 
-    def __init__(self, schema, function):
+    def __init__(self, schema: Any, function: Callable[..., Any]) -> None:
         super().__init__(schema.partition("(")[0])
         self._text = schema
         self._provided = function
         self._signature = inspect.Signature(_parameters(schema))
         self._makers = [(p.name, p.annotation, _MAKERS.get(p.annotation)) for p in self._signature.parameters.values()]
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._kernels:
             return super().__call__(*args, **kwargs)
         if kwargs or len(args) != len(self._signature.parameters):
@@ -116,19 +124,19 @@ class ProvidedOperator(library.CustomOpDef):
                 f"{self._qualname}: expected a value of type {kind!r} for argument {name!r}, got {type(value).__name__}"
             ) from None
 
-    def register_kernel(self, device_types, func=None, /):
+    def register_kernel(self, device_types: Any, func: Callable[..., Any] | None = None, /) -> Any:
         """Takes the operator over where the kernel is for the CPU; other kernels are not used."""
         kinds = (device_types,) if device_types is None or isinstance(device_types, str) else tuple(device_types)
         if any(kind in library._CPU_KEYS for kind in kinds):
             return super().register_kernel(device_types, func)
         return (lambda kernel: kernel) if func is None else func
 
-    def register_autograd(self, backward, /, *, setup_context=None):
+    def register_autograd(self, backward: Any, /, *, setup_context: Any = None) -> None:
         """Used with a kernel that takes the operator over."""
         super().register_autograd(backward, setup_context=setup_context)
 
 
-def provide(schema, function):
+def provide(schema: Any, function: Callable[..., Any]) -> None:
     """Registers an operator by PyTorch's schema text; a name that the program has registered before stays as it is.
 
     Args:
@@ -141,7 +149,7 @@ def provide(schema, function):
         library._operators[name] = ProvidedOperator(schema, function)
 
 
-def in_input_dtype(function):
+def in_input_dtype(function: Callable[..., Any]) -> Any:
     """`function`, whose floating-point results come back in the dtype of its first argument where autocast changed it."""
 
     def run(*args):

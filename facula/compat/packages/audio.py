@@ -4,11 +4,20 @@ The alignment and the loss are NumPy, over all states of a time step (or all pla
 products, of all blocks of the input with the impulse response, and of what was before each block with the answer to it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 import facula
 
 from . import provide
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 _BLOCK = 256
 
@@ -21,7 +30,7 @@ def _shapes(*tensors):
     return "shapes " + ", ".join(str([*t.shape]) for t in tensors)
 
 
-def forced_align(log_probs, targets, input_lengths, target_lengths, blank):
+def forced_align(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> Any:
     """The likeliest path (1, T) of labels and blanks through log_probs (1, T, C) that reads as targets (1, L); log_probs."""
     name = "forced_align"
     if log_probs.dim() != 3 or targets.dim() != 2 or log_probs.shape[0] != 1 or targets.shape[0] != 1:
@@ -129,7 +138,8 @@ def _check_transducer(logits, targets, lengths, blank):
         _refuse(name, f"blank must be one of the {classes} classes", blank)
 
 
-def rnnt_loss_forward(logits, targets, logit_lengths, target_lengths, blank, clamp, fused_log_softmax):
+def rnnt_loss_forward(logits: Tensor, targets: Tensor, logit_lengths: Any, target_lengths: Tensor, blank: int, clamp: Any,
+                      fused_log_softmax: Any) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Costs (batch) of a transducer and their gradients for logits (batch, T, U + 1, D)."""
     _check_transducer(logits, targets, (logit_lengths, target_lengths), blank)
     given, labels = logits.detach().double().numpy(), targets.numpy().astype(np.int64)
@@ -184,7 +194,7 @@ def _filtered(given, past, coefficients):
     return made.reshape(channels, batch, -1)[:, :, :time]
 
 
-def lfilter_core_loop(input_signal_windows, a_coeff_flipped, padded_output_waveform):
+def lfilter_core_loop(input_signal_windows: Any, a_coeff_flipped: Any, padded_output_waveform: Any) -> Any:
     """Writes the recursive part of a filter behind the first `order` samples of the padded output (batch, channels, time)."""
     name, x, y = "lfilter", input_signal_windows, padded_output_waveform
     if x.dtype not in (facula.float32, facula.float64) or {a_coeff_flipped.dtype, y.dtype} != {x.dtype}:
@@ -205,7 +215,7 @@ def lfilter_core_loop(input_signal_windows, a_coeff_flipped, padded_output_wavef
     return y
 
 
-def overdrive_core_loop(waveform, temp, last_in, last_out, output_waveform):
+def overdrive_core_loop(waveform: Any, temp: Any, last_in: Any, last_out: Any, output_waveform: Any) -> tuple[Any, Any, Any]:
     """Writes half the waveform (channels, time) plus 0.75 of temp without its slow part, and the last input and output."""
     name = "overdrive"
     shapes = [tuple(t.shape) for t in (waveform, temp, output_waveform)]

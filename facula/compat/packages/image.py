@@ -1,6 +1,9 @@
 """What torchvision's library `image` registers, on Pillow: decoding and encoding of images as uint8 tensors (C, H, W)."""
 
+from __future__ import annotations
+
 import io
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageOps, features
@@ -8,6 +11,11 @@ from PIL import Image, ImageOps, features
 import facula
 
 from . import provide
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 #: torchvision's ImageReadMode -> Pillow's mode
 _MODES = {0: None, 1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
@@ -56,7 +64,7 @@ def _tensor(array):
     return facula.from_numpy(np.array(planes, order="C"))
 
 
-def decode_jpeg(data, mode, apply_exif_orientation=False):
+def decode_jpeg(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
     """A JPEG file as uint8 (C, H, W); modes 0 (as it is), 1 (grey) and 3 (RGB)."""
     name = "decode_jpeg"
     wanted = _mode(name, mode, (0, 1, 3))
@@ -70,7 +78,7 @@ def decode_jpeg(data, mode, apply_exif_orientation=False):
     return _tensor(255 - array if inverted else array)
 
 
-def decode_png(data, mode, apply_exif_orientation=False):
+def decode_png(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
     """A PNG file as (C, H, W), uint8, or uint16 where a grey image has 16 bits; palettes become colours."""
     name = "decode_png"
     wanted = _mode(name, mode, _MODES)
@@ -89,7 +97,7 @@ def decode_png(data, mode, apply_exif_orientation=False):
     return _tensor(np.asarray(image.convert(wanted)))
 
 
-def decode_gif(data):
+def decode_gif(data: Any) -> Tensor:
     """A GIF file as uint8 RGB: (3, H, W), or (N, 3, H, W) where it has several images."""
     name = "decode_gif"
     image = _open(name, _bytes(name, data), "GIF")
@@ -101,7 +109,7 @@ def decode_gif(data):
     return frames[0] if len(frames) == 1 else facula.stack(frames)
 
 
-def decode_webp(encoded_data, mode):
+def decode_webp(encoded_data: Any, mode: str) -> Tensor:
     """A WEBP file as uint8 (C, H, W): RGB by mode 3, RGBA by mode 4, else what it has."""
     name = "decode_webp"
     wanted = _mode(name, mode, _MODES)
@@ -110,7 +118,7 @@ def decode_webp(encoded_data, mode):
     return _tensor(np.asarray(image.convert(wanted) if wanted in ("RGB", "RGBA") else image))
 
 
-def decode_image(data, mode, apply_exif_orientation=False):
+def decode_image(data: Any, mode: str, apply_exif_orientation: bool = False) -> Tensor:
     """A JPEG, PNG, GIF or WEBP file as uint8 (C, H, W)."""
     content = _bytes("decode_image", data)
     kind = next((kind for kind, begin in _SIGNATURES.items() if content.startswith(begin)), None)
@@ -138,19 +146,19 @@ def _encoded(image, kind, **options):
     return facula.frombuffer(bytearray(file.getvalue()), dtype=facula.uint8)
 
 
-def encode_jpeg(data, quality):
+def encode_jpeg(data: Any, quality: Any) -> Any:
     """The bytes of an image (1 or 3, H, W) as a JPEG file."""
     return _encoded(_picture("encode_jpeg", data), "JPEG", quality=min(max(quality, 1), 100))
 
 
-def encode_png(data, compression_level):
+def encode_png(data: Any, compression_level: Any) -> Any:
     """The bytes of an image (1 or 3, H, W) as a PNG file."""
     if not 0 <= compression_level <= 9:
         _refuse("encode_png", "the compression level must be between 0 and 9", compression_level)
     return _encoded(_picture("encode_png", data), "PNG", compress_level=compression_level)
 
 
-def read_file(filename):
+def read_file(filename: str) -> Tensor:
     """The bytes of a file as uint8."""
     try:
         with open(filename, "rb") as file:
@@ -160,7 +168,7 @@ def read_file(filename):
     return facula.frombuffer(content, dtype=facula.uint8) if content else facula.empty(0, dtype=facula.uint8)
 
 
-def write_file(filename, data):
+def write_file(filename: str, data: Any) -> None:
     """Writes a one-dimensional uint8 tensor as a file."""
     if data.dtype != facula.uint8 or data.dim() != 1:
         _refuse("write_file", "the data must be one-dimensional and uint8", f"{data.dtype} of shape {list(data.shape)}")

@@ -1,6 +1,13 @@
 """`facula.amp.autocast_mode` for the CPU, deprecated."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import facula
 from facula.amp import _shims
 
-autocast = _shims.autocast_of("cpu", facula.bfloat16, __name__)
+if TYPE_CHECKING:
+    from typing import Any
+
+autocast: type[Any] = _shims.autocast_of("cpu", facula.bfloat16, __name__)

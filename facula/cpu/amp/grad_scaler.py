@@ -1,5 +1,12 @@
 """`facula.amp.grad_scaler` for the CPU, deprecated."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from facula.amp import _shims
 
-GradScaler = _shims.grad_scaler_of("cpu", __name__)
+if TYPE_CHECKING:
+    from typing import Any
+
+GradScaler: type[Any] = _shims.grad_scaler_of("cpu", __name__)

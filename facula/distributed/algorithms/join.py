@@ -74,7 +74,7 @@ class Joinable(abc.ABC):
         self._join_config = _JoinConfig()
 
     @abc.abstractmethod
-    def join_hook(self, **kwargs) -> JoinHook:
+    def join_hook(self, **kwargs: Any) -> JoinHook:
         """The hook of this object, a JoinHook.
 
         Args:
@@ -113,7 +113,7 @@ class Join:
     """
 
     def __init__(
-        self, joinables: list[Joinable], enable: bool = True, throw_on_early_termination: bool = False, **kwargs
+        self, joinables: list[Joinable], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
     ) -> None:
         if not joinables:
             raise ValueError("Join: expected at least one joinable, got none")
@@ -131,7 +131,7 @@ class Join:
     def __enter__(self) -> None:
         """Nothing to do: the joinables have been told."""
 
-    def __exit__(self, kind, value, traceback) -> None:
+    def __exit__(self, kind: object, value: object, traceback: object) -> None:
         if not self._enable or kind is not None:
             return
         last, rounds, warned = True, 0, False
@@ -160,7 +160,7 @@ class Join:
         facula.distributed.all_reduce(told, group=self._group)
 
     @staticmethod
-    def notify_join_context(joinable: Joinable):
+    def notify_join_context(joinable: Joinable) -> Any:
         """Says that this process has one more iteration; the first joinable of a context calls it before its collectives.
 
         Args:

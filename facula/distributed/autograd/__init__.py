@@ -8,6 +8,8 @@
 `_context.py` opens with how.
 """
 
+from __future__ import annotations
+
 from ._context import (
     DistAutogradContext,
     _current_context,
@@ -23,7 +25,7 @@ from ._context import (
 __all__ = ["backward", "context", "get_gradients", "is_available"]
 
 
-def is_available():
+def is_available() -> bool:
     """True.
 
     >>> torch.distributed.autograd.is_available()
@@ -48,9 +50,9 @@ class context:
     >>> rpc.shutdown()
     """
 
-    def __enter__(self):
+    def __enter__(self) -> int:
         self._context = _new_context()
         return self._context._context_id()
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         _release_context(self._context._context_id())

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -26,6 +27,12 @@ from facula.futures import Future, collect_all
 
 from ..rpc import _kinds as kinds
 from ..rpc._rref import agent_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 _thread = threading.local()
 _contexts: dict[int, DistAutogradContext] = {}
@@ -40,7 +47,7 @@ class DistAutogradContext:
     def __init__(self, number):
         self.number = number
         self.lock = threading.Lock()
-        self.sent: dict[int, tuple] = {}  # by message, the results of its node
+        self.sent: dict[int, tuple[Any, ...]] = {}  # by message, the results of its node
         self.known: set[int] = set()  # workers that may know the context from this one
         self.gradients: dict[facula.Tensor, facula.Tensor] = {}
         self.passes: dict[int, _Part] = {}
@@ -287,7 +294,7 @@ def gradients_came(_agent, _source, what, value):
     return part.settle()
 
 
-def backward(context_id, roots, retain_graph=False):
+def backward(context_id: int, roots: Sequence[Tensor], retain_graph: bool = False) -> None:
     """Runs backward from `roots` through the graphs of all workers; the gradients of leaves are then in the context, not in
     `.grad`.
 
@@ -326,7 +333,7 @@ def backward(context_id, roots, retain_graph=False):
             future.wait()
 
 
-def get_gradients(context_id):
+def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
     """The gradients of the leaves on this worker, a dict by leaf.
 
     Args:

@@ -3,11 +3,18 @@
 The files are those of PyTorch; nothing that they hold is executed.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .filesystem import CheckpointException, FileSystemReader, FileSystemWriter
 from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
 from .state_dict_loader import load, load_state_dict
 from .state_dict_saver import async_save, save, save_state_dict
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "BytesStorageMetadata",
@@ -27,7 +34,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.checkpoint", name)  # the same object each time

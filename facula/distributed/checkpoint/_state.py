@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from ..tensor import DTensor, Partial, Replicate
 from .metadata import ChunkStorageMetadata, TensorProperties, TensorStorageMetadata
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def flattened(state_dict) -> tuple[dict, dict]:
@@ -13,8 +18,8 @@ def flattened(state_dict) -> tuple[dict, dict]:
 
     A name joins keys by dots: those of nested dicts, and numbers in lists that have tensors or dicts in them.
     """
-    flat: dict = {}
-    paths: dict = {}
+    flat: dict[Any, Any] = {}
+    paths: dict[Any, Any] = {}
 
     def walk(value, path):
         if isinstance(value, dict):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["DefaultLoadPlanner", "DefaultSavePlanner"]
 
 
@@ -23,7 +28,7 @@ class DefaultSavePlanner:
     """
 
     def __init__(
-        self, flatten_state_dict: bool = True, flatten_sharded_tensors: bool = True, dedup_replicated_tensors=None,
+        self, flatten_state_dict: bool = True, flatten_sharded_tensors: bool = True, dedup_replicated_tensors: Any = None,
         dedup_save_to_lowest_rank: bool = False, enable_plan_caching: bool = False,
     ) -> None:  # fmt: skip
         _check_flat(self, flatten_state_dict, flatten_sharded_tensors)
@@ -58,7 +63,8 @@ def _check_flat(planner, *flat) -> None:
         raise NotImplementedError(f"{type(planner).__name__}: state dicts are always flattened, got {flat}")
 
 
-def checked(caller: str, planner, kind):
+def checked(caller: str, planner: DefaultLoadPlanner | DefaultSavePlanner | None,
+            kind: type) -> DefaultLoadPlanner | DefaultSavePlanner:  # fmt: skip
     """The planner, or a plain one; NotImplementedError for one of the program's own."""
     if planner is None:
         return kind()
@@ -67,7 +73,7 @@ def checked(caller: str, planner, kind):
     return planner
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.checkpoint.default_planner", name)

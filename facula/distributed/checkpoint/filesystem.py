@@ -7,7 +7,7 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula._serialization import allowed
@@ -15,6 +15,9 @@ from facula._serialization.pickle_reader import PickleReader
 from facula._serialization.pickle_writer import PickleWriter
 
 from .metadata import Metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["FileSystemReader", "FileSystemWriter"]
 
@@ -61,8 +64,16 @@ class FileSystemWriter:
     >>> folder.cleanup()
     """
 
+    path: Path
+    sync_files: bool
+    overwrite: bool
+    single_file_per_rank: bool
+    thread_count: int
+    per_thread_copy_ahead: int
+    cache_staged_state_dict: bool
+
     def __init__(
-        self, path, single_file_per_rank: bool = True, sync_files: bool = True, thread_count: int = 1,
+        self, path: Any, single_file_per_rank: bool = True, sync_files: bool = True, thread_count: int = 1,
         per_thread_copy_ahead: int = 10_000_000, cache_staged_state_dict: bool = False, overwrite: bool = True,
     ) -> None:  # fmt: skip
         self.path, self.sync_files, self.overwrite = Path(path), sync_files, overwrite
@@ -75,7 +86,7 @@ class FileSystemWriter:
         if not self.overwrite and (self.path / ".metadata").exists():
             raise RuntimeError(f"FileSystemWriter: the folder has a checkpoint and overwrite is False, got {self.path}")
 
-    def write(self, name: str, entries) -> None:
+    def write(self, name: str, entries: Sequence[bytes]) -> None:
         """Writes bytes, one behind the other, under a name that appears when all are there.
 
         Args:
@@ -121,10 +132,10 @@ class FileSystemReader:
     [tensor([1., 1.])]
     """
 
-    def __init__(self, path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Any) -> None:
+        self.path: Path = Path(path)
         self._lock = threading.Lock()
-        self._cache: tuple | None = None
+        self._cache: tuple[Any, ...] | None = None
 
     def read_metadata(self) -> Metadata:
         """What the folder holds, a Metadata. CheckpointException if it is no checkpoint.
@@ -145,7 +156,7 @@ class FileSystemReader:
             raise CheckpointException(f"load: .metadata must hold a Metadata, got {type(found).__name__}")
         return found
 
-    def read(self, info: _StorageInfo):
+    def read(self, info: _StorageInfo) -> Any:
         """The tensor or object at a place; nothing that a checkpoint holds is executed.
 
         Args:
@@ -181,7 +192,7 @@ class FileSystemReader:
         return value
 
 
-def serialized(value) -> bytes:
+def serialized(value: Any) -> bytes:
     """A tensor or object as the bytes of `facula.save`."""
     out = io.BytesIO()
     facula.save(value, out)

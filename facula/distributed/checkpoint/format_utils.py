@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -11,10 +12,13 @@ from .metadata import TensorStorageMetadata
 from .state_dict_loader import _fill_tensor, _place
 from .state_dict_saver import save
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
 
 
-def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) -> None:
+def dcp_to_torch_save(dcp_checkpoint_dir: Any, torch_save_path: Any) -> None:
     """Writes what a folder holds, with whole tensors, to one file. One process calls it.
 
     Args:
@@ -33,7 +37,7 @@ def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path) -> None:
     facula.save(_everything(FileSystemReader(os.fspath(dcp_checkpoint_dir))), torch_save_path)
 
 
-def torch_save_to_dcp(torch_save_path, dcp_checkpoint_dir) -> None:
+def torch_save_to_dcp(torch_save_path: Any, dcp_checkpoint_dir: Any) -> None:
     """Writes the state dict of a file of `torch.save` to a folder. One process calls it.
 
     Args:
@@ -63,7 +67,7 @@ def _everything(reader: FileSystemReader) -> dict:
 
     metadata = reader.read_metadata()
     paths = metadata.planner_data or {}
-    whole: dict = {}
+    whole: dict[Any, Any] = {}
     for name, entry in metadata.state_dict_metadata.items():
         if isinstance(entry, TensorStorageMetadata):
             value = facula.empty(entry.size, dtype=entry.properties.dtype)
@@ -90,7 +94,7 @@ def _put(container, path, value) -> None:
         container = container[key]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.checkpoint.format_utils", name)

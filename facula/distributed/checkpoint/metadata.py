@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 __all__ = [
     "BytesStorageMetadata",
@@ -68,7 +71,7 @@ class TensorProperties:
     pin_memory: bool = False
 
     @staticmethod
-    def create_from_tensor(tensor) -> TensorProperties:
+    def create_from_tensor(tensor: Tensor) -> TensorProperties:
         """Those of a tensor.
 
         Args:
@@ -76,11 +79,11 @@ class TensorProperties:
         """
         return TensorProperties(tensor.dtype, tensor.layout, tensor.requires_grad)
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         encoding = _MEM_FORMAT_ENCODING(_FORMATS.index(self.memory_format))
         return self.dtype, self.layout, self.requires_grad, encoding, self.pin_memory
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.dtype, self.layout, self.requires_grad, encoding, self.pin_memory = state
         self.memory_format = _FORMATS[encoding.value]
 

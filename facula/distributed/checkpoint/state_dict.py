@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula import distributed as dist
@@ -11,6 +11,9 @@ from facula import distributed as dist
 from ..fsdp._state import _part_of
 from ..tensor import DTensor, Replicate
 from ..tensor._redistribute import redistribute
+
+if TYPE_CHECKING:
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "StateDictOptions",
@@ -65,8 +68,8 @@ class StateDictOptions:
 
 
 class _Incompatible(NamedTuple):
-    missing_keys: list
-    unexpected_keys: list
+    missing_keys: list[Any]
+    unexpected_keys: list[Any]
 
 
 def _clean(name: str, model) -> str:
@@ -108,7 +111,7 @@ def _shown(value, options):
     return value.cpu() if options.cpu_offload and not isinstance(value, DTensor) else value
 
 
-def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
+def get_model_state_dict(model: Module, *, submodules: Any = None, options: Any = None) -> dict[Any, Any]:
     """The model's state by names of the plain model, whatever is wrapped around it or its modules.
 
     Args:
@@ -131,7 +134,7 @@ def get_model_state_dict(model, *, submodules=None, options=None) -> dict:
     return {} if options.full_state_dict and options.cpu_offload and not _is_first() else result
 
 
-def set_model_state_dict(model, model_state_dict, *, options=None):
+def set_model_state_dict(model: Module, model_state_dict: dict[str, Any], *, options: Any = None) -> Any:
     """Loads what `get_model_state_dict` gave; whole tensors are cut as the model's are.
 
     Args:
@@ -209,7 +212,7 @@ def _init_optim_state(optimizer) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
-def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None) -> dict:
+def get_optimizer_state_dict(model: Module, optimizers: Any, *, submodules: Any = None, options: Any = None) -> dict[Any, Any]:
     """The optimizers' state by names of the plain model: {"state": {name: ...}, "param_groups": [...]}. An optimizer that has
     not stepped yet gets the state that it will have.
 
@@ -229,7 +232,7 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
     if submodules:
         raise NotImplementedError("get_optimizer_state_dict: submodules are not supported, got some")
     names = {id(p): _clean(n, model) for n, p in model.named_parameters()}
-    result: dict = {"state": {}, "param_groups": []}
+    result: dict[Any, Any] = {"state": {}, "param_groups": []}
     for optimizer in _optimizers(optimizers):
         _init_optim_state(optimizer)
         for group in optimizer.param_groups:
@@ -263,7 +266,7 @@ def _flat(state) -> dict:
 
 
 def _unflat(flat, names, groups) -> dict:
-    result: dict = {"state": {}, "param_groups": []}
+    result: dict[Any, Any] = {"state": {}, "param_groups": []}
     for key, value in flat.items():
         if key.startswith("state."):
             name, _, field = key[len("state.") :].rpartition(".")
@@ -276,7 +279,7 @@ def _unflat(flat, names, groups) -> dict:
     return result
 
 
-def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None) -> None:
+def set_optimizer_state_dict(model: Module, optimizers: Any, optim_state_dict: dict[str, Any], *, options: Any = None) -> None:
     """Loads what `get_optimizer_state_dict` gave.
 
     Args:
@@ -301,7 +304,7 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
         groups = [[names[id(p)] for p in g["params"]] for g in optimizer.param_groups]
         saved = optim_state_dict if "param_groups" in optim_state_dict else _unflat(optim_state_dict, names, groups)
         by_member = {name: g for g in saved["param_groups"] for name in g["params"]}
-        local: dict = {"state": {}, "param_groups": []}
+        local: dict[Any, Any] = {"state": {}, "param_groups": []}
         number = 0
         for group, members in zip(optimizer.param_groups, groups):
             numbers = []
@@ -318,7 +321,8 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
         optimizer.load_state_dict(local)
 
 
-def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple[dict, dict]:
+def get_state_dict(model: Module, optimizers: Any, *, submodules: Any = None,
+                   options: Any = None) -> tuple[dict[Any, Any], dict[Any, Any]]:  # fmt: skip
     """(the model's state, the optimizers'), by names of the plain model.
 
     Args:
@@ -339,7 +343,8 @@ def get_state_dict(model, optimizers, *, submodules=None, options=None) -> tuple
     )
 
 
-def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):
+def set_state_dict(model: Module, optimizers: Any, *, model_state_dict: dict[str, Any], optim_state_dict: dict[str, Any],
+                   options: Any = None) -> Any:  # fmt: skip
     """Loads what `get_state_dict` gave.
 
     Args:

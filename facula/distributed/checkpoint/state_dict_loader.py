@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
@@ -13,12 +14,16 @@ from .filesystem import CheckpointException, FileSystemReader
 from .metadata import MetadataIndex, TensorStorageMetadata
 from .state_dict_saver import _world, with_states
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
+
 __all__ = ["load", "load_state_dict"]
 
 
-def load(
-    state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, process_group=None, no_dist: bool = False
-) -> None:
+def load(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_reader: Any = None,
+         planner: DefaultLoadPlanner | None = None, process_group: ProcessGroup | None = None, no_dist: bool = False) -> None:
     """Fills a state dict from a checkpoint: tensors in place, everything else by replacing it. All processes call it.
 
     It may have been saved by another number of processes, and by PyTorch.
@@ -57,7 +62,7 @@ def load(
     except Exception as failure:
         error = failure
     if size > 1:
-        everybody: list = [None] * size
+        everybody: list[Any] = [None] * size
         dist.all_gather_object(everybody, None if error is None else f"{type(error).__name__}: {error}", group=process_group)
         failed = {r: text for r, text in enumerate(everybody) if text is not None}
         if failed:
@@ -124,7 +129,8 @@ def _overlap(a, b):
     return tuple(here), tuple(there)
 
 
-def load_state_dict(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_dist=False, planner=None) -> None:
+def load_state_dict(state_dict: dict[str, Any], storage_reader: Any, process_group: ProcessGroup | None = None,
+                    coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> None:  # fmt: skip
     """An older form of `load`.
 
     Args:

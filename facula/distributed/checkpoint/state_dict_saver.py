@@ -8,6 +8,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
@@ -17,6 +18,11 @@ from ._state import chunk_of, described, flattened, is_written_here, part_of, to
 from .default_planner import DefaultSavePlanner, checked
 from .filesystem import CheckpointException, FileSystemWriter, _StorageInfo, serialized
 from .metadata import BytesStorageMetadata, Metadata, MetadataIndex, StorageMeta
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "save_state_dict"]
 
@@ -45,8 +51,8 @@ class AsyncSaveResponse:
     False
     """
 
-    staging_completion: Future
-    upload_completion: Future
+    staging_completion: Future[Any]
+    upload_completion: Future[Any]
 
 
 def _world(process_group, no_dist) -> tuple[int, int]:
@@ -66,7 +72,7 @@ def _writer(caller, checkpoint_id, storage_writer, planner):
     return storage_writer
 
 
-def with_states(state_dict) -> dict:
+def with_states(state_dict: dict[str, Any]) -> dict[Any, Any]:
     """The state of objects that have a `state_dict()` in their place."""
     def state(value):
         return value.state_dict() if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") else value
@@ -116,10 +122,9 @@ def _metadata(plan: _Plan, everybody) -> Metadata:
     return Metadata(entries, plan.paths, storage, StorageMeta(save_id=uuid.uuid4().hex), "1.0.0")
 
 
-def save(
-    state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, no_dist: bool = False,
-    use_collectives: bool = True,
-) -> Metadata | None:  # fmt: skip
+def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None,
+         planner: Any = None, process_group: ProcessGroup | None = None, no_dist: bool = False,
+         use_collectives: bool = True) -> Metadata | None:  # fmt: skip
     """Saves nested dicts of tensors, DTensors and anything else that `facula.save` takes. All processes call it.
 
     Each process writes a file with its parts; what all have is written by one. PyTorch can load it.
@@ -157,7 +162,7 @@ def save(
         error = failure
     told = [(None if error is None else f"{type(error).__name__}: {error}", plan.told() if error is None else None)]
     if size > 1:
-        everybody: list = [None] * size
+        everybody: list[Any] = [None] * size
         dist.all_gather_object(everybody, told[0], group=process_group)
         told = everybody
     failed = {r: text for r, (text, _) in enumerate(told) if text is not None}
@@ -174,9 +179,8 @@ def save(
     return metadata
 
 
-def async_save(
-    state_dict, *, checkpoint_id=None, storage_writer=None, planner=None, process_group=None, no_dist: bool = False, **rest
-) -> Future:
+def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None, planner: Any = None,
+               process_group: ProcessGroup | None = None, no_dist: bool = False, **rest: Any) -> Future[Any]:  # fmt: skip
     """Saves while the program goes on: values are those of the time of the call, which returns when they are copied.
 
     Args:
@@ -209,12 +213,12 @@ def async_save(
     told = [plan.told()]
     key, store = "", None
     if size > 1:
-        everybody: list = [None] * size
+        everybody: list[Any] = [None] * size
         dist.all_gather_object(everybody, (plan.told(), uuid.uuid4().hex), group=process_group)
         told, key = [entry for entry, _ in everybody], f"checkpoint/{everybody[0][1]}"
         group = process_group if process_group is not None else dist.group.WORLD
         store = group.get_group_store().clone()
-    future: Future = Future()
+    future: Future[Any] = Future()
 
     def run():
         try:
@@ -235,7 +239,8 @@ def async_save(
     return future
 
 
-def save_state_dict(state_dict, storage_writer, process_group=None, coordinator_rank=0, no_dist=False, planner=None):
+def save_state_dict(state_dict: dict[str, Any], storage_writer: Any, process_group: ProcessGroup | None = None,
+                    coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> Metadata | None:  # fmt: skip
     """An older form of `save`.
 
     Args:

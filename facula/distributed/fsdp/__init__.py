@@ -1,5 +1,9 @@
 """Parameters, gradients and optimizer state spread over processes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ._fully_shard import (
     CPUOffloadPolicy,
     FSDPModule,
@@ -28,6 +32,9 @@ from .api import (
     StateDictType,
 )
 from .fully_sharded_data_parallel import FullyShardedDataParallel, OptimStateKeyType
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "BackwardPrefetch",
@@ -58,7 +65,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.fsdp", name)  # the same object each time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -15,6 +16,13 @@ from ._module import FSDPModule, UnshardHandle, share_comm_ctx
 from ._param_group import MixedPrecisionPolicy, ParamGroup, pack, unpack
 from ._passes import Passes
 from ._spread_mesh import Whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.distributed.device_mesh import DeviceMesh
+    from facula.nn import Module
 
 __all__ = [
     "CPUOffloadPolicy",
@@ -52,10 +60,10 @@ class CPUOffloadPolicy(OffloadPolicy):
     pin_memory: bool = True
 
 
-def fully_shard(
-    module, *, mesh=None, reshard_after_forward=None, shard_placement_fn=None, mp_policy=MixedPrecisionPolicy(),  # noqa: B008
-    offload_policy=OffloadPolicy(), ignored_params=None, dp_mesh_dims=None,  # noqa: B008
-):  # fmt: skip
+def fully_shard(module: Module, *, mesh: DeviceMesh | None = None, reshard_after_forward: bool | int | None = None,
+                shard_placement_fn: Callable[..., Any] | None = None, mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),  # noqa: B008
+                offload_policy: OffloadPolicy = OffloadPolicy(), ignored_params: set[Any] | None = None,  # noqa: B008
+                dp_mesh_dims: Any = None) -> Any:
     """Spreads the parameters of a module over processes, but those of modules inside it that have been spread already.
 
     Call it for the parts of a model first (blocks of a transformer), for the model last. Every process must have the same
@@ -152,7 +160,7 @@ def _check_meshes(name, inner, outer) -> None:
 
 def _places(modules, ignored, mesh, grid):
     """{parameter: [(module, name)]} of what no module inside has spread."""
-    places: dict = {}
+    places: dict[Any, Any] = {}
     seen = set()
 
     def walk(m):
@@ -244,7 +252,7 @@ def _cast(value, dtype):
     return value
 
 
-def register_fsdp_forward_method(module, method_name: str) -> None:
+def register_fsdp_forward_method(module: Module, method_name: str) -> None:
     """Lets a method beside forward run with gathered parameters. A module that is not spread is left as it is.
 
     Args:

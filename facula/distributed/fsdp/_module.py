@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import distributed as dist
 from facula.nn import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from facula import Event, Stream
+    from facula.distributed._group import ProcessGroup
 
 
 class UnshardHandle:
@@ -23,7 +32,7 @@ class UnshardHandle:
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, group=None) -> None:
+    def __init__(self, group: ProcessGroup | None = None) -> None:
         self._group = group
 
     def wait(self) -> None:
@@ -91,11 +100,11 @@ class FSDPModule(Module):
     >>> dist.destroy_process_group()
     """
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         original = cls.__mro__[2]  # modules made by the class, such as copies of a block, are plain ones
         return original(*args, **kwargs)
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         raise NotImplementedError(
             f"fully_shard: copy a module before it is spread, or load its state_dict, got {type(self).__name__}"
         )
@@ -111,7 +120,7 @@ class FSDPModule(Module):
             group.let_go()
         return super()._apply(fn, recurse)
 
-    def unshard(self, async_op: bool = False):
+    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
         """Gathers the parameters of this module, until `reshard` or the end of its forward.
 
         Args:
@@ -225,7 +234,7 @@ class FSDPModule(Module):
                 )
             group.scatter_group = made[group.group] if enable else group.group
 
-    def set_custom_reduce_scatter(self, comm) -> None:
+    def set_custom_reduce_scatter(self, comm: Any) -> None:
         """A function in the place of reduce_scatter, for the gradients of this module.
 
         Args:
@@ -236,7 +245,7 @@ class FSDPModule(Module):
                 output_tensor=output, input_tensor=input, group=group, op=op, async_op=async_op
             )
 
-    def set_all_reduce_hook(self, hook, *, stream=None) -> None:
+    def set_all_reduce_hook(self, hook: Callable[..., Any], *, stream: Stream | None = None) -> None:
         """A function that gets the gradients of this process's parts of this module, when they are summed.
 
         Args:
@@ -276,7 +285,7 @@ class FSDPModule(Module):
         for group in self._fsdp_groups(recurse):
             group.reshard_after_backward = bool(reshard_after_backward)
 
-    def set_modules_to_forward_prefetch(self, modules) -> None:
+    def set_modules_to_forward_prefetch(self, modules: Iterable[Module]) -> None:
         """Modules whose parameters begin to be gathered while this one computes. Default: that which was next last time.
 
         Args:
@@ -285,7 +294,7 @@ class FSDPModule(Module):
         if self._fsdp_group is not None:
             self._fsdp_group.forward_next = _groups_of("set_modules_to_forward_prefetch", modules)
 
-    def set_modules_to_backward_prefetch(self, modules) -> None:
+    def set_modules_to_backward_prefetch(self, modules: Iterable[Module]) -> None:
         """Modules whose parameters begin to be gathered while this one runs backwards. Default: that which was next last time.
 
         Args:
@@ -303,7 +312,7 @@ class FSDPModule(Module):
         if self._fsdp_group is not None:
             self._fsdp_group.gathers_in_backward = bool(unshard_in_backward)
 
-    def set_custom_all_gather(self, comm) -> None:
+    def set_custom_all_gather(self, comm: Any) -> None:
         """A function in the place of all_gather, for the parameters of this module.
 
         Args:
@@ -314,7 +323,7 @@ class FSDPModule(Module):
                 output_tensor=output, input_tensor=input, group=group, async_op=async_op
             )
 
-    def set_post_optim_event(self, event) -> None:
+    def set_post_optim_event(self, event: Event) -> None:
         """An event that the next pass waits for before it gathers.
 
         Args:
@@ -332,7 +341,7 @@ class FSDPModule(Module):
         if enable:
             raise NotImplementedError("set_allocate_memory_from_process_group_for_comm: MPI has no memory of its own, got True")
 
-    def set_symm_mem_for_comm(self, backend="NCCL") -> None:
+    def set_symm_mem_for_comm(self, backend: str = "NCCL") -> None:
         """Not supported: NotImplementedError.
 
         Args:
@@ -352,7 +361,7 @@ def _groups_of(caller: str, modules) -> list:
     return [m._fsdp_group for m in modules if m._fsdp_group is not None]
 
 
-def share_comm_ctx(modules) -> None:
+def share_comm_ctx(modules: Iterable[Module]) -> None:
     """Accepted: on the CPU there are no streams to share.
 
     Args:

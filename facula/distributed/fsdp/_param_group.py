@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -26,6 +27,9 @@ from ..tensor._dtensor import _leaf
 from ..tensor._spec import Spec
 from ..tensor.placement_types import _StridedShard
 from ._passes import Arrival, Passes
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @dataclass(frozen=True)
@@ -271,13 +275,13 @@ class ParamGroup:
         self.all_gather, self.reduce_scatter = dist.all_gather_into_tensor, dist.reduce_scatter_tensor
         self.all_reduce_hook = None
         self.forward_next = self.backward_next = None  # groups whose gathers begin behind this one's; None: as in the last pass
-        self.partial: dict = {}  # sums over shards that wait for a pass that sums over replicas
-        self.arrival: tuple | None = None
-        self._kept: list = []  # whole gradients that wait for a pass that sums them
-        self._sharded: list | None = None  # the parameters, while the modules have gathered ones
-        self._again: list | None = None  # gathered anew in a backward pass
+        self.partial: dict[Any, Any] = {}  # sums over shards that wait for a pass that sums over replicas
+        self.arrival: tuple[Any, ...] | None = None
+        self._kept: list[Any] = []  # whole gradients that wait for a pass that sums them
+        self._sharded: list[Any] | None = None  # the parameters, while the modules have gathered ones
+        self._again: list[Any] | None = None  # gathered anew in a backward pass
         self._keeps = False  # whether the next forward may use that
-        self._under_way: list | None = None
+        self._under_way: list[Any] | None = None
         self._asked = False  # whether the user asked for what is under way
         self.by_hand = False  # whether the user has gathered
         self.join(Passes())
@@ -322,7 +326,7 @@ class ParamGroup:
         if self._again is not None:
             return [t.view_as(t) for t in self._again]
         begun, self._under_way, self._asked = self._under_way or self._messages(), None, False
-        wholes: list = [None] * len(self.slots)
+        wholes: list[Any] = [None] * len(self.slots)
         for chosen, everything, work in begun:
             if work is not None:
                 work.wait()
@@ -341,7 +345,7 @@ class ParamGroup:
     def expect_gradients(self) -> None:
         """Makes the place where gradients of a pass arrive."""
         if self._sharded is None:
-            reductions: list = []
+            reductions: list[Any] = []
             self.arrival = reductions, Arrival.apply(reductions, *(slot.current._local_tensor for slot in self.slots))
 
     def scatter(self, grads) -> list:
@@ -454,7 +458,7 @@ class ParamGroup:
 
 
 #: What modules have gathered now: storage -> (group, number, tensor).
-_gathered: dict = {}
+_gathered: dict[Any, Any] = {}
 
 
 def pack(t):

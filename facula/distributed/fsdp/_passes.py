@@ -11,17 +11,22 @@ Policy
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula.autograd import Function, Variable
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class _Order:
     """What was asked for in the last pass, and in this one so far."""
 
     def __init__(self) -> None:
-        self._last: list = []
-        self._now: list = []
+        self._last: list[Any] = []
+        self._now: list[Any] = []
 
     def begin(self) -> None:
         """A new pass."""
@@ -39,9 +44,9 @@ class Passes:
     """The passes of an outermost module."""
 
     def __init__(self) -> None:
-        self.groups: list = []
+        self.groups: list[Any] = []
         self.forward_order, self.backward_order = _Order(), _Order()
-        self.reductions: list = []  # those that hold their input, oldest first
+        self.reductions: list[Any] = []  # those that hold their input, oldest first
         self.event = None
         self._depth = 0  # of calls of the outermost module inside each other
         self._backward = 0  # the number of the backward pass that is known to run

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
@@ -31,6 +32,16 @@ from .api import (
     StateDictType,
 )
 from .wrap import CustomPolicy, ModuleWrapPolicy, auto_wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.distributed._group import ProcessGroup
+    from facula.distributed.device_mesh import DeviceMesh
+    from facula.optim.optimizer import Optimizer
 
 __all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
 
@@ -115,14 +126,13 @@ class FullyShardedDataParallel(Module):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(
-        self, module, process_group=None, sharding_strategy: ShardingStrategy | None = None,
-        cpu_offload: CPUOffload | None = None, auto_wrap_policy=None, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,
-        mixed_precision: MixedPrecision | None = None,
-        ignored_modules=None, param_init_fn=None, device_id=None, sync_module_states: bool = False,
-        forward_prefetch: bool = False, limit_all_gathers: bool = True, use_orig_params: bool = False, ignored_states=None,
-        device_mesh=None,
-    ) -> None:  # fmt: skip
+    def __init__(self, module: Module, process_group: ProcessGroup | None = None,
+                 sharding_strategy: ShardingStrategy | None = None, cpu_offload: CPUOffload | None = None,
+                 auto_wrap_policy: Any = None, backward_prefetch: Any = BackwardPrefetch.BACKWARD_PRE,
+                 mixed_precision: MixedPrecision | None = None, ignored_modules: Any = None, param_init_fn: Any = None,
+                 device_id: Any = None, sync_module_states: bool = False, forward_prefetch: bool = False,
+                 limit_all_gathers: bool = True, use_orig_params: bool = False, ignored_states: Any = None,
+                 device_mesh: DeviceMesh | None = None) -> None:  # fmt: skip
         super().__init__()
         if not isinstance(module, Module):
             raise TypeError(f"FullyShardedDataParallel: the module has to be an nn.Module, got {type(module).__name__}")
@@ -162,25 +172,25 @@ class FullyShardedDataParallel(Module):
         self._register_load_state_dict_pre_hook(_before_load_state_dict)
 
     @property
-    def module(self):
+    def module(self) -> Any:
         """The module inside."""
         return self._fsdp_wrapped_module
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("_fsdp_wrapped_module"), name)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         return self._fsdp_wrapped_module[key]
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._fsdp_wrapped_module(*args, **kwargs)
 
     # ---- names
 
-    def named_parameters(self, *args, **kwargs):
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """(name, parameter) pairs, with the names of the module inside.
 
         Args:
@@ -189,7 +199,7 @@ class FullyShardedDataParallel(Module):
         for name, p in super().named_parameters(*args, **kwargs):
             yield name.replace(_PREFIX, ""), p
 
-    def named_buffers(self, *args, **kwargs):
+    def named_buffers(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """(name, buffer) pairs, with the names of the module inside.
 
         Args:
@@ -219,7 +229,7 @@ class FullyShardedDataParallel(Module):
             for group in groups:
                 group.sync = True
 
-    def clip_grad_norm_(self, max_norm, norm_type=2.0):
+    def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Any:
         """Scales all gradients down so that their norm is not above `max_norm`; gives the norm over all processes, as it was.
 
         Args:
@@ -229,7 +239,7 @@ class FullyShardedDataParallel(Module):
         norm = facula.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
         return norm.full_tensor() if isinstance(norm, DTensor) else norm
 
-    def apply(self, fn):
+    def apply(self, fn: Callable[..., Any]) -> Self:
         """Applies a function to this module and all inside, with whole parameters, whose changes last.
 
         Args:
@@ -238,7 +248,7 @@ class FullyShardedDataParallel(Module):
         with self.summon_full_params(self):
             return super().apply(fn)
 
-    def register_comm_hook(self, state, hook) -> None:
+    def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
         """Not supported: NotImplementedError.
 
         Args:
@@ -253,7 +263,7 @@ class FullyShardedDataParallel(Module):
     # ---- the model as a whole
 
     @staticmethod
-    def fsdp_modules(module, root_only: bool = False):
+    def fsdp_modules(module: Module, root_only: bool = False) -> list[FullyShardedDataParallel]:
         """The wrappers in a module, itself included.
 
         Args:
@@ -302,7 +312,8 @@ class FullyShardedDataParallel(Module):
                 group.shard()
 
     @staticmethod
-    def set_state_dict_type(module, state_dict_type, state_dict_config=None, optim_state_dict_config=None):
+    def set_state_dict_type(module: Module, state_dict_type: StateDictType, state_dict_config: Any = None,
+                            optim_state_dict_config: Any = None) -> StateDictSettings:  # fmt: skip
         """Chooses what `state_dict` holds; gives the settings from before.
 
         Args:
@@ -322,7 +333,7 @@ class FullyShardedDataParallel(Module):
         return before
 
     @staticmethod
-    def get_state_dict_type(module) -> StateDictSettings:
+    def get_state_dict_type(module: Module) -> StateDictSettings:
         """What `state_dict` holds, a StateDictSettings.
 
         Args:
@@ -352,7 +363,8 @@ class FullyShardedDataParallel(Module):
                 wrapper._settings = settings
 
     @staticmethod
-    def optim_state_dict(model, optim, optim_state_dict=None, group=None):
+    def optim_state_dict(model: Module, optim: Optimizer, optim_state_dict: dict[str, Any] | None = None,
+                         group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
         """An optimizer's state by names of parameters: whole tensors, or parts as the model's `state_dict` has them.
 
         Args:
@@ -367,7 +379,7 @@ class FullyShardedDataParallel(Module):
         saved = optim_state_dict or optim.state_dict()
         numbers = [n for g in saved["param_groups"] for n in g["params"]]
         parameters = dict(zip(numbers, (p for g in optim.param_groups for p in g["params"])))
-        result: dict = {"state": {}, "param_groups": []}
+        result: dict[Any, Any] = {"state": {}, "param_groups": []}
         for number, values in saved["state"].items():
             p = parameters[number]
             config = settings.optim_state_dict_config
@@ -378,7 +390,9 @@ class FullyShardedDataParallel(Module):
         return {} if rank0_only and dist.get_rank() != 0 else result
 
     @staticmethod
-    def optim_state_dict_to_load(model, optim, optim_state_dict, is_named_optimizer=False, load_directly=False, group=None):
+    def optim_state_dict_to_load(model: Module, optim: Optimizer, optim_state_dict: dict[str, Any],
+                                 is_named_optimizer: bool = False, load_directly: bool = False,
+                                 group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
         """What `optim.load_state_dict` takes, of what `optim_state_dict` gave; every process needs the whole.
 
         Args:
@@ -393,7 +407,7 @@ class FullyShardedDataParallel(Module):
         named = {name.replace(_PREFIX, ""): p for name, p in model.named_parameters()}
         number = {id(p): n for n, p in enumerate(p for g in optim.param_groups for p in g["params"])}
         key = (lambda name: name) if is_named_optimizer else (lambda name: number[id(named[name])])
-        result: dict = {"state": {}, "param_groups": []}
+        result: dict[Any, Any] = {"state": {}, "param_groups": []}
         for name, values in optim_state_dict["state"].items():
             result["state"][key(name)] = {k: _part_of(v, named[name]) for k, v in values.items()}
         for g in optim_state_dict["param_groups"]:
@@ -403,7 +417,8 @@ class FullyShardedDataParallel(Module):
         return result
 
     @staticmethod
-    def rekey_optim_state_dict(optim_state_dict, optim_state_key_type, model, optim_input=None, optim=None):
+    def rekey_optim_state_dict(optim_state_dict: dict[str, Any], optim_state_key_type: Any, model: Module,
+                               optim_input: Any = None, optim: Optimizer | None = None) -> dict[str, Any]:  # fmt: skip
         """An optimizer's state with parameters called by names in place of numbers, or the other way round.
 
         Args:
@@ -435,7 +450,8 @@ class FullyShardedDataParallel(Module):
         return {"state": {new[key]: values for key, values in optim_state_dict["state"].items()}, "param_groups": groups}
 
     @staticmethod
-    def full_optim_state_dict(model, optim, optim_input=None, rank0_only: bool = True, group=None):
+    def full_optim_state_dict(model: Module, optim: Optimizer, optim_input: Any = None, rank0_only: bool = True,
+                              group: ProcessGroup | None = None) -> dict[Any, Any]:  # fmt: skip
         """An optimizer's state by names, whole.
 
         Args:
@@ -451,7 +467,8 @@ class FullyShardedDataParallel(Module):
             return FullyShardedDataParallel.optim_state_dict(model, optim, group=group)
 
     @staticmethod
-    def shard_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None):
+    def shard_full_optim_state_dict(full_optim_state_dict: Any, model: Module, optim_input: Any = None,
+                                    optim: Optimizer | None = None) -> dict[Any, Any]:  # fmt: skip
         """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave.
 
         Args:
@@ -464,7 +481,8 @@ class FullyShardedDataParallel(Module):
         return FullyShardedDataParallel.optim_state_dict_to_load(model, optim, full_optim_state_dict)
 
     @staticmethod
-    def scatter_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None, group=None):
+    def scatter_full_optim_state_dict(full_optim_state_dict: Any, model: Module, optim_input: Any = None,
+                                      optim: Optimizer | None = None, group: ProcessGroup | None = None) -> dict[Any, Any]:
         """What `optim.load_state_dict` takes, of what `full_optim_state_dict` gave the first process.
 
         Args:

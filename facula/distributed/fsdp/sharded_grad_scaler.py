@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
 from facula.amp import GradScaler
+
+if TYPE_CHECKING:
+    from facula.distributed._group import ProcessGroup
+    from facula.types import Device
 
 __all__ = ["ShardedGradScaler"]
 
@@ -34,10 +40,9 @@ class ShardedGradScaler(GradScaler):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(
-        self, device="cuda", init_scale=2.0**16, backoff_factor=0.5, growth_factor=2.0, growth_interval=2000, enabled=True,
-        process_group=None,
-    ) -> None:  # fmt: skip
+    def __init__(self, device: Device = "cuda", init_scale: float = 2.0**16, backoff_factor: float = 0.5,
+                 growth_factor: float = 2.0, growth_interval: int = 2000, enabled: bool = True,
+                 process_group: ProcessGroup | None = None) -> None:  # fmt: skip
         super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self.process_group = process_group
 

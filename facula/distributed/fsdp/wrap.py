@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 from facula import nn
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "CustomPolicy",
@@ -18,7 +24,7 @@ __all__ = [
 ]
 
 
-def always_wrap_policy(*args, **kwargs) -> bool:
+def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
     """Wraps every module.
 
     Args:
@@ -31,7 +37,7 @@ def always_wrap_policy(*args, **kwargs) -> bool:
     return True
 
 
-def lambda_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, lambda_fn) -> bool:
+def lambda_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Any) -> bool:
     """Wraps modules for which a function is True. Fix it with `functools.partial`, as `auto_wrap_policy` of
     FullyShardedDataParallel.
 
@@ -50,7 +56,7 @@ def lambda_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, lambda
     return True if recurse else lambda_fn(module)
 
 
-def transformer_auto_wrap_policy(module, recurse: bool, nonwrapped_numel: int, transformer_layer_cls) -> bool:
+def transformer_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, transformer_layer_cls: Any) -> bool:
     """Wraps modules of the given classes. Fix them with `functools.partial`, as `auto_wrap_policy` of FullyShardedDataParallel.
 
     Args:
@@ -78,8 +84,8 @@ def _or_policy(module, recurse: bool, nonwrapped_numel: int, policies) -> bool:
 
 
 def size_based_auto_wrap_policy(
-    module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8), force_leaf_modules=None,
-    exclude_wrap_modules=None,
+    module: Module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8), force_leaf_modules: Any = None,
+    exclude_wrap_modules: Any = None,
 ) -> bool:  # fmt: skip
     """Wraps modules that have `min_num_params` elements in what is not wrapped inside them.
 
@@ -117,10 +123,10 @@ class ModuleWrapPolicy:
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, module_classes) -> None:
+    def __init__(self, module_classes: Any) -> None:
         self._module_classes = set(module_classes)
 
-    def __call__(self, module, recurse, *args, **kwargs):
+    def __call__(self, module: Module, recurse: Any, *args: Any, **kwargs: Any) -> bool:
         return _module_wrap_policy(module, recurse, -1, self._module_classes)
 
     def __repr__(self) -> str:
@@ -144,11 +150,11 @@ class CustomPolicy:
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, lambda_fn) -> None:
+    def __init__(self, lambda_fn: Any) -> None:
         self._lambda_fn = lambda_fn
 
 
-def auto_wrap(root, policy, wrapper, ignored, options) -> None:
+def auto_wrap(root: Module, policy: Any, wrapper: Any, ignored: Any, options: Any) -> None:
     """Replaces children that the policy wants wrapped, inner ones first."""
     if isinstance(policy, CustomPolicy):
         _wrap_by_choice(root, policy, wrapper, ignored, options)
@@ -186,7 +192,7 @@ def _recurse(module, policy, wrapper, ignored, options) -> int:
     return wrapped
 
 
-_enabled: list[tuple] = []
+_enabled: list[tuple[Any, ...]] = []
 
 
 @contextlib.contextmanager
@@ -214,7 +220,7 @@ def enable_wrap(*, wrapper_cls, **wrapper_kwargs):
         _enabled.pop()
 
 
-def wrap(module, **wrap_overrides):
+def wrap(module: Module, **wrap_overrides: Any) -> Module:
     """The module in the wrapper of `enable_wrap`; the module itself outside of one.
 
     Args:

@@ -73,7 +73,7 @@ class LaunchConfig:
     virtual_local_rank: bool = False
     shutdown_timeout: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.rdzv_timeout != -1:
             self.rdzv_configs.setdefault("timeout", self.rdzv_timeout)
         self.rdzv_configs.setdefault("timeout", 900)
@@ -107,14 +107,14 @@ class elastic_launch:
     {0: 32, 1: 32}
     """
 
-    def __init__(self, config: LaunchConfig, entrypoint: Callable | str | None) -> None:
+    def __init__(self, config: LaunchConfig, entrypoint: Callable[..., Any] | str | None) -> None:
         self._config, self._entrypoint = config, entrypoint
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> dict[int, Any]:
         return launch_agent(self._config, self._entrypoint, list(args))
 
 
-def launch_agent(config: LaunchConfig, entrypoint: Callable | str | None, args: list) -> dict[int, Any]:
+def launch_agent(config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]) -> dict[int, Any]:
     """Launches and waits; what functions returned, by global rank. ChildFailedError when processes failed.
 
     Args:

@@ -1,5 +1,9 @@
 """Collectives with gradients, and modules on other workers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .functional import (
     all_gather,
     all_reduce,
@@ -11,6 +15,9 @@ from .functional import (
     reduce_scatter,
     scatter,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "RemoteModule",
@@ -26,7 +33,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "RemoteModule":  # which needs remote calls
         from .api.remote_module import RemoteModule
 

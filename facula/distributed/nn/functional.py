@@ -5,10 +5,19 @@ The results are new tensors. All processes of the group must call both direction
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
 from facula.autograd import Function
 from facula.distributed import ReduceOp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
 
 __all__ = [
     "all_gather",
@@ -167,7 +176,7 @@ class _AllToAllSingle(Function):
         return received, None, None, None, None
 
 
-def broadcast(tensor, src, group=None):
+def broadcast(tensor: Tensor, src: int, group: ProcessGroup | None = None) -> Any:
     """The tensor of process `src`, in every process of the group. Its gradient is the sum of theirs.
 
     Args:
@@ -187,7 +196,7 @@ def broadcast(tensor, src, group=None):
     return _Broadcast.apply(tensor, src, _group(group))
 
 
-def gather(tensor, dst=0, group=None):
+def gather(tensor: Tensor, dst: int = 0, group: ProcessGroup | None = None) -> Any:
     """A tuple of the tensors of all processes; only in process `dst` do they hold values. Gradients go back to where they came
     from.
 
@@ -206,7 +215,7 @@ def gather(tensor, dst=0, group=None):
     return _Gather.apply(tensor, dst, _group(group))
 
 
-def scatter(tensors, src=0, group=None):
+def scatter(tensors: Sequence[Tensor], src: int = 0, group: ProcessGroup | None = None) -> Any:
     """The tensor that process `src` has for this one. Gradients go back to it.
 
     Args:
@@ -224,7 +233,7 @@ def scatter(tensors, src=0, group=None):
     return _Scatter.apply(src, _group(group), *tensors)
 
 
-def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
+def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
     """The sum, or what `op` says, in process `dst`. Its gradient goes to all processes.
 
     Args:
@@ -243,7 +252,7 @@ def reduce(tensor, dst, op=ReduceOp.SUM, group=None):
     return _Reduce.apply(tensor, dst, op, _group(group))
 
 
-def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
+def reduce_scatter(output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
     """The sum over processes of the tensors that they have for this one. Gradients are gathered.
 
     Args:
@@ -265,7 +274,7 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None):
     return result
 
 
-def all_gather(tensor, group=None):
+def all_gather(tensor: Tensor, group: ProcessGroup | None = None) -> Any:
     """A tuple of the tensors of all processes. The gradient of each is summed where it came from.
 
     Args:
@@ -282,7 +291,7 @@ def all_gather(tensor, group=None):
     return _AllGather.apply(tensor, _group(group))
 
 
-def all_to_all(output_tensor_list, input_tensor_list, group=None):
+def all_to_all(output_tensor_list: Any, input_tensor_list: Any, group: ProcessGroup | None = None) -> Any:
     """A tuple with what every process has for this one. Gradients go the way back.
 
     Args:
@@ -300,7 +309,8 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None):
     return _AllToAll.apply([t.shape for t in output_tensor_list], _group(group), *input_tensor_list)
 
 
-def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None):
+def all_to_all_single(output: Any, input: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None,
+                      group: ProcessGroup | None = None) -> Any:  # fmt: skip
     """What every process has for this one of a tensor that is cut along its first dimension. Gradients go the way back.
 
     Args:
@@ -320,7 +330,7 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     return _AllToAllSingle.apply(input, output.shape, output_split_sizes, input_split_sizes, _group(group))
 
 
-def all_reduce(tensor, op=ReduceOp.SUM, group=None):
+def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: ProcessGroup | None = None) -> Any:
     """The sum, or what `op` says, in every process. Its gradient is reduced the same way.
 
     Args:

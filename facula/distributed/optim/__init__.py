@@ -1,14 +1,21 @@
 """Optimizers for several processes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .apply_optimizer_in_backward import _apply_optimizer_in_backward as _apply_optimizer_in_backward
 from .apply_optimizer_in_backward import _get_in_backward_optimizers as _get_in_backward_optimizers
 from .post_localSGD_optimizer import PostLocalSGDOptimizer
 from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer", "as_functional_optim"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name == "DistributedOptimizer":  # which needs remote calls, and they need more
         from .optimizer import DistributedOptimizer
 

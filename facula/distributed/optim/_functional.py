@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from facula import optim
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__: list[str] = []
 
@@ -26,7 +30,7 @@ class _Functional:
             raise ValueError(f"{type(self).__name__}: optimizer got an empty parameter list")
         self._options, self._each, self._lock = (args, kwargs), {}, threading.Lock()
         self.param_group = {"params": params}
-        self.state: dict = {}
+        self.state: dict[Any, Any] = {}
 
     def _of(self, param):
         if param not in self._each:
@@ -67,7 +71,7 @@ def _functional(optimizer):
     return type(f"_Functional{optimizer.__name__}", (_Functional,), {"_optimizer": optimizer, "__doc__": _Functional.__doc__})
 
 
-functional_optim_map: dict = {
+functional_optim_map: dict[Any, Any] = {
     kind: _functional(kind)
     for kind in (
         optim.Adadelta, optim.Adagrad, optim.Adam, optim.Adamax, optim.AdamW, optim.RMSprop, optim.Rprop, optim.SGD,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from facula.distributed import autograd, rpc
 from facula.futures import wait_all
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["DistributedOptimizer"]
 
@@ -58,17 +62,17 @@ class DistributedOptimizer:
     >>> rpc.shutdown()
     """
 
-    def __init__(self, optimizer_class, params_rref, *args, **kwargs):
+    def __init__(self, optimizer_class: Any, params_rref: Any, *args: Any, **kwargs: Any) -> None:
         owners = {}
         for rref in params_rref:
             owners.setdefault(rref.owner(), []).append(rref)
         if not owners:
             raise ValueError("DistributedOptimizer: expected at least one RRef of a parameter, got none")
         made = [rpc.rpc_async(owner, _made, (optimizer_class, rrefs, args, kwargs)) for owner, rrefs in owners.items()]
-        self.remote_optimizers = wait_all(made)
+        self.remote_optimizers: list[int] = wait_all(made)
         self.is_functional_optim = False
 
-    def step(self, context_id):
+    def step(self, context_id: int) -> None:
         """Steps all parameters, on all their owners at once; those without a gradient in the context stay.
 
         Args:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 from facula.distributed.algorithms.model_averaging.averagers import ModelAverager
 from facula.optim import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["PostLocalSGDOptimizer"]
 
@@ -31,23 +36,26 @@ class PostLocalSGDOptimizer(Optimizer):
     >>> dist.destroy_process_group()
     """
 
+    optim: Optimizer
+    averager: ModelAverager
+
     def __init__(self, optim: Optimizer, averager: ModelAverager) -> None:
         self.optim, self.averager = optim, averager
-        self.param_groups = optim.param_groups
+        self.param_groups: list[dict[str, Any]] = optim.param_groups
 
     @property
-    def state(self):
+    def state(self) -> Any:
         """The state of the optimizer inside."""
         return self.optim.state
 
     def __repr__(self) -> str:
         return repr(self.optim)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """The optimizer's, with the averager's step under "step"."""
         return {**self.optim.state_dict(), "step": self.averager.step}
 
-    def load_state_dict(self, state_dict) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads what `state_dict` gave; without "step", a warning, and the averager begins at 0.
 
         Args:
@@ -60,7 +68,7 @@ class PostLocalSGDOptimizer(Optimizer):
             warnings.warn("PostLocalSGDOptimizer.load_state_dict: there is no 'step', the averager begins at 0")
         self.averager.step = step or 0
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[..., Any] | None = None) -> Any:
         """One step of the optimizer, and of the averager.
 
         Args:
@@ -74,6 +82,6 @@ class PostLocalSGDOptimizer(Optimizer):
         """As the optimizer's."""
         self.optim.zero_grad(set_to_none=set_to_none)
 
-    def add_param_group(self, param_group) -> None:
+    def add_param_group(self, param_group: Any) -> None:
         """As the optimizer's."""
         self.optim.add_param_group(param_group)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._functional import functional_optim_map as functional_optim_map
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.optim.optimizer import Optimizer
 
 __all__ = ["as_functional_optim", "register_functional_optim"]
 
 
-def register_functional_optim(key, optim) -> None:
+def register_functional_optim(key: Any, optim: Optimizer) -> None:
     """Lets `as_functional_optim(key)` make an `optim`; what is known already stays.
 
     Args:
@@ -25,7 +32,7 @@ def register_functional_optim(key, optim) -> None:
     functional_optim_map.setdefault(key, optim)
 
 
-def as_functional_optim(optim_cls, *args, **kwargs):
+def as_functional_optim(optim_cls: Any, *args: Any, **kwargs: Any) -> Any:
     """An optimizer without parameters, whose `step_param(parameter, gradient)` steps one.
 
     Args:

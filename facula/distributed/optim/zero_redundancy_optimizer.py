@@ -7,11 +7,18 @@ that has least; all processes compute the same shares.
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
 from facula.distributed.algorithms.join import Joinable, JoinHook
 from facula.optim import Optimizer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
@@ -41,25 +48,29 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     >>> dist.destroy_process_group()
     """
 
+    world_size: int
+    parameters_as_bucket_view: bool
+    overlap_with_ddp: bool
+
     def __init__(
         self,
-        params,
+        params: Any,
         optimizer_class: type[Optimizer],
-        process_group=None,
+        process_group: ProcessGroup | None = None,
         parameters_as_bucket_view: bool = False,
         overlap_with_ddp: bool = False,
-        **defaults,
+        **defaults: Any,
     ) -> None:
         params = list(params)
         if not params:
             raise ValueError("ZeroRedundancyOptimizer: expected parameters, got none")
         Joinable.__init__(self)
-        self.process_group = process_group if process_group is not None else dist.group.WORLD
+        self.process_group: ProcessGroup | None = process_group if process_group is not None else dist.group.WORLD
         self.world_size, self.rank = dist.get_world_size(self.process_group), dist.get_rank(self.process_group)
         self.parameters_as_bucket_view, self.overlap_with_ddp = parameters_as_bucket_view, overlap_with_ddp
         self._has_hook = False
         self._optimizer_class, self._optimizer_options = optimizer_class, defaults
-        self._all_states: list[dict] = []
+        self._all_states: list[dict[Any, Any]] = []
         self.optim: Optimizer | None = None
         self._ready = False
         Optimizer.__init__(self, params, defaults)
@@ -99,7 +110,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             raise NotImplementedError("ZeroRedundancyOptimizer: shares chosen by the caller are not supported, got some")
         return [self._local_groups(rank) for rank in range(self.world_size)]
 
-    def add_param_group(self, param_group: dict) -> None:
+    def add_param_group(self, param_group: dict[Any, Any]) -> None:
         """Adds a group; shares are formed anew for it."""
         super().add_param_group(param_group)
         if not self._ready:
@@ -117,7 +128,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     # ---- steps
 
-    def step(self, closure=None, **kwargs):
+    def step(self, closure: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
         """Updates this process's share, then all get all shares."""
         from facula.distributed.algorithms.join import Join
 
@@ -164,7 +175,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         messages = []
         with facula.no_grad():
             for rank in ranks:
-                kinds: dict = {}
+                kinds: dict[Any, Any] = {}
                 for group in self.param_groups:
                     for p in self._of(rank, group):
                         if is_sent(p):
@@ -199,7 +210,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         dist.gather_object(self.optim.state_dict(), states, dst=root, group=self.process_group)
         self._all_states = states or []
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[Any, Any]:
         """The state of all, in the numbers of this optimizer's parameters. RuntimeError before `consolidate_state_dict`."""
         if len(self._all_states) != self.world_size:
             raise RuntimeError(
@@ -216,7 +227,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
                         state["state"][number[id(p)]] = theirs["state"][theirs_number]
         return state
 
-    def load_state_dict(self, state_dict: dict) -> None:
+    def load_state_dict(self, state_dict: dict[Any, Any]) -> None:
         """Loads what `state_dict` gave in a job of any number of processes: each keeps its share."""
         params = [p for group in self.param_groups for p in group["params"]]
         local = {"state": {}, "param_groups": []}
@@ -242,7 +253,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
 
     # ---- uneven inputs
 
-    def join_hook(self, **kwargs) -> JoinHook:
+    def join_hook(self, **kwargs: Any) -> JoinHook:
         """The hook of a process that has no more inputs: it goes on stepping, for the others need its share."""
         optimizer = self
 
@@ -253,11 +264,11 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         return Step()
 
     @property
-    def join_device(self):
+    def join_device(self) -> Any:
         """Where the collectives of a `Join` put their tensors."""
         return self.param_groups[0]["params"][0].device
 
     @property
-    def join_process_group(self):
+    def join_process_group(self) -> ProcessGroup | None:
         """The processes."""
         return self.process_group

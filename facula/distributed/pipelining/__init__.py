@@ -1,5 +1,9 @@
 """A model's parts in several processes, one behind the other, through which small batches pass at the same time."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ._cut import Pipe, SplitPoint, annotate_split_spec, build_stage, pipe_split, pipeline
 from .microbatch import TensorChunkSpec, merge_chunks, split_args_kwargs_into_chunks
 from .schedules import (
@@ -12,6 +16,9 @@ from .schedules import (
     ScheduleZBVZeroBubble,
 )
 from .stage import PipelineStage
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "Pipe",
@@ -33,7 +40,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.pipelining", name)  # the same object each time

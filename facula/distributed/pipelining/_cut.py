@@ -10,12 +10,23 @@ import enum
 import inspect
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import facula
 from facula import fx
 from facula.fx.node import map_arg
 
 from .stage import PipelineStage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
+    from facula.fx.graph_module import GraphModule
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["Pipe", "PipeInfo", "SplitPoint", "annotate_split_spec", "build_stage", "pipe_split", "pipeline"]
 
@@ -39,7 +50,7 @@ class _Tracing(threading.local):
 _tracing = _Tracing()
 
 
-def pipe_split():
+def pipe_split() -> None:
     """In the code of a model: it is cut here. Does nothing but while `pipeline` traces the model.
 
     >>> from torch.distributed.pipelining import pipe_split, pipeline
@@ -245,9 +256,9 @@ class Pipe(facula.nn.Module):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, traced, parts):
+    def __init__(self, traced: Module, parts: Sequence[Module]) -> None:
         super().__init__()
-        self.num_stages = len(parts)
+        self.num_stages: int = len(parts)
         self.has_loss_and_backward = False
         root, graph = facula.nn.Module(), fx.Graph()
         inputs = [node for node in parts[0].graph.nodes if node.op == "placeholder"]
@@ -258,10 +269,10 @@ class Pipe(facula.nn.Module):
             count = sum(node.op == "placeholder" for node in parts[number + 1].graph.nodes) if part is not parts[-1] else 0
             values = (call,) if count < 2 else tuple(fx.Proxy(call)[at].node for at in range(count))
         graph.output(values[0])
-        self.split_gm = fx.GraphModule(root, graph)
+        self.split_gm: GraphModule = fx.GraphModule(root, graph)
         self._whole = [traced]  # not a submodule
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """What the model gives, computed here part by part.
 
         Args:
@@ -269,7 +280,7 @@ class Pipe(facula.nn.Module):
         """
         return self.split_gm(*args, **kwargs)
 
-    def get_stage_module(self, stage_idx):
+    def get_stage_module(self, stage_idx: int) -> GraphModule:
         """A part, as a GraphModule.
 
         Args:
@@ -279,11 +290,11 @@ class Pipe(facula.nn.Module):
             raise ValueError(f"get_stage_module: there are {self.num_stages} stages, got {stage_idx}")
         return getattr(self.split_gm, f"submod_{stage_idx}")
 
-    def info(self):
+    def info(self) -> PipeInfo:
         """A PipeInfo: the graph of the parts and their number."""
         return PipeInfo(self.split_gm.graph, self.num_stages)
 
-    def build_stage(self, stage_index, device, group=None):
+    def build_stage(self, stage_index: Any, device: Device, group: ProcessGroup | None = None) -> PipelineStage:
         """The PipelineStage of a part.
 
         Args:
@@ -294,7 +305,8 @@ class Pipe(facula.nn.Module):
         return build_stage(self.get_stage_module(stage_index), stage_index, self.info(), device, group)
 
 
-def build_stage(stage_module, stage_index, pipe_info, device, group=None):
+def build_stage(stage_module: Any, stage_index: Any, pipe_info: Any, device: Device,
+                group: ProcessGroup | None = None) -> PipelineStage:  # fmt: skip
     """The PipelineStage of a part.
 
     Args:
@@ -315,7 +327,9 @@ def build_stage(stage_module, stage_index, pipe_info, device, group=None):
     return PipelineStage(stage_module.to(device), stage_index, pipe_info.num_stages, device, group=group)
 
 
-def pipeline(module, mb_args, mb_kwargs=None, split_spec=None, split_policy=None):
+def pipeline(module: Module, mb_args: Sequence[Tensor | bool], mb_kwargs: dict[str, bool] | None = None,
+             split_spec: dict[str, SplitPoint] | None = None,
+             split_policy: Callable[..., Any] | None = None) -> Pipe:  # fmt: skip
     """A model cut into parts, a Pipe. It is traced by `facula.fx`.
 
     Args:

@@ -6,8 +6,13 @@ what arrives at every node that has a branch; the second runs each of these node
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.autograd.graph import GradientEdge, get_gradient_edge
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _walk(roots) -> list:
@@ -25,7 +30,7 @@ def _walk(roots) -> list:
 
 def _on_the_way(nodes, ends) -> set:
     """Nodes from which an end can be reached."""
-    before: dict = {}
+    before: dict[Any, Any] = {}
     for node in nodes:
         for n, _ in node.next_functions:
             before.setdefault(n, []).append(node)
@@ -54,7 +59,7 @@ class WeightGradients:
     def __init__(self, outputs, grads, inputs) -> None:
         self._outputs, self._grads, self._kept = outputs, grads, []
         wanted = [t for t in inputs if isinstance(t, facula.Tensor) and t.requires_grad]
-        found: dict = {}
+        found: dict[Any, Any] = {}
         if wanted:
             roots = [get_gradient_edge(t).node for t in outputs]
             way = _on_the_way(_walk(roots), [get_gradient_edge(t).node for t in wanted])

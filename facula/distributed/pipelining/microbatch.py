@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import operator
+from typing import TYPE_CHECKING
 
 import facula
 from facula.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["TensorChunkSpec", "merge_chunks", "split_args_kwargs_into_chunks", "sum_reducer"]
 
@@ -30,7 +37,7 @@ class TensorChunkSpec:
         return f"TensorChunkSpec({self.split_dim})"
 
     @staticmethod
-    def from_tuple(chunk_dims):
+    def from_tuple(chunk_dims: Any) -> Any:
         """One for each number of a tuple.
 
         Args:
@@ -39,7 +46,7 @@ class TensorChunkSpec:
         return pytree.tree_map(TensorChunkSpec, chunk_dims)
 
     @staticmethod
-    def from_dict(chunk_dims):
+    def from_dict(chunk_dims: dict[str, int]) -> dict[str, TensorChunkSpec]:
         """One for each number of a dictionary.
 
         Args:
@@ -60,10 +67,12 @@ class _CustomReducer:
         reduce_fn: `reduce_fn(so far, value of a piece)`.
     """
 
-    def __init__(self, init_value, reduce_fn) -> None:
+    init_value: float
+
+    def __init__(self, init_value: float, reduce_fn: Callable[..., Any]) -> None:
         self.init_value, self.reduce_fn = init_value, reduce_fn
 
-    def merged(self, values):
+    def merged(self, values: Sequence[Tensor]) -> Tensor:
         """The values of the pieces as one."""
         so_far = self.init_value
         for value in values:
@@ -75,7 +84,7 @@ class _LossReducer(_CustomReducer):
     """Joins losses."""
 
 
-sum_reducer = _LossReducer(0.0, operator.add)
+sum_reducer: Any = _LossReducer(0.0, operator.add)
 
 
 def _is_mask(value) -> bool:
@@ -92,7 +101,7 @@ def _spec_of_each(spec, leaves, structure) -> list:
     """The spec of each leaf: one is for all below it."""
     if _is_spec(spec):
         return [spec] * len(leaves)
-    found: list = []
+    found: list[Any] = []
 
     def spread(part, below):
         if _is_spec(below):
@@ -164,7 +173,8 @@ def _pieces(value, count: int, spec):
     return [pytree.tree_unflatten([leaf[i] for leaf in cut], structure) for i in range(count)]
 
 
-def split_args_kwargs_into_chunks(args, kwargs, chunks: int, args_chunk_spec=None, kwargs_chunk_spec=None):
+def split_args_kwargs_into_chunks(args: Any, kwargs: Any, chunks: int, args_chunk_spec: Any = None,
+                                  kwargs_chunk_spec: Any = None) -> tuple[list[tuple[Any, ...]], list[dict[Any, Any]]]:
     """([args of each piece], [kwargs of each piece]) of a batch. What is no tensor, or has no dimension, is in each piece.
 
     Args:
@@ -200,7 +210,7 @@ def _merged(values, spec):
     return facula.cat(values, spec.split_dim if isinstance(spec, TensorChunkSpec) else 0)
 
 
-def merge_chunks(chunks, chunk_spec=None):
+def merge_chunks(chunks: Sequence[Sequence[Tensor]], chunk_spec: Any = None) -> tuple[Tensor, Tensor]:
     """The pieces of a batch put together.
 
     Args:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
 
 from . import _orders
 from .microbatch import merge_chunks, split_args_kwargs_into_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "PipelineScheduleMulti",
@@ -33,7 +41,8 @@ SEND_F, RECV_F, SEND_B, RECV_B = _orders.Kind.SEND_F, _orders.Kind.RECV_F, _orde
 class _PipelineSchedule:
     """What all schedules do."""
 
-    def __init__(self, stages, n_microbatches: int, loss_fn, args_spec, kwargs_spec, merge_spec, scale_grads: bool) -> None:
+    def __init__(self, stages: Any, n_microbatches: int, loss_fn: Callable[..., Any], args_spec: Any, kwargs_spec: Any,
+                 merge_spec: Any, scale_grads: bool) -> None:  # fmt: skip
         if n_microbatches < 1:
             raise ValueError(f"{type(self).__name__}: n_microbatches must be positive, got {n_microbatches}")
         self._stages, self._count, self._loss_fn = {s.stage_index: s for s in stages}, n_microbatches, loss_fn
@@ -47,7 +56,7 @@ class _PipelineSchedule:
             stage._rank_of = lambda index: self._place(index, self._size)
             stage._near = self._stages
         #: {rank: [its actions]}
-        self.pipeline_order = dict(enumerate(self._orders()))
+        self.pipeline_order: dict[Any, Any] = dict(enumerate(self._orders()))
         self._order = self.pipeline_order[self._rank]
 
     @staticmethod
@@ -67,7 +76,8 @@ class _PipelineSchedule:
                 f"got {sorted(self._stages)}"
             )
 
-    def step(self, *args, target=None, losses: list | None = None, return_outputs: bool = True, loss_kwargs=None, **kwargs):
+    def step(self, *args: Any, target: Tensor | None = None, losses: list[Any] | None = None, return_outputs: bool = True,
+             loss_kwargs: Any = None, **kwargs: Any) -> Any:  # fmt: skip
         """Runs one batch forwards and backwards.
 
         Args:
@@ -81,7 +91,7 @@ class _PipelineSchedule:
         """
         return self._run(args, kwargs, target, losses, return_outputs, loss_kwargs or {}, self._loss_fn is not None)
 
-    def eval(self, *args, target=None, losses: list | None = None, **kwargs):
+    def eval(self, *args: Any, target: Tensor | None = None, losses: list[Any] | None = None, **kwargs: Any) -> Any:
         """Runs one batch forwards, without gradients; gives what `step` does.
 
         Args:
@@ -166,10 +176,8 @@ class PipelineScheduleSingle(_PipelineSchedule):
     True
     """
 
-    def __init__(
-        self, stage, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
-        output_merge_spec=None, scale_grads: bool = True,
-    ) -> None:  # fmt: skip
+    def __init__(self, stage: Any, n_microbatches: int, loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None,
+                 kwargs_chunk_spec: Any = None, output_merge_spec: Any = None, scale_grads: bool = True) -> None:  # fmt: skip
         super().__init__(
             [stage], n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, scale_grads
         )
@@ -253,11 +261,9 @@ class PipelineScheduleMulti(_PipelineSchedule):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(
-        self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
-        output_merge_spec=None, use_full_backward: bool | None = None, scale_grads: bool = True,
-        backward_requires_autograd: bool = True,
-    ) -> None:  # fmt: skip
+    def __init__(self, stages: Any, n_microbatches: int, loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None,
+                 kwargs_chunk_spec: Any = None, output_merge_spec: Any = None, use_full_backward: bool | None = None,
+                 scale_grads: bool = True, backward_requires_autograd: bool = True) -> None:  # fmt: skip
         if not backward_requires_autograd:
             raise NotImplementedError(f"{type(self).__name__}: backward_requires_autograd is not supported, got False")
         super().__init__(
@@ -287,10 +293,9 @@ class ScheduleLoopedBFS(PipelineScheduleMulti):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(
-        self, stages, n_microbatches: int, loss_fn=None, output_merge_spec=None, scale_grads: bool = True,
-        backward_requires_autograd: bool = True, defer_pp_recv: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, stages: Any, n_microbatches: int, loss_fn: Callable[..., Any] | None = None,
+                 output_merge_spec: Any = None, scale_grads: bool = True, backward_requires_autograd: bool = True,
+                 defer_pp_recv: bool = False) -> None:  # fmt: skip
         super().__init__(
             stages, n_microbatches, loss_fn, None, None, output_merge_spec, None, scale_grads, backward_requires_autograd
         )
@@ -308,10 +313,9 @@ class _Several(PipelineScheduleMulti):
         defer_pp_recv: accepted: processes receive when they need something.
     """
 
-    def __init__(
-        self, stages, n_microbatches: int, loss_fn=None, args_chunk_spec=None, kwargs_chunk_spec=None,
-        output_merge_spec=None, scale_grads: bool = True, backward_requires_autograd: bool = True, defer_pp_recv: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, stages: Any, n_microbatches: int, loss_fn: Callable[..., Any] | None = None, args_chunk_spec: Any = None,
+                 kwargs_chunk_spec: Any = None, output_merge_spec: Any = None, scale_grads: bool = True,
+                 backward_requires_autograd: bool = True, defer_pp_recv: bool = False) -> None:  # fmt: skip
         super().__init__(
             stages, n_microbatches, loss_fn, args_chunk_spec, kwargs_chunk_spec, output_merge_spec, None, scale_grads,
             backward_requires_autograd,
@@ -469,7 +473,7 @@ _CLASSES = {
 }  # fmt: skip
 
 
-def get_schedule_class(schedule_name: str):
+def get_schedule_class(schedule_name: str) -> Any:
     """The class of a schedule.
 
     Args:

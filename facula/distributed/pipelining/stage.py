@@ -5,10 +5,21 @@ In front of tensors goes a message with their number, dtypes and shapes, so that
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
 
 from ._split_backward import WeightGradients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["PipelineStage"]
 
@@ -54,11 +65,16 @@ class PipelineStage:
     >>> dist.destroy_process_group()
     """
 
-    def __init__(
-        self, submodule, stage_index: int, num_stages: int, device, input_args=None, output_args=None, output_grads=None,
-        input_grads=None, group=None, dw_builder=None, get_mesh=None,
-    ) -> None:  # fmt: skip
-        self.group = group if group is not None else dist.group.WORLD
+    submod: Module
+    stage_index: int
+    num_stages: int
+    is_first: bool
+    is_last: bool
+
+    def __init__(self, submodule: Module, stage_index: int, num_stages: int, device: Device, input_args: Any = None,
+                 output_args: Any = None, output_grads: Any = None, input_grads: Any = None, group: ProcessGroup | None = None,
+                 dw_builder: Any = None, get_mesh: Any = None) -> None:  # fmt: skip
+        self.group: ProcessGroup | None = group if group is not None else dist.group.WORLD
         size = dist.get_world_size(self.group)
         if dw_builder is not None and not callable(dw_builder):
             raise TypeError(f"PipelineStage: dw_builder must be a function, got {type(dw_builder).__name__}")
@@ -68,14 +84,14 @@ class PipelineStage:
             raise ValueError(f"PipelineStage: there are {num_stages} stages, got stage_index {stage_index}")
         self.submod, self.stage_index, self.num_stages = submodule, stage_index, num_stages
         self.dw_builder = dw_builder
-        self.device = facula.device(device)
+        self.device: facula.device = facula.device(device)
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
         self._rank_of = lambda stage: stage % size
-        self._near: dict = {}  # stages of this process
-        self._mail: dict = {}  # tensors that such a one has left here, oldest first
-        self._sent: list = []
-        self._reducers: list = []
-        self._groups: list = []
+        self._near: dict[Any, Any] = {}  # stages of this process
+        self._mail: dict[Any, Any] = {}  # tensors that such a one has left here, oldest first
+        self._sent: list[Any] = []
+        self._reducers: list[Any] = []
+        self._groups: list[Any] = []
 
     # ---- messages; those to a stage have its number as their tag, and the direction
 
@@ -153,7 +169,7 @@ class PipelineStage:
 
     # ---- one piece of a batch
 
-    def forward(self, args, kwargs):
+    def forward(self, args: Any, kwargs: Any) -> tuple[list[Any], tuple[Any, ...] | list[Any] | Any]:
         """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind.
 
         Args:
@@ -180,7 +196,7 @@ class PipelineStage:
         pairs = [(t, g) for t, g in zip(several, self._receive(-1)) if g is not None and t.requires_grad]
         return [t for t, _ in pairs], [g for _, g in pairs]
 
-    def backward(self, inputs, output, loss) -> None:
+    def backward(self, inputs: Any, output: Any, loss: Tensor) -> None:
         """Gradients of one piece; they come from the stage behind, and go to the one before.
 
         Args:
@@ -198,7 +214,7 @@ class PipelineStage:
         if not self.is_first:
             self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
 
-    def backward_inputs(self, inputs, output, loss):
+    def backward_inputs(self, inputs: Any, output: Any, loss: Tensor) -> object | Callable[[], None]:
         """Gradients of one piece without those of the weights: the function that is returned computes them.
 
         Args:

@@ -14,12 +14,17 @@ import argparse
 import dataclasses
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from facula._text_table import table
 
 from .cluster import Cluster, Link, quantity
 from .step import BUCKET, STRATEGIES, Prediction, predict
 from .trace import Trace, load_program, trace_step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 
 def _numbers(text: str) -> list[int]:
@@ -73,10 +78,10 @@ def _add_cluster(group) -> None:
     group.add_argument("--check", type=_numbers, help="run the model with these numbers of local processes and compare")
 
 
-def cluster_of(options) -> Cluster:
+def cluster_of(options: Any) -> Cluster:
     """The cluster that the options describe."""
     cluster = Cluster.load(options.cluster) if options.cluster else Cluster()
-    changes: dict = {"ranks_per_node": options.ranks_per_node} if options.ranks_per_node else {}
+    changes: dict[Any, Any] = {"ranks_per_node": options.ranks_per_node} if options.ranks_per_node else {}
     given = {"between": (options.latency, options.bandwidth), "inside": (options.inside_latency, options.inside_bandwidth)}
     for name, (latency, bandwidth) in given.items():
         old = getattr(cluster, name)
@@ -154,7 +159,7 @@ def _check(options) -> None:
     print("\n".join(table(["", "ranks", "step ms", "measured", "error", "memory", "measured", "error"], rows)))
 
 
-def main(arguments=None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Does what the command line says."""
     options = parser().parse_args(arguments)
     try:

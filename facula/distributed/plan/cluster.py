@@ -8,8 +8,13 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 _UNITS = {
     "": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9,
@@ -106,7 +111,7 @@ class Cluster:
     switch: float = 0.0
     processors: float | None = None
     overlap: float = 1.0
-    measured: list = field(default_factory=list, compare=False)
+    measured: list[Any] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
         if self.ranks_per_node < 1 or not 0 <= self.overlap <= 1 or min(self.call, self.reduce, self.copy, self.switch) < 0:
@@ -122,7 +127,7 @@ class Cluster:
         """
         return 1.0 if self.processors is None else max(1.0, min(ranks, self.ranks_per_node) / self.processors)
 
-    def save(self, path) -> None:
+    def save(self, path: Any) -> None:
         """Writes it as JSON.
 
         Args:
@@ -131,7 +136,7 @@ class Cluster:
         Path(path).write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
 
     @classmethod
-    def load(cls, path) -> Cluster:
+    def load(cls, path: Any) -> Cluster:
         """Reads what `save` wrote.
 
         Args:
@@ -145,7 +150,7 @@ class Cluster:
             raise ValueError(f"{path}: a cluster, as --measure writes it, is expected, got {error}") from error
 
 
-def least_squares(rows, values) -> np.ndarray:
+def least_squares(rows: Any, values: Any) -> np.ndarray[Any, Any]:
     """``x >= 0`` with the least ``|rows @ x - values|``: the best of all choices of what is 0. For a handful of columns.
 
     Args:
@@ -168,7 +173,8 @@ def least_squares(rows, values) -> np.ndarray:
     return best
 
 
-def fit(measured, processors: float | None, overlap: float = 1.0, copy: float = 0.0) -> Cluster:
+def fit(measured: Sequence[Sequence[float | str]], processors: float | None, overlap: float = 1.0,
+        copy: float = 0.0) -> Cluster:  # fmt: skip
     """The cluster, of one node, whose collectives take what was measured.
 
     Ratios count, so that small messages do as much as large ones, and a time that is told too short as much as one too long.

@@ -7,6 +7,7 @@ import os
 import statistics
 import tempfile
 import time
+from typing import TYPE_CHECKING
 
 import facula
 import facula.distributed as dist
@@ -15,6 +16,11 @@ from ..elastic.multiprocessing import DefaultLogsSpecs
 from ..launcher.api import LaunchConfig, elastic_launch
 from . import trace as tracing
 from .cluster import Cluster, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+    from typing import Any
 
 SIZES = tuple(1 << k for k in range(10, 25, 2))  # bytes
 _CALLS = {
@@ -25,7 +31,7 @@ _CALLS = {
 }
 
 
-def launch(ranks: int, function, *arguments) -> list:
+def launch(ranks: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
     """What a function returns in each of several processes, that can make a group of them; a list by rank.
 
     Args:
@@ -127,7 +133,7 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def measure(ranks=(2, 4), sizes=SIZES, repeats: int = 31) -> Cluster:
+def measure(ranks: Sequence[int] = (2, 4), sizes: Any = SIZES, repeats: int = 31) -> Cluster:
     """The cluster of this machine: runs collectives between local ranks, of several numbers and sizes. It takes minutes, and
     needs MPI.
 
@@ -198,7 +204,7 @@ def _trace(path: str, batch: int, steps: int, unit_classes) -> tracing.Trace:
     return tracing.trace_step(tracing.load_program(path), batch, steps, unit_classes)
 
 
-def traced(path, batch: int, steps: int = 7, unit_classes=()) -> tracing.Trace:
+def traced(path: str | PathLike[str], batch: int, steps: int = 7, unit_classes: Any = ()) -> tracing.Trace:
     r"""The trace of one process with one thread, as `train` gives its ranks.
 
     Args:
@@ -222,7 +228,8 @@ def traced(path, batch: int, steps: int = 7, unit_classes=()) -> tracing.Trace:
     return launch(1, _trace, str(path), batch, steps, tuple(unit_classes))[0]
 
 
-def train(path, batch: int, ranks: int, strategy: str, steps: int = 7, unit_classes=()) -> tuple[float, int]:
+def train(path: str | PathLike[str], batch: int, ranks: int, strategy: str, steps: int = 7,
+          unit_classes: Any = ()) -> tuple[float, int]:  # fmt: skip
     r"""(seconds of a step, peak of allocated bytes in a rank) of `ranks` local ranks with one thread each.
 
     Args:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .step import Prediction
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 _INK, _MUTED, _COLOURS = "#22313f", "#8395a7", ("#2e86c1", "#c0392b", "#27ae60")
 
 
-def draw(predictions: Sequence[Prediction], path) -> None:
+def draw(predictions: Sequence[Prediction], path: str | PathLike[str]) -> None:
     """Writes a picture of efficiency and memory, a line for each strategy. ImportError without Matplotlib.
 
     Args:

@@ -8,11 +8,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
 from facula.autograd.graph import saved_tensors_hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula.nn.modules.module import Module
 
 
 @dataclass(frozen=True)
@@ -106,10 +111,10 @@ class Program:
     torch.Size([3, 2])
     """
 
-    model: Callable
-    example: Callable
-    loss: Callable
-    optimizer: Callable
+    model: Callable[..., Any]
+    example: Callable[..., Any]
+    loss: Callable[..., Any]
+    optimizer: Callable[..., Any]
 
 
 def _mean_square(output):
@@ -118,7 +123,7 @@ def _mean_square(output):
     return output.float().square().mean() if output.dim() else output
 
 
-def load_program(path) -> Program:
+def load_program(path: Any) -> Program:
     r"""The functions of a file, as a Program; `import torch` gives Facula there.
 
     Args:
@@ -148,7 +153,7 @@ def load_program(path) -> Program:
     )
 
 
-def call(model, inputs) -> Any:
+def call(model: Module, inputs: Any) -> Any:
     """The model's output for what `example` made.
 
     Args:
@@ -164,7 +169,7 @@ def call(model, inputs) -> Any:
     return model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs)
 
 
-def units_of(model, classes=()) -> dict[str, nn.Module]:
+def units_of(model: Module, classes: Sequence[str] | tuple[Any, ...] = ()) -> dict[str, nn.Module]:
     """Modules that get a `fully_shard` of their own, by name: those of the named classes, else the elements of the outermost
     ModuleLists and Sequentials that have parameters.
 
@@ -266,7 +271,7 @@ def _medians(steps: list[dict], key: str):
     return statistics.median(values)
 
 
-def trace_step(program: Program, batch: int, steps: int = 7, unit_classes=()) -> Trace:
+def trace_step(program: Program, batch: int, steps: int = 7, unit_classes: tuple[Any, ...] = ()) -> Trace:
     """Runs steps of a program here, after two that warm up, and notes what they take.
 
     Args:

@@ -1,6 +1,10 @@
 """Remote calls: workers, which are processes that meet by `init_rpc`, call functions in each other and refer to each other's
 values. `_agent.py` opens with how."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import api, backend_registry, constants, functions, options
 from .api import (
     AllGatherStates,
@@ -24,10 +28,13 @@ from .api import (
 from .backend_registry import backend_registered, construct_rpc_backend_options
 from .options import TensorPipeRpcBackendOptions
 
+if TYPE_CHECKING:
+    from typing import Any
+
 PyRRef = RRef
 
 
-def is_available():
+def is_available() -> bool:
     """True: remote calls need nothing but sockets.
 
     >>> torch.distributed.rpc.is_available()
@@ -36,7 +43,7 @@ def is_available():
     return True
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.rpc", name)

@@ -18,12 +18,17 @@ import functools
 import itertools
 import threading
 import weakref
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from facula.futures import Future
 
 from . import _kinds as kinds
 from . import _profiling, _wire
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 T = TypeVar("T")
 _agent = None  # the worker that this process is; api.py sets it
@@ -42,7 +47,7 @@ class Owned:
     def __init__(self, number):
         self.number = number
         self.future = Future()
-        self.forks: dict[tuple, int] = {}  # which worker holds it, by fork
+        self.forks: dict[tuple[Any, ...], int] = {}  # which worker holds it, by fork
 
 
 class References:
@@ -52,9 +57,9 @@ class References:
         self.agent = agent
         self._numbers = itertools.count()
         self._lock = threading.Lock()
-        self.owned: dict[tuple, Owned] = {}  # those with forks, or whose call has not come
+        self.owned: dict[tuple[Any, ...], Owned] = {}  # those with forks, or whose call has not come
         self.weakly = weakref.WeakValueDictionary()  # all
-        self.children: dict[tuple, tuple] = {}  # forks that others are being given: (who, the RRef they come from)
+        self.children: dict[tuple, tuple[Any, ...]] = {}  # forks that others are being given: (who, the RRef they come from)
         self.forking: dict[tuple, tuple] = {}  # forks of this worker that the owner has not confirmed: (parent, RRef, weakly)
         self.users = weakref.WeakSet()
 
@@ -211,7 +216,7 @@ class RRef(Generic[T]):
     >>> rpc.shutdown()
     """
 
-    def __init__(self, value, type_hint=None):
+    def __init__(self, value: Any, type_hint: Any = None) -> None:
         if type_hint is not None:
             raise RuntimeError(f"RRef: a type_hint is for TorchScript modules, got {type_hint!r}")
         agent = agent_for("RRef")
@@ -238,35 +243,35 @@ class RRef(Generic[T]):
         made._become(agent, owner, None, number, fork)
         return made
 
-    def __del__(self):
+    def __del__(self) -> None:
         if getattr(self, "_fork", None) is not None:
             self._agent.tell(self._owner, kinds.DELETE, {"rref": self._number, "fork": self._fork})
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return self._agent.references.pickled(self)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self._owned is not None:
             return f"OwnerRRef({self._number[0]}:{self._number[1]})"
         return f"UserRRef({self._number[0]}:{self._number[1]}, fork {self._fork[0]}:{self._fork[1]}, owner {self.owner()})"
 
-    def owner(self):
+    def owner(self) -> Any:
         """The WorkerInfo of the owner."""
         return self._agent.worker(self._owner)
 
-    def owner_name(self):
+    def owner_name(self) -> Any:
         """The name of the owner."""
         return self.owner().name
 
-    def is_owner(self):
+    def is_owner(self) -> bool:
         """Whether this worker is the owner."""
         return self._owned is not None
 
-    def confirmed_by_owner(self):
+    def confirmed_by_owner(self) -> bool:
         """Whether the owner knows of this RRef."""
         return self._created.done() and self._created._error is None
 
-    def local_value(self):
+    def local_value(self) -> Any:
         """The value, on its owner; waits for the call that makes it, and raises its exception. RuntimeError on other workers.
         """
         if self._owned is None:
@@ -274,7 +279,7 @@ class RRef(Generic[T]):
             raise RuntimeError(f"RRef.local_value: only the owner, {self.owner()}, has the value (use to_here), got {here}")
         return self._owned.future.wait()
 
-    def to_here(self, timeout=-1.0):
+    def to_here(self, timeout: float = -1.0) -> Tensor:
         """The value, copied from its owner; waits for the call that makes it, and raises its exception.
 
         Args:
@@ -315,7 +320,7 @@ class RRef(Generic[T]):
         about, what = {"rref": self._number}, f"{name} of an RRef"
         return agent.call(self._owner, kinds.INVOKE, (name, arguments, options), what, timeout, about)
 
-    def rpc_sync(self, timeout=-1.0):
+    def rpc_sync(self, timeout: float = -1.0) -> Any:
         """A stand-in for the value: its methods run on the owner and give their results.
 
         Args:
@@ -323,7 +328,7 @@ class RRef(Generic[T]):
         """
         return _Methods(self, lambda name, *given: self._invoke(name, *given, timeout).wait())
 
-    def rpc_async(self, timeout=-1.0):
+    def rpc_async(self, timeout: float = -1.0) -> Any:
         """A stand-in for the value: its methods run on the owner and give futures of their results.
 
         Args:
@@ -331,7 +336,7 @@ class RRef(Generic[T]):
         """
         return _Methods(self, lambda name, *given: self._invoke(name, *given, timeout))
 
-    def remote(self, timeout=-1.0):
+    def remote(self, timeout: float = -1.0) -> Any:
         """A stand-in for the value: its methods run on the owner, and give RRefs of what stays there.
 
         Args:
@@ -344,7 +349,7 @@ class RRef(Generic[T]):
 
         return _Methods(self, call)
 
-    def backward(self, dist_autograd_ctx_id=-1, retain_graph=False):
+    def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> None:
         """Runs backward from the value, a tensor, on its owner.
 
         Args:

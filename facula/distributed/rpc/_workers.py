@@ -7,8 +7,12 @@ import sys
 import threading
 import time
 import traceback
+from typing import TYPE_CHECKING
 
 from facula.futures import Future
+
+if TYPE_CHECKING:
+    from typing import Any
 
 FOR_EVER = float("inf")
 
@@ -24,19 +28,22 @@ class WorkerInfo:
     WorkerInfo(id=0, name=me)
     """
 
-    def __init__(self, name, id):
+    name: str
+    id: int
+
+    def __init__(self, name: str, id: int) -> None:
         self.name, self.id = name, id
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"WorkerInfo(id={self.id}, name={self.name})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkerInfo) and (self.name, self.id) == (other.name, other.id)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((self.name, self.id))
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return WorkerInfo, (self.name, self.id)
 
 

@@ -7,6 +7,7 @@ import functools
 import os
 import threading
 from datetime import timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 from .. import _rendezvous
@@ -17,6 +18,12 @@ from ._agent import Agent
 from ._rref import RRef, agent_for
 from ._workers import WorkerInfo
 from .options import TensorPipeRpcBackendOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Event, Tensor
 
 __all__ = [
     "AllGatherStates", "BackendType", "RRef", "WorkerInfo", "get_rpc_timeout", "get_worker_info", "init_rpc", "method_factory",
@@ -46,8 +53,8 @@ class AllGatherStates:
     """
 
     def __init__(self):
-        self.gathered_objects = {}
-        self.proceed_signal = threading.Event()
+        self.gathered_objects: dict[Any, Any] = {}
+        self.proceed_signal: Event = threading.Event()
 
 
 def _checked(name, backend, options):
@@ -70,7 +77,8 @@ def _host_of(init_method):
     return url.hostname if url.scheme == "tcp" else None
 
 
-def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=None):
+def init_rpc(name: str, backend: str | None = None, rank: int = -1, world_size: int | None = None,
+             rpc_backend_options: Any = None) -> None:  # fmt: skip
     """Makes this process a worker and waits until all of them are there. `shutdown` ends it.
 
     Args:
@@ -119,7 +127,7 @@ def _autograd():
     return _context
 
 
-def shutdown(graceful=True, timeout=constants.DEFAULT_SHUTDOWN_TIMEOUT):
+def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Ends this worker. RuntimeError where it is none.
 
     Args:
@@ -151,7 +159,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def get_worker_info(worker_name=None):
+def get_worker_info(worker_name: Any = None) -> Any:
     """The WorkerInfo of a worker; of this one without a name.
 
     Args:
@@ -167,7 +175,7 @@ def get_worker_info(worker_name=None):
     return agent.info if worker_name is None else agent.worker(worker_name)
 
 
-def get_rpc_timeout():
+def get_rpc_timeout() -> Any:
     """Seconds that a call may take, where it says nothing itself; 0 is for ever.
 
     >>> from torch.distributed import rpc
@@ -216,7 +224,8 @@ def _range(kind, to, func):
     )
 
 
-def rpc_sync(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+def rpc_sync(to: str, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
+             timeout: float = constants.UNSET_RPC_TIMEOUT) -> Tensor:  # fmt: skip
     """func(*args, **kwargs) on another worker; what it raises is raised here, with its traceback in the text.
 
     Arguments and results are copied, as pickles; tensors with gradients are recorded in a `distributed.autograd.context`.
@@ -239,7 +248,8 @@ def rpc_sync(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEO
         return _started("rpc_sync", to, func, args, kwargs, timeout, kinds.CALL).wait()
 
 
-def rpc_async(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+def rpc_async(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
+              timeout: float = constants.UNSET_RPC_TIMEOUT) -> Any:  # fmt: skip
     """A Future of func(*args, **kwargs) on another worker.
 
     Args:
@@ -261,7 +271,8 @@ def rpc_async(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIME
         return _started("rpc_async", to, func, args, kwargs, timeout, kinds.CALL)
 
 
-def remote(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT):
+def remote(to: int, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
+           timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRef:  # fmt: skip
     """An RRef of func(*args, **kwargs), which stays on the worker that makes it.
 
     Args:
@@ -314,7 +325,7 @@ def _rref_context_get_debug_info():
     return agent_for("_rref_context_get_debug_info").references.debug_info()
 
 
-def new_method(cls, func_name):
+def new_method(cls: type, func_name: Any) -> Any:
     """PyTorch's helper for methods of RRef that call the class's own.
 
     Args:
@@ -335,7 +346,7 @@ def new_method(cls, func_name):
     return method
 
 
-def method_factory(method_name, docstring):
+def method_factory(method_name: str, docstring: Any) -> Any:
     """PyTorch's helper for methods of RRef that call the class's own, with a docstring.
 
     Args:

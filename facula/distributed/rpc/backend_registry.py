@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import constants
 from .api import BackendType
 from .options import TensorPipeRpcBackendOptions
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["BackendType", "backend_registered", "construct_rpc_backend_options"]
 
@@ -21,9 +26,9 @@ def backend_registered(backend_name: str) -> bool:
     return backend_name in BackendType.__members__
 
 
-def construct_rpc_backend_options(
-    backend, rpc_timeout=constants.DEFAULT_RPC_TIMEOUT_SEC, init_method=constants.DEFAULT_INIT_METHOD, **kwargs
-):
+def construct_rpc_backend_options(backend: BackendType, rpc_timeout: int = constants.DEFAULT_RPC_TIMEOUT_SEC,
+                                  init_method: str = constants.DEFAULT_INIT_METHOD,
+                                  **kwargs: Any) -> TensorPipeRpcBackendOptions:  # fmt: skip
     """The options of a way, as a TensorPipeRpcBackendOptions.
 
     Args:
@@ -41,7 +46,7 @@ def construct_rpc_backend_options(
     return TensorPipeRpcBackendOptions(rpc_timeout=rpc_timeout, init_method=init_method, **kwargs)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.rpc.backend_registry", name)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from . import constants
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["TensorPipeRpcBackendOptions"]
 
@@ -41,23 +47,23 @@ class TensorPipeRpcBackendOptions:
     >>> rpc.shutdown()
     """
 
-    def __init__(
-        self, *, num_worker_threads=constants.DEFAULT_NUM_WORKER_THREADS, rpc_timeout=constants.DEFAULT_RPC_TIMEOUT_SEC,
-        init_method=constants.DEFAULT_INIT_METHOD, device_maps=None, devices=None, _transports=None, _channels=None,
-    ):  # fmt: skip
+    def __init__(self, *, num_worker_threads: int = constants.DEFAULT_NUM_WORKER_THREADS,
+                 rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC, init_method: str = constants.DEFAULT_INIT_METHOD,
+                 device_maps: Any = None, devices: Sequence[Any] | None = None, _transports: Any = None,
+                 _channels: Any = None) -> None:  # fmt: skip
         if int(num_worker_threads) < 1:
             raise ValueError(f"TensorPipeRpcBackendOptions: num_worker_threads must be positive, got {num_worker_threads}")
         if rpc_timeout < 0:
             raise ValueError(f"TensorPipeRpcBackendOptions: rpc_timeout must not be negative, got {rpc_timeout}")
-        self.num_worker_threads = int(num_worker_threads)
-        self.rpc_timeout = float(rpc_timeout)
+        self.num_worker_threads: int = int(num_worker_threads)
+        self.rpc_timeout: float = float(rpc_timeout)
         self.init_method = init_method
-        self.device_maps = {}
+        self.device_maps: dict[Any, Any] = {}
         for worker, places in (device_maps or {}).items():
             self.set_device_map(worker, places)
         self.set_devices(devices or [])
 
-    def set_device_map(self, to, device_map):
+    def set_device_map(self, to: Any, device_map: Any) -> None:
         """Adds to which GPUs of another worker tensors on GPUs of this one go.
 
         Args:
@@ -75,10 +81,10 @@ class TensorPipeRpcBackendOptions:
 
     _set_device_map = set_device_map
 
-    def set_devices(self, devices):
+    def set_devices(self, devices: Sequence[Any]) -> None:
         """Says which GPUs are used.
 
         Args:
             devices: a list of them; ValueError for the CPU.
         """
-        self.devices = [_device(d) for d in devices]
+        self.devices: list[facula.device] = [_device(d) for d in devices]

@@ -1,11 +1,18 @@
 """Tensors whose parts are in several processes."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ..device_mesh import DeviceMesh, init_device_mesh
 from . import _rules_loss as _rules_loss
 from . import _rules_parts as _rules_parts
 from ._dtensor import DTensor, distribute_module, distribute_tensor, empty, full, ones, rand, randn, zeros
 from .placement_types import Partial, Placement, Replicate, Shard
 from .placement_types import _StridedShard as _StridedShard
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "DTensor",
@@ -26,7 +33,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.tensor", name)  # the same object each time

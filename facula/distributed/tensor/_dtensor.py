@@ -6,6 +6,8 @@ follow the rules of `_rules`. What touches memory only (optimizers, hooks, autog
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula import distributed as dist
@@ -13,6 +15,14 @@ from facula import distributed as dist
 from ._redistribute import redistribute
 from ._spec import Spec, count, normalized, whole_shape
 from .placement_types import Partial, Replicate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Size, Tensor
+    from facula.distributed.device_mesh import DeviceMesh
+    from facula.nn.modules.module import Module
 
 _base_grad = next(base.__dict__["grad"] for base in facula.Tensor.__mro__ if "grad" in base.__dict__)
 
@@ -64,7 +74,7 @@ class DTensor(facula.Tensor):
         return made
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         from ._rules import call
 
         return call(func, args, kwargs or {})
@@ -72,31 +82,31 @@ class DTensor(facula.Tensor):
     # ---- what it is
 
     @property
-    def device_mesh(self):
+    def device_mesh(self) -> DeviceMesh:
         """The processes."""
         return self._spec.mesh
 
     @property
-    def placements(self):
+    def placements(self) -> Any:
         """How it lies on each dimension of the mesh."""
         return self._spec.placements
 
     @property
-    def shape(self):
+    def shape(self) -> Size:
         """The shape of the whole."""
         return self._spec.shape
 
-    def size(self, dim=None):
+    def size(self, dim: int | None = None) -> Size | int:
         """The shape of the whole, or its length along `dim`."""
         return self._spec.shape if dim is None else self._spec.shape[dim]
 
-    def numel(self):
+    def numel(self) -> int:
         """Number of elements of the whole."""
         return count(self._spec)
 
     nelement = numel
 
-    def stride(self, dim=None):
+    def stride(self, dim: int | None = None) -> tuple[Any, ...]:
         """Strides of the whole, if it were contiguous."""
         strides, step = [], 1
         for length in reversed(self._spec.shape):
@@ -104,7 +114,7 @@ class DTensor(facula.Tensor):
             step *= max(length, 1)
         return tuple(strides) if dim is None else strides[dim]
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self._spec.shape:
             raise TypeError("DTensor: a tensor without dimensions has no length, got ()")
         return self._spec.shape[0]
@@ -115,7 +125,7 @@ class DTensor(facula.Tensor):
             return self.as_subclass(facula.Tensor)
 
     @property
-    def grad(self):
+    def grad(self) -> DTensor | None:
         """The gradient, laid out as the tensor."""
         with _C.DisableTorchFunctionSubclass():
             grad = _base_grad.__get__(self)
@@ -124,7 +134,7 @@ class DTensor(facula.Tensor):
         return DTensor._wrap(grad, _grad_spec(self._spec))
 
     @grad.setter
-    def grad(self, value):
+    def grad(self, value: Any) -> None:
         with _C.DisableTorchFunctionSubclass():
             if isinstance(value, DTensor):
                 value = redistribute(value._local_tensor, value._spec, _grad_spec(self._spec).placements)
@@ -140,13 +150,13 @@ class DTensor(facula.Tensor):
         """A gradient of this tensor's part."""
         return grad if isinstance(grad, DTensor) else DTensor._wrap(grad, _grad_spec(self._spec))
 
-    def __repr__(self, *, tensor_contents=None):
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"DTensor(local_tensor={self.to_local()}, device_mesh={self.device_mesh}, placements={self.placements})"
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError("DTensor: a part alone is not pickled; use full_tensor() or facula.distributed.checkpoint")
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> DTensor:
         with _C.DisableTorchFunctionSubclass():
             copy = self._local_tensor.detach().clone()
             copy.requires_grad_(self.requires_grad)
@@ -159,9 +169,9 @@ class DTensor(facula.Tensor):
     # ---- between parts and the whole
 
     @staticmethod
-    def from_local(
-        local_tensor, device_mesh=None, placements=None, *, run_check=False, shape=None, stride=None, grad_placements=None
-    ):
+    def from_local(local_tensor: Any, device_mesh: DeviceMesh | None = None, placements: Sequence[Any] | None = None, *,
+                   run_check: bool = False, shape: Sequence[int] | None = None, stride: int | Sequence[int] | None = None,
+                   grad_placements: Any = None) -> DTensor:  # fmt: skip
         """A DTensor of the parts that processes have.
 
         Args:
@@ -190,7 +200,7 @@ class DTensor(facula.Tensor):
             local_tensor = _Regraded.apply(local_tensor, spec, wanted)
         return DTensor._wrap(local_tensor, spec)
 
-    def to_local(self, *, grad_placements=None):
+    def to_local(self, *, grad_placements: Any = None) -> Any:
         """The part of this process.
 
         Args:
@@ -203,7 +213,8 @@ class DTensor(facula.Tensor):
             local = _Regrade.apply(local, self._spec, wanted)
         return local
 
-    def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None, backward_dtype=None):
+    def redistribute(self, device_mesh: DeviceMesh | None = None, placements: Sequence[Any] | None = None, *,
+                     async_op: bool = False, forward_dtype: Any = None, backward_dtype: Any = None) -> DTensor:  # fmt: skip
         """The same tensor in another layout of the same mesh; gradients go the way back.
 
         Args:
@@ -222,7 +233,7 @@ class DTensor(facula.Tensor):
         _, placements = normalized("DTensor.redistribute", self.device_mesh, placements, len(self.shape))
         return DTensor._wrap(redistribute(self._local_tensor, self._spec, placements), self._spec.with_placements(placements))
 
-    def full_tensor(self, *, grad_placements=None):
+    def full_tensor(self, *, grad_placements: Any = None) -> Any:
         """The whole, in every process; all of them call it.
 
         Args:
@@ -258,7 +269,8 @@ def _leaf(local: facula.Tensor, spec: Spec) -> DTensor:
     return made
 
 
-def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_rank=0):
+def distribute_tensor(tensor: Tensor, device_mesh: DeviceMesh | None = None, placements: Sequence[Any] | None = None, *,
+                      src_data_rank: int = 0) -> DTensor:  # fmt: skip
     """A DTensor of the values that one process has.
 
     Args:
@@ -300,7 +312,8 @@ def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_ran
     return _leaf(local.requires_grad_(tensor.requires_grad), spec)
 
 
-def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):
+def distribute_module(module: Module, device_mesh: DeviceMesh | None = None, partition_fn: Any = None, input_fn: Any = None,
+                      output_fn: Any = None) -> Module:  # fmt: skip
     """Makes the parameters and buffers of a module DTensors.
 
     Args:
@@ -377,11 +390,17 @@ def _created(name, make):
     return create
 
 
+empty: Callable[..., DTensor]
+ones: Callable[..., DTensor]
+zeros: Callable[..., DTensor]
+rand: Callable[..., DTensor]
+randn: Callable[..., DTensor]
 empty, ones, zeros = (_created(n, getattr(facula, n)) for n in ("empty", "ones", "zeros"))
 rand, randn = (_created(n, getattr(facula, n)) for n in ("rand", "randn"))
 
 
-def full(size, fill_value, *, device_mesh=None, placements=None, requires_grad=False, **options):
+def full(size: Sequence[int], fill_value: float, *, device_mesh: DeviceMesh | None = None,
+         placements: Sequence[Any] | None = None, requires_grad: bool = False, **options: Any) -> DTensor:  # fmt: skip
     """A DTensor of one value.
 
     Args:

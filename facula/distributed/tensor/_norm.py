@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
@@ -11,10 +12,13 @@ from ._dtensor import DTensor
 from ._spec import Spec
 from .placement_types import Partial, Replicate, Shard
 
+if TYPE_CHECKING:
+    from typing import Any
+
 
 def total_norm(tensors, p: float):
     """The p-norm of all values, as a DTensor that is whole in every process. Tensors of one layout share their messages."""
-    totals: dict = {}
+    totals: dict[Any, Any] = {}
     first = next(t for t in tensors if isinstance(t, DTensor))
     for t in tensors:
         groups, local = (), t

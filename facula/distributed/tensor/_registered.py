@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, library
@@ -15,8 +16,11 @@ from ._redistribute import redistribute, summed_gradient
 from ._spec import Spec
 from .placement_types import Replicate, Shard
 
+if TYPE_CHECKING:
+    from typing import Any
+
 #: {name of the op: function that gives [(placements of results, placements of arguments)]}
-rules: dict = library._over_processes
+rules: dict[Any, Any] = library._over_processes
 
 
 def name_of(op) -> str:

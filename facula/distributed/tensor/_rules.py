@@ -9,6 +9,7 @@ Ops without a rule get the whole of every tensor, in every process: right, and a
 from __future__ import annotations
 
 import collections
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -22,6 +23,9 @@ from ._redistribute import redistribute
 from ._rules_shapes import _transpose, _unsqueeze, _view
 from ._spec import Spec
 from .placement_types import Partial, Replicate, Shard
+
+if TYPE_CHECKING:
+    from typing import Any
 
 #: How often an op without a rule got the whole of its tensors, by name: {name: number}.
 fallbacks: collections.Counter = collections.Counter()
@@ -301,7 +305,7 @@ def _needs_gradient(x) -> bool:
 
 def _is_uneven(x, cut) -> bool:
     """Whether processes have unlike numbers of what is averaged."""
-    ways: dict = {}
+    ways: dict[Any, Any] = {}
     for d, size in cut:
         ways[d] = ways.get(d, 1) * size
     return any(x.shape[d] % n for d, n in ways.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -13,6 +14,9 @@ from ._plan import linear, moved
 from ._rules import _RULES, _along, _pointwise, _reduction, _summed
 from ._spec import Spec
 from .placement_types import Partial, Replicate, Shard, _NormPartial
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def _plainly(func, *args, **kwargs):
@@ -36,7 +40,7 @@ def _several(func, args, kwargs):
         return NotImplemented
     labels = [None if d == dim % x.dim() else d for d in _all_labels(x)]
     out = [label for label in labels if label is not None] if unbinds else labels
-    found: list = []
+    found: list[Any] = []
 
     def compute(parts):
         found.extend(_plainly(func, parts[0], *args[1:], **kwargs))
@@ -236,7 +240,7 @@ def _mixing(dims_of, drops: bool = False, passes=()):
         labels = [None if d in whole else d for d in _all_labels(x)]
         keeps = not drops or kwargs.get("keepdim", False) or any(v is True for v in args[2:])
         out = labels if keeps else [d for d in labels if d is not None]
-        found: list = []
+        found: list[Any] = []
 
         def compute(parts):
             found.append(_plainly(func, parts[0], *args[1:], **kwargs))

@@ -1,7 +1,12 @@
 """How a tensor lies on a dimension of a mesh of processes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Placement:
@@ -12,7 +17,7 @@ class Placement:
     (True, False, True, False)
     """
 
-    def is_shard(self, dim=None):
+    def is_shard(self, dim: int | None = None) -> bool:
         """Whether processes hold parts.
 
         Args:
@@ -20,11 +25,11 @@ class Placement:
         """
         return isinstance(self, Shard) and dim in (None, self.dim)
 
-    def is_replicate(self):
+    def is_replicate(self) -> bool:
         """Whether every process holds the whole."""
         return isinstance(self, Replicate)
 
-    def is_partial(self, reduce_op=None):
+    def is_partial(self, reduce_op: Any = None) -> bool:
         """Whether the value is the reduction of what processes hold.
 
         Args:
@@ -53,7 +58,7 @@ class Shard(Placement):
         return f"S({self.dim})"
 
     @staticmethod
-    def local_shard_size_and_offset(curr_local_size, num_chunks, rank):
+    def local_shard_size_and_offset(curr_local_size: Any, num_chunks: Any, rank: int) -> tuple[Any, Any]:
         """(size, offset) of a process's part.
 
         Args:
@@ -113,8 +118,8 @@ class Partial(Placement):
     >>> dist.destroy_process_group()
     """
 
-    ALL_REDUCE_OPS: ClassVar[tuple] = ("sum", "avg", "min", "max", "product")
-    LINEAR_REDUCE_OPS: ClassVar[tuple] = ("sum", "avg")
+    ALL_REDUCE_OPS: ClassVar[tuple[Any, ...]] = ("sum", "avg", "min", "max", "product")
+    LINEAR_REDUCE_OPS: ClassVar[tuple[Any, ...]] = ("sum", "avg")
 
     reduce_op: str = "sum"
 

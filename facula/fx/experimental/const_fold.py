@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import facula
 from facula import fx
 from facula.fx.graph_module import GraphModule
 from facula.fx.passes.split_module import split_module
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.fx.graph import Graph
+    from facula.nn.modules.module import Module
 
 __all__ = ["FoldedGraphModule", "get_unique_attr_name_in_module", "split_const_subgraphs"]
 
@@ -36,27 +44,26 @@ class FoldedGraphModule(GraphModule):
     ['placeholder', 'get_attr', 'call_function', 'output']
     """
 
-    def __init__(
-        self, root, graph, const_subgraph=None, fx_const_folded_attrs_name=None, device_for_folded_attrs="cpu"
-    ):
+    def __init__(self, root: Module, graph: Graph, const_subgraph: Graph | None = None,
+                 fx_const_folded_attrs_name: str | None = None, device_for_folded_attrs: str = "cpu") -> None:  # fmt: skip
         super().__init__(root, graph)
-        self.const_subgraph_module = None if const_subgraph is None else GraphModule(root, const_subgraph)
+        self.const_subgraph_module: GraphModule | None = None if const_subgraph is None else GraphModule(root, const_subgraph)
         self.has_folding_been_run = False
         self.fx_const_folded_attrs_name = fx_const_folded_attrs_name
         self.device_for_folded_attrs = device_for_folded_attrs
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor:
         if not self.has_folding_been_run:
             self.run_folding()
         return super().__call__(*args, **kwargs)
 
-    def run_folding(self):
+    def run_folding(self) -> None:
         """Computes what does not depend on inputs."""
         if self.const_subgraph_module is None or self.fx_const_folded_attrs_name is None:
             return
         if self.has_folding_been_run:
             raise AssertionError("run_folding() should not be called after folding has been run.")
-        self.has_folding_been_run = True
+        self.has_folding_been_run: bool = True
         folded = self.const_subgraph_module()
         as_parameter = lambda t: facula.nn.Parameter(t.detach() if not t.is_leaf else t, requires_grad=t.requires_grad)
         if isinstance(folded, facula.Tensor):
@@ -65,7 +72,7 @@ class FoldedGraphModule(GraphModule):
             setattr(self, self.fx_const_folded_attrs_name, facula.nn.ParameterList([as_parameter(t) for t in folded]))
 
 
-def get_unique_attr_name_in_module(mod_traced, name):
+def get_unique_attr_name_in_module(mod_traced: Module, name: str) -> str:
     """An attribute name that the module does not have.
 
     Args:
@@ -100,7 +107,8 @@ def _constant_nodes(gm, skip):
     return constant if found else set()
 
 
-def split_const_subgraphs(module, skip_folding_node_fn=None, device_for_folded_attrs="cpu"):
+def split_const_subgraphs(module: Module, skip_folding_node_fn: Any = None,
+                          device_for_folded_attrs: str = "cpu") -> FoldedGraphModule:  # fmt: skip
     """A FoldedGraphModule: what depends on attributes only is a part of its own.
 
     Args:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import itertools
 import operator
+from typing import TYPE_CHECKING
 
 import facula
 from facula.fx._symbolic_trace import symbolic_trace
 from facula.fx.node import Node
 from facula.fx.passes.tools_common import legalize_graph
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.fx.graph_module import GraphModule
+    from facula.nn.modules.module import Module
+
 __all__ = ["split_result_tensors", "may_depend_on", "are_nodes_independent", "merge_matmul"]
 
 
-def split_result_tensors(result, inputs):
+def split_result_tensors(result: Tensor, inputs: Any) -> tuple[Tensor, ...]:
     """The parts of a product that belong to each of the matrices that were put together.
 
     Args:
@@ -32,7 +41,7 @@ def split_result_tensors(result, inputs):
     return facula.split(result, sizes)
 
 
-def may_depend_on(a, b, search_depth=6):
+def may_depend_on(a: Any, b: Node, search_depth: int = 6) -> bool:
     """Whether a node may be computed from another.
 
     Args:
@@ -53,7 +62,7 @@ def may_depend_on(a, b, search_depth=6):
     return any(may_depend_on(used, b, search_depth - 1) for used in a.all_input_nodes)
 
 
-def are_nodes_independent(nodes):
+def are_nodes_independent(nodes: Iterable[Node]) -> bool:
     """Whether none of some nodes is computed from another.
 
     Args:
@@ -67,7 +76,7 @@ def are_nodes_independent(nodes):
     return not any(may_depend_on(a, b) or may_depend_on(b, a) for a, b in itertools.combinations(nodes, 2))
 
 
-def merge_matmul(in_mod):
+def merge_matmul(in_mod: Callable[..., Any] | Module) -> GraphModule:
     """A GraphModule in which products `a @ w`, `b @ w`, ... with one matrix `w` are one product.
 
     Args:

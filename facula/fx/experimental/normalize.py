@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import operator
+from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
 from facula.fx.interpreter import Transformer
 from facula.fx.operator_schemas import normalize_function, normalize_module
 from facula.fx.proxy import Proxy
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.fx.node import Node, Target
+    from facula.nn.modules.module import Module
 
 __all__ = ["NormalizeArgs", "NormalizeOperators", "AnnotateTypesWithSchema"]
 
@@ -27,12 +34,12 @@ class NormalizeArgs(Transformer):
     ((), {'input': x, 'other': 1, 'alpha': 1})
     """
 
-    def __init__(self, module, normalize_to_only_use_kwargs=True):
+    def __init__(self, module: Module, normalize_to_only_use_kwargs: bool = True) -> None:
         super().__init__(module)
-        self.node_map = {}
+        self.node_map: dict[Any, Any] = {}
         self.normalize_to_only_use_kwargs = normalize_to_only_use_kwargs
 
-    def run_node(self, n):
+    def run_node(self, n: Node) -> Any:
         """The proxy of a node.
 
         Args:
@@ -78,12 +85,16 @@ class AnnotateTypesWithSchema(Transformer):
     'Tensor'
     """
 
-    def __init__(self, module, annotate_functionals=True, annotate_modules=True, annotate_get_attrs=True):
+    annotate_functionals: bool
+    annotate_modules: bool
+
+    def __init__(self, module: Module, annotate_functionals: bool = True, annotate_modules: bool = True,
+                 annotate_get_attrs: bool = True) -> None:  # fmt: skip
         super().__init__(module)
         self.annotate_functionals, self.annotate_modules = annotate_functionals, annotate_modules
         self.annotate_get_attrs = annotate_get_attrs
 
-    def call_function(self, target, args, kwargs):
+    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a function in the new graph.
 
         Args:
@@ -94,7 +105,7 @@ class AnnotateTypesWithSchema(Transformer):
             out.node.type = out.node.type or facula.Tensor
         return out
 
-    def call_module(self, target, args, kwargs):
+    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a submodule in the new graph.
 
         Args:
@@ -107,7 +118,7 @@ class AnnotateTypesWithSchema(Transformer):
             out.node.type = out.node.type or (annotated if isinstance(annotated, type) else None)
         return out
 
-    def get_attr(self, target, args, kwargs):
+    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A node of the new graph that reads an attribute.
 
         Args:
@@ -131,9 +142,9 @@ class NormalizeOperators(AnnotateTypesWithSchema):
     <built-in function add>
     """
 
-    binary_magic_method_remap = _SAME
+    binary_magic_method_remap: Any = _SAME
 
-    def call_function(self, target, args, kwargs):
+    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of a function in the new graph.
 
         Args:

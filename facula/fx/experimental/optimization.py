@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 from facula import fx, nn
 from facula.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from facula.fx.graph_module import GraphModule
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
 
 __all__ = ["matches_module_pattern", "replace_node_module", "fuse", "remove_dropout", "extract_subgraph",
            "optimize_for_inference", "UnionFind"]  # fmt: skip
@@ -17,7 +26,7 @@ def _parent_name(target):
     return parent, name
 
 
-def matches_module_pattern(pattern, node, modules):
+def matches_module_pattern(pattern: Sequence[type], node: Node, modules: dict[str, Module]) -> bool:
     """Whether a node calls a module of the last class of a pattern on what one of the first gives.
 
     Args:
@@ -41,7 +50,7 @@ def matches_module_pattern(pattern, node, modules):
     return True
 
 
-def replace_node_module(node, modules, new_module):
+def replace_node_module(node: Node, modules: dict[str, Module], new_module: Module) -> None:
     """Puts another module in the place of the one that a node calls.
 
     Args:
@@ -65,7 +74,7 @@ _PATTERNS = [
 ]  # fmt: skip
 
 
-def fuse(model, inplace=False, no_trace=False):
+def fuse(model: Module, inplace: bool = False, no_trace: bool = False) -> GraphModule:
     """Folds batch normalisations into the convolutions and linear layers before them; for evaluation.
 
     Args:
@@ -98,7 +107,7 @@ def fuse(model, inplace=False, no_trace=False):
     return fx.GraphModule(model, graph)
 
 
-def remove_dropout(model):
+def remove_dropout(model: Module) -> GraphModule:
     """Leaves dropout modules out.
 
     Args:
@@ -119,7 +128,7 @@ def remove_dropout(model):
     return Remover(traced).transform()
 
 
-def extract_subgraph(orig_module, nodes, inputs, outputs):
+def extract_subgraph(orig_module: Any, nodes: Iterable[Node], inputs: Any, outputs: Any) -> GraphModule:
     """A GraphModule of some nodes.
 
     Args:
@@ -143,7 +152,7 @@ def extract_subgraph(orig_module, nodes, inputs, outputs):
     return fx.GraphModule(orig_module, graph)
 
 
-def optimize_for_inference(model, pass_config=None, tracer=fx.Tracer):
+def optimize_for_inference(model: Module, pass_config: Any = None, tracer: type = fx.Tracer) -> GraphModule:
     """A model for evaluation: batch normalisations folded, dropout left out.
 
     Args:
@@ -183,10 +192,13 @@ class UnionFind:
     [0, 1, 0]
     """
 
-    def __init__(self, n):
+    parent: Any
+    size: Any
+
+    def __init__(self, n: Node) -> None:
         self.parent, self.size = [None] * n, [0] * n
 
-    def make_set(self, v):
+    def make_set(self, v: Any) -> None:
         """A set of one number.
 
         Args:
@@ -198,7 +210,7 @@ class UnionFind:
         """
         self.parent[v], self.size[v] = v, 1
 
-    def find(self, v):
+    def find(self, v: Any) -> Any:
         """The number that stands for the set of `v`.
 
         Args:
@@ -209,7 +221,7 @@ class UnionFind:
             v = self.parent[v]
         return v
 
-    def join(self, a, b):
+    def join(self, a: Any, b: Any) -> Any:
         """Makes one set of two; gives the number that stands for it.
 
         Args:

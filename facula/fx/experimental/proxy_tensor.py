@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 import threading
+from typing import TYPE_CHECKING
 
 import facula
 from facula._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -21,6 +22,17 @@ from facula.fx.passes.shape_prop import _extract_tensor_metadata
 from facula.fx.proxy import Proxy
 from facula.utils import _pytree as pytree
 from facula.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.fx._symbolic_trace import PHBase
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "PythonKeyTracer", "ProxyTorchDispatchMode", "dispatch_trace", "make_fx", "get_isolated_graphmodule", "get_proxy_mode",
@@ -50,9 +62,9 @@ class PythonKeyTracer(Tracer):
 
     def __init__(self):
         super().__init__(autowrap_modules=())
-        self.tracked = {}
+        self.tracked: dict[Any, Any] = {}
 
-    def call_module(self, m, forward, args, kwargs):
+    def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
         """Runs the module: no module is a node.
 
         Args:
@@ -61,7 +73,7 @@ class PythonKeyTracer(Tracer):
         del m
         return forward(*args, **kwargs)
 
-    def getattr(self, attr, attr_val, parameter_proxy_cache):
+    def getattr(self, attr: str, attr_val: Tensor, parameter_proxy_cache: dict[Any, Any]) -> Tensor:
         """The attribute itself.
 
         Args:
@@ -70,7 +82,7 @@ class PythonKeyTracer(Tracer):
         del attr, parameter_proxy_cache
         return attr_val
 
-    def create_arg(self, a):
+    def create_arg(self, a: Any) -> Any:
         """`a` as a graph holds it.
 
         Args:
@@ -91,7 +103,7 @@ class PythonKeyTracer(Tracer):
             self.track(tensor, proxy)
         return proxy
 
-    def track(self, tensor, proxy):
+    def track(self, tensor: Tensor, proxy: Any) -> None:
         """Says which proxy stands for a tensor.
 
         Args:
@@ -100,7 +112,7 @@ class PythonKeyTracer(Tracer):
         """
         self.tracked[id(tensor)] = (tensor, proxy)
 
-    def proxy_of(self, value):
+    def proxy_of(self, value: Any) -> Any:
         """The proxy of a tensor that is tracked; anything else as it is.
 
         Args:
@@ -131,20 +143,24 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     torch.Size([2])
     """
 
-    def __init__(self, tracer, tracing_mode="real"):
+    tracer: Tracer
+    tracing_mode: str
+
+    def __init__(self, tracer: Tracer, tracing_mode: str = "real") -> None:
         super().__init__()
         self.tracer, self.tracing_mode = tracer, tracing_mode
         self._fakes = FakeTensorMode()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         _active.modes.append(self)
         return super().__enter__()
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> bool | None:
         _active.modes.pop()
         return super().__exit__(*exception)
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (),
+                           kwargs: dict[str, Any] | None = None) -> Tensor:  # fmt: skip
         kwargs = kwargs or {}
         decomposition = _active.tables[-1].get(func, _active.tables[-1].get(func.overloadpacket))
         if decomposition is not None:
@@ -172,7 +188,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                     self.note(item.node, part)
                     tracer.track(part, item)
 
-    def note(self, node, value):
+    def note(self, node: Node, value: Any) -> None:
         """Puts what is known of a value in the node's `meta`: "val" and "tensor_meta".
 
         Args:
@@ -192,7 +208,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return FakeTensor(self._fakes, data, tensor.device, tensor.requires_grad)
 
 
-def get_proxy_mode():
+def get_proxy_mode() -> Any:
     """The innermost mode of `make_fx` that is on, or None.
 
     >>> from facula.fx.experimental.proxy_tensor import get_proxy_mode
@@ -254,7 +270,8 @@ def decompose(decomposition_table):
         _active.tables.pop()
 
 
-def dispatch_trace(root, tracer, concrete_args=None):
+def dispatch_trace(root: Callable[..., Any], tracer: Tracer,
+                   concrete_args: Sequence[PHBase | Sequence[PHBase] | dict[str, PHBase]] | None = None) -> GraphModule:
     """A GraphModule of what a tracer records of a function.
 
     Args:
@@ -283,10 +300,10 @@ def _with_names(function, count):
     return eval(f"lambda {names}: function({names})", {"function": function})
 
 
-def make_fx(
-    f, decomposition_table=None, tracing_mode="real", _allow_non_fake_inputs=False, *, pre_dispatch=False,
-    record_module_stack=False, _allow_fake_constant=False, _error_on_data_dependent_ops=True,
-):  # fmt: skip
+def make_fx(f: Callable[..., Any], decomposition_table: dict[Callable[..., Any], Callable[..., Any]] | None = None,
+            tracing_mode: str = "real", _allow_non_fake_inputs: bool = False, *, pre_dispatch: bool = False,
+            record_module_stack: bool = False, _allow_fake_constant: bool = False,
+            _error_on_data_dependent_ops: bool = True) -> Callable[..., Any]:  # fmt: skip
     """A function that runs `f` on its arguments and gives the GraphModule of the ops that it ran.
 
     Args:
@@ -343,7 +360,8 @@ def _track_inputs(mode, tracer, proxies, values):
             tracer.track(value, proxy)
 
 
-def get_isolated_graphmodule(func, args, kwargs, tracing_mode="real", decomposition_table=None):
+def get_isolated_graphmodule(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                             tracing_mode: str = "real", decomposition_table: Any = None) -> GraphModule:  # fmt: skip
     """The GraphModule of what a function runs on some arguments, whatever else is being recorded.
 
     Args:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import functools
 import operator
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = [
     "GuardOnDataDependentSymNode", "free_symbols", "free_unbacked_symbols", "guard_or_false", "guard_or_true", "guard_int",
@@ -23,12 +28,12 @@ class GuardOnDataDependentSymNode(RuntimeError):
         args: the message.
     """
 
-    def __init__(self, cond, *args):
+    def __init__(self, cond: str, *args: Any) -> None:
         super().__init__(*args)
         self.cond = cond
 
 
-def free_symbols(val):
+def free_symbols(val: Any) -> set[Any]:
     """The symbols in a value: none.
 
     Args:
@@ -45,7 +50,7 @@ def free_symbols(val):
 free_unbacked_symbols = free_symbols
 
 
-def has_free_symbols(val):
+def has_free_symbols(val: Any) -> bool:
     """Whether there are symbols in a value: no.
 
     Args:
@@ -58,10 +63,13 @@ def has_free_symbols(val):
     return bool(free_symbols(val))
 
 
+has_free_unbacked_symbols: Callable[[Any], bool]
+has_symbolic_sizes_strides: Callable[[Any], bool]
+is_symbolic: Callable[[Any], bool]
 has_free_unbacked_symbols = has_symbolic_sizes_strides = is_symbolic = has_free_symbols
 
 
-def has_static_value(a):
+def has_static_value(a: Any) -> bool:
     """Whether a value is known: yes.
 
     Args:
@@ -87,10 +95,15 @@ def _truth(a):
     return bool(a)
 
 
+guard_or_true: Callable[[Any], bool]
+guard_or_false: Callable[[Any], bool]
+guard_bool: Callable[[Any], bool]
+guard_size_oblivious: Callable[[Any], bool]
+statically_known_true: Callable[[Any], bool]
 guard_or_true = guard_or_false = guard_bool = guard_size_oblivious = statically_known_true = _truth
 
 
-def statically_known_false(x):
+def statically_known_false(x: Any) -> bool:
     """Whether it does not hold.
 
     Args:
@@ -103,7 +116,7 @@ def statically_known_false(x):
     return not x
 
 
-def guard_int(a):
+def guard_int(a: Any) -> int:
     """The number.
 
     Args:
@@ -116,7 +129,7 @@ def guard_int(a):
     return int(a)
 
 
-def hint_int(a, fallback=None):
+def hint_int(a: Any, fallback: Any = None) -> int:
     """The number.
 
     Args:
@@ -130,7 +143,7 @@ def hint_int(a, fallback=None):
     return fallback if a is None else int(a)
 
 
-def guard_float(a):
+def guard_float(a: Any) -> float:
     """The number.
 
     Args:
@@ -143,7 +156,7 @@ def guard_float(a):
     return float(a)
 
 
-def guard_scalar(a):
+def guard_scalar(a: Any) -> bool | float:
     """The number, as Python's.
 
     Args:
@@ -156,7 +169,7 @@ def guard_scalar(a):
     return bool(a) if isinstance(a, bool) else int(a) if isinstance(a, int) else float(a)
 
 
-def is_concrete_int(a):
+def is_concrete_int(a: Any) -> bool:
     """Whether it is a number without symbols.
 
     Args:
@@ -169,7 +182,7 @@ def is_concrete_int(a):
     return isinstance(a, int)
 
 
-def is_concrete_bool(a):
+def is_concrete_bool(a: Any) -> bool:
     """Whether it is a condition without symbols.
 
     Args:
@@ -182,7 +195,7 @@ def is_concrete_bool(a):
     return isinstance(a, bool)
 
 
-def is_concrete_float(a):
+def is_concrete_float(a: Any) -> bool:
     """Whether it is a number without symbols.
 
     Args:
@@ -195,7 +208,7 @@ def is_concrete_float(a):
     return isinstance(a, float)
 
 
-def sym_eq(x, y):
+def sym_eq(x: Any, y: Sequence[int]) -> bool:
     """Whether two sizes, or lists of sizes, are equal.
 
     Args:
@@ -214,7 +227,7 @@ def sym_eq(x, y):
     raise AssertionError(f"unexpected sym_eq between {type(x)} {type(y)}")
 
 
-def sym_and(x, *others):
+def sym_and(x: Any, *others: Any) -> Any:
     """Whether all hold.
 
     Args:
@@ -227,7 +240,7 @@ def sym_and(x, *others):
     return functools.reduce(operator.and_, others, x)
 
 
-def sym_or(x, *others):
+def sym_or(x: Any, *others: Any) -> Any:
     """Whether one holds.
 
     Args:
@@ -240,4 +253,4 @@ def sym_or(x, *others):
     return functools.reduce(operator.or_, others, x)
 
 
-SymTypes = tuple(getattr(facula, name) for name in ("SymInt", "SymFloat", "SymBool") if hasattr(facula, name))
+SymTypes: tuple[Any, ...] = tuple(getattr(facula, name) for name in ("SymInt", "SymFloat", "SymBool") if hasattr(facula, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 import facula
 from facula._subclasses.fake_tensor import FakeTensorMode
@@ -11,10 +12,16 @@ from facula.fx.interpreter import Interpreter
 from facula.fx.node import map_aggregate
 from facula.utils import _pytree
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.fx.node import Node, Target
+    from facula.nn.modules.module import Module
+
 __all__ = ["FakeTensorProp"]
 
 
-def fake_copy(module, mode):
+def fake_copy(module: Module, mode: str) -> Module:
     """A copy of a module with fake parameters and buffers."""
     memo = {}
     for tensor in (*module.parameters(), *module.buffers()):
@@ -38,12 +45,12 @@ class FakeTensorProp(Interpreter):
     [('linear', (4, 2))]
     """
 
-    def __init__(self, module, mode=None):
+    def __init__(self, module: Module, mode: str | None = None) -> None:
         super().__init__(module)
         self._mode = mode if mode is not None else FakeTensorMode()
         self._real, self._fakes = module, {}
 
-    def fetch_attr(self, target):
+    def fetch_attr(self, target: Target) -> Any:
         """What lies at a path of the module; of modules, a copy with fake tensors.
 
         Args:
@@ -58,7 +65,7 @@ class FakeTensorProp(Interpreter):
             self._fakes[target] = found
         return self._fakes[target]
 
-    def run_node(self, n):
+    def run_node(self, n: Node) -> Any:
         """The value of a node, which its `meta` gets.
 
         Args:
@@ -72,7 +79,7 @@ class FakeTensorProp(Interpreter):
             n.meta.setdefault("tensor_meta", _described(meta))
         return result
 
-    def propagate(self, *args):
+    def propagate(self, *args: Any) -> Any:
         """Runs the graph on fake tensors like the arguments.
 
         Args:
@@ -81,7 +88,7 @@ class FakeTensorProp(Interpreter):
         fake = lambda a: self._mode.from_tensor(a) if isinstance(a, facula.Tensor) else a
         return self.propagate_dont_convert_inputs(*_pytree.tree_map(fake, args))
 
-    def propagate_dont_convert_inputs(self, *args):
+    def propagate_dont_convert_inputs(self, *args: Any) -> Any:
         """Runs the graph on arguments that are fake already.
 
         Args:

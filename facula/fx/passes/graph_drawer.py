@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.fx import _public
 from facula.fx._compatibility import compatibility
 from facula.fx.graph import _parse_stack_trace
 from facula.fx.graph_module import GraphModule
 from facula.fx.node import _format_arg, _get_qualified_name
 from facula.fx.passes.shape_prop import TensorMetadata
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = ["FxGraphDrawer"]
 
@@ -80,10 +87,15 @@ class FxGraphDrawer:
     True
     """
 
-    def __init__(
-        self, graph_module, name, ignore_getattr=False, ignore_parameters_and_buffers=False, skip_node_names_in_args=True,
-        parse_stack_trace=False, dot_graph_shape=None, normalize_args=False,
-    ):  # fmt: skip
+    normalize_args: bool
+    parse_stack_trace: bool
+    ignore_getattr: bool
+    ignore_parameters: bool
+
+    def __init__(self, graph_module: Module, name: str, ignore_getattr: bool = False,
+                 ignore_parameters_and_buffers: bool = False, skip_node_names_in_args: bool = True,
+                 parse_stack_trace: bool = False, dot_graph_shape: Any = None,
+                 normalize_args: bool = False) -> None:  # fmt: skip
         self._name = name
         self.shape = dot_graph_shape or "record"
         self.normalize_args, self.parse_stack_trace = normalize_args, parse_stack_trace
@@ -95,7 +107,7 @@ class FxGraphDrawer:
             if isinstance(inner, GraphModule):
                 self._dot_graphs[f"{name}_{node.target}"] = self._to_dot(inner, f"{name}_{node.target}")
 
-    def get_dot_graph(self, submod_name=None):
+    def get_dot_graph(self, submod_name: Any = None) -> Any:
         """The drawing, with `to_string`, `write` and `create_dot`; of a submodule that is a GraphModule, by its name.
 
         Args:
@@ -103,11 +115,11 @@ class FxGraphDrawer:
         """
         return self.get_main_dot_graph() if submod_name is None else self.get_submod_dot_graph(submod_name)
 
-    def get_main_dot_graph(self):
+    def get_main_dot_graph(self) -> Any:
         """The drawing of the whole."""
         return self._dot_graphs[self._name]
 
-    def get_submod_dot_graph(self, submod_name):
+    def get_submod_dot_graph(self, submod_name: Any) -> Any:
         """The drawing of a submodule.
 
         Args:
@@ -125,7 +137,7 @@ class FxGraphDrawer:
         """
         return self._dot_graphs[f"{self._name}_{submod_name}"]
 
-    def get_all_dot_graphs(self):
+    def get_all_dot_graphs(self) -> Any:
         """All drawings, by name."""
         return self._dot_graphs
 

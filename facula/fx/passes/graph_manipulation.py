@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import facula
 from facula.fx._compatibility import compatibility
@@ -10,11 +10,21 @@ from facula.fx.graph import Graph
 from facula.fx.node import map_arg
 from facula.fx.passes.shape_prop import ShapeProp
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.fx.node import Node
+    from facula.fx.passes.shape_prop import TensorMetadata
+    from facula.nn.modules.module import Module
+
 __all__ = ["replace_target_nodes_with", "size_bytes", "get_size_of_all_nodes", "get_tensor_meta", "get_size_of_node"]
 
 
 @compatibility(is_backward_compatible=False)
-def replace_target_nodes_with(fx_module, old_op, old_target, new_op, new_target):
+def replace_target_nodes_with(fx_module: Module, old_op: str, old_target: Callable[..., Any], new_op: str,
+                              new_target: str) -> None:  # fmt: skip
     """Gives the nodes of one target another, in a new graph of the module.
 
     Args:
@@ -58,7 +68,7 @@ class size_bytes(NamedTuple):  # noqa: N801
 
 
 @compatibility(is_backward_compatible=False)
-def get_size_of_all_nodes(fx_module, args=None):
+def get_size_of_all_nodes(fx_module: Module, args: Sequence[Tensor] | None = None) -> None:
     """Notes in every node how many bytes it has (`size_bytes`).
 
     Args:
@@ -80,7 +90,7 @@ def get_size_of_all_nodes(fx_module, args=None):
 
 
 @compatibility(is_backward_compatible=False)
-def get_tensor_meta(node):
+def get_tensor_meta(node: Node) -> TensorMetadata | tuple[TensorMetadata, TensorMetadata]:
     """The TensorMetadata of a node; RuntimeError where there is none.
 
     Args:
@@ -100,7 +110,7 @@ def get_tensor_meta(node):
 
 
 @compatibility(is_backward_compatible=False)
-def get_size_of_node(fx_module, node):
+def get_size_of_node(fx_module: Module, node: Node) -> size_bytes:
     """The bytes of a node: its result, and its parameters.
 
     Args:

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import abc
+from typing import TYPE_CHECKING
 
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.tools_common import CALLABLE_NODE_OPS, get_node_target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    import facula
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
 
 __all__ = ["OperatorSupportBase", "OperatorSupport", "create_op_support", "chain", "OpSupports", "any_chain"]
 
@@ -28,7 +37,7 @@ class OperatorSupportBase(abc.ABC):
     """
 
     @abc.abstractmethod
-    def is_node_supported(self, submodules, node):
+    def is_node_supported(self, submodules: Any, node: Node) -> None:
         """Whether a node is supported.
 
         Args:
@@ -53,10 +62,10 @@ class OperatorSupport(OperatorSupportBase):
 
     _support_dict: SupportDict = {}
 
-    def __init__(self, support_dict=None):
+    def __init__(self, support_dict: dict[str, Sequence[dict[Any, Any] | tuple[Any, ...]] | None] = None) -> None:
         self._support_dict = support_dict or {}
 
-    def is_node_supported(self, submodules, node):
+    def is_node_supported(self, submodules: dict[str, Module], node: Node) -> bool:
         """Whether a node is supported.
 
         Args:
@@ -91,7 +100,7 @@ class _Function(OperatorSupportBase):
 
 
 @compatibility(is_backward_compatible=False)
-def create_op_support(is_node_supported):
+def create_op_support(is_node_supported: Callable[..., Any]) -> Any:
     """An OperatorSupportBase of a function.
 
     Args:
@@ -107,7 +116,7 @@ def create_op_support(is_node_supported):
 
 
 @compatibility(is_backward_compatible=False)
-def chain(*op_support):
+def chain(*op_support: Any) -> Any:
     """Supported is what all support.
 
     Args:
@@ -123,7 +132,7 @@ def chain(*op_support):
 
 
 @compatibility(is_backward_compatible=False)
-def any_chain(*op_support):
+def any_chain(*op_support: Any) -> Any:
     """Supported is what one supports.
 
     Args:
@@ -152,7 +161,7 @@ class OpSupports:
     """
 
     @classmethod
-    def decline_if_input_dtype(cls, dtype):
+    def decline_if_input_dtype(cls, dtype: facula.dtype) -> Any:
         """Supports what takes no tensor of a dtype, as far as dtypes of nodes are known (`meta`).
 
         Args:
@@ -161,7 +170,7 @@ class OpSupports:
         return _Function(lambda _, node: all(_dtype_of(arg) is not dtype for arg in node.all_input_nodes))
 
     @classmethod
-    def decline_if_node_in_names(cls, disallow_set):
+    def decline_if_node_in_names(cls, disallow_set: set[str]) -> Any:
         """Supports all but the nodes of some names.
 
         Args:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.fx._compatibility import compatibility
 from facula.fx.graph_module import GraphModule
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = ["default_matching", "extract_attrs_for_lowering", "lift_lowering_attrs_to_nodes"]
 
 _CONV = ["weight", "bias", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"]
 _NORM = ["weight", "bias", "running_mean", "running_var", "eps"]
 #: class -> (version, attributes)
-module_fetch_book = {
+module_fetch_book: dict[Any, Any] = {
     facula.nn.modules.linear.Linear: (1, ["weight", "bias"]),
     facula.nn.modules.conv.Conv2d: (1, _CONV),
     facula.nn.modules.batchnorm.BatchNorm2d: (2, _NORM),
@@ -22,7 +29,7 @@ module_fetch_book = {
 
 
 @compatibility(is_backward_compatible=False)
-def default_matching(name, target_version):
+def default_matching(name: str, target_version: Any) -> str:
     """The name of an attribute in the current version of its class.
 
     Args:
@@ -38,7 +45,7 @@ def default_matching(name, target_version):
 
 
 @compatibility(is_backward_compatible=False)
-def extract_attrs_for_lowering(mod):
+def extract_attrs_for_lowering(mod: Module) -> dict[str, Any]:
     """{name: value} of what a module is made of; RuntimeError for classes that are not known.
 
     Args:
@@ -55,7 +62,7 @@ def extract_attrs_for_lowering(mod):
 
 
 @compatibility(is_backward_compatible=False)
-def lift_lowering_attrs_to_nodes(fx_module):
+def lift_lowering_attrs_to_nodes(fx_module: Module) -> None:
     """Notes that in the nodes that call modules (`attrs_for_lowering`).
 
     Args:

@@ -5,17 +5,24 @@ from __future__ import annotations
 import logging
 from functools import wraps
 from inspect import unwrap
+from typing import TYPE_CHECKING
 
 from facula.fx._compatibility import compatibility
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = ["PassManager", "inplace_wrapper", "log_hook", "loop_pass", "this_before_that_pass_constraint",
            "these_before_those_pass_constraint"]  # fmt: skip
 
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 @compatibility(is_backward_compatible=False)
-def inplace_wrapper(fn):
+def inplace_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A pass of a function that changes its argument and gives something else.
 
     Args:
@@ -35,7 +42,7 @@ def inplace_wrapper(fn):
 
 
 @compatibility(is_backward_compatible=False)
-def log_hook(fn, level=logging.INFO):
+def log_hook(fn: Callable[..., Any], level: int = logging.INFO) -> Any:
     """A pass whose result is logged.
 
     Args:
@@ -57,7 +64,7 @@ def log_hook(fn, level=logging.INFO):
 
 
 @compatibility(is_backward_compatible=False)
-def loop_pass(base_pass, n_iter=None, predicate=None):
+def loop_pass(base_pass: Callable[..., Any], n_iter: int | None = None, predicate: Any = None) -> Callable[..., Any]:
     """A pass that runs another several times.
 
     Args:
@@ -89,7 +96,7 @@ def loop_pass(base_pass, n_iter=None, predicate=None):
 
 
 @compatibility(is_backward_compatible=False)
-def this_before_that_pass_constraint(this, that):
+def this_before_that_pass_constraint(this: Callable[..., Any], that: Callable[..., Any]) -> Callable[..., Any]:
     """A constraint: one pass comes before another.
 
     Args:
@@ -108,7 +115,7 @@ def this_before_that_pass_constraint(this, that):
 
 
 @compatibility(is_backward_compatible=False)
-def these_before_those_pass_constraint(these, those):
+def these_before_those_pass_constraint(these: Any, those: Any) -> Any:
     """A constraint: passes made by one function come before those made by another.
 
     Args:
@@ -151,12 +158,14 @@ class PassManager:
     20
     """
 
-    def __init__(self, passes=None, constraints=None):
+    constraints: list[Any]
+
+    def __init__(self, passes: Sequence[Callable[..., Any]] | None = None, constraints: Any = None) -> None:
         self.passes, self.constraints = list(passes or ()), list(constraints or ())
         self._validated = False
 
     @classmethod
-    def build_from_passlist(cls, passes):
+    def build_from_passlist(cls, passes: Any) -> Self:
         """A manager of some passes.
 
         Args:
@@ -164,7 +173,7 @@ class PassManager:
         """
         return cls(passes)
 
-    def add_pass(self, _pass):
+    def add_pass(self, _pass: Callable[..., Any]) -> None:
         """Adds a pass.
 
         Args:
@@ -173,7 +182,7 @@ class PassManager:
         self.passes.append(_pass)
         self._validated = False
 
-    def add_constraint(self, constraint):
+    def add_constraint(self, constraint: Any) -> None:
         """Adds a constraint.
 
         Args:
@@ -182,7 +191,7 @@ class PassManager:
         self.constraints.append(constraint)
         self._validated = False
 
-    def remove_pass(self, _passes):
+    def remove_pass(self, _passes: Any) -> None:
         """Takes passes out.
 
         Args:
@@ -191,16 +200,16 @@ class PassManager:
         self.passes = [p for p in self.passes if p.__name__ not in _passes]
         self._validated = False
 
-    def replace_pass(self, _target, _replacement):
+    def replace_pass(self, _target: Any, _replacement: Any) -> None:
         """Puts a pass in the place of another.
 
         Args:
             _target, _replacement: the passes.
         """
-        self.passes = [_replacement if p.__name__ == _target.__name__ else p for p in self.passes]
+        self.passes: list[Any] = [_replacement if p.__name__ == _target.__name__ else p for p in self.passes]
         self._validated = False
 
-    def validate(self):
+    def validate(self) -> None:
         """RuntimeError where the order of the passes breaks a constraint."""
         if self._validated:
             return
@@ -211,7 +220,7 @@ class PassManager:
                         raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
         self._validated = True
 
-    def __call__(self, source):
+    def __call__(self, source: Any) -> int:
         self.validate()
         for fn in self.passes:
             source = fn(source)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula.fx._compatibility import compatibility
 from facula.fx.interpreter import Interpreter
 from facula.fx.node import map_aggregate
+
+if TYPE_CHECKING:
+    from facula import Tensor
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
 
 __all__ = ["TensorMetadata", "ShapeProp"]
 
@@ -33,7 +38,7 @@ class TensorMetadata(NamedTuple):
     shape: facula.Size
     dtype: facula.dtype
     requires_grad: bool
-    stride: tuple
+    stride: tuple[Any, ...]
     memory_format: facula.memory_format | None
     is_quantized: bool
     qparams: dict[str, Any]
@@ -73,17 +78,17 @@ class ShapeProp(Interpreter):
     [(2, 3), (6,), (6,)]
     """
 
-    def __init__(self, gm, fake_mode=None):
+    def __init__(self, gm: Module, fake_mode: Any = None) -> None:
         super().__init__(gm)
         self.fake_mode = fake_mode
         self.fake_module = None
-        self.real_module = self.module
+        self.real_module: Any = self.module
         if fake_mode is not None:
             from facula.fx.passes.fake_tensor_prop import fake_copy
 
-            self.fake_module = fake_copy(self.module, fake_mode)
+            self.fake_module: Module | None = fake_copy(self.module, fake_mode)
 
-    def run_node(self, n):
+    def run_node(self, n: Node) -> Tensor | Any:
         """The value of a node, whose `meta` gets what is known of it.
 
         Args:
@@ -114,11 +119,11 @@ class ShapeProp(Interpreter):
                 with self.fake_mode:
                     return super().run_node(n)
             finally:
-                self.module = self.real_module
+                self.module: Any = self.real_module
         except Exception as error:
             raise RuntimeError(f"ShapeProp error for: node={n.format_node()} with meta={n.meta}") from error
 
-    def propagate(self, *args):
+    def propagate(self, *args: Any) -> tuple[Tensor, Tensor]:
         """Runs the graph and gives its result.
 
         Args:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.fx._compatibility import compatibility
 from facula.fx._lazy_graph_module import _make_graph_module
 from facula.fx.graph import Graph
 from facula.fx.node import map_arg
 from facula.fx.proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.fx.graph_module import GraphModule
+    from facula.nn.modules.module import Module
 
 __all__ = ["Partition", "split_module"]
 
@@ -23,16 +32,23 @@ class Partition:
     'submod_first'
     """
 
-    def __init__(self, name):
+    inputs: dict[Any, Any]
+    outputs: dict[Any, Any]
+    dependencies: dict[Any, Any]
+    dependents: dict[Any, Any]
+    environment: dict[Any, Any]
+    targets: dict[Any, Any]
+
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.submod_name = f"submod_{name}"
-        self.node_names = []
+        self.submod_name: str = f"submod_{name}"
+        self.node_names: list[Any] = []
         self.inputs, self.outputs = {}, {}
         self.dependencies, self.dependents = {}, {}
-        self.graph = Graph()
+        self.graph: Graph = Graph()
         self.environment, self.targets = {}, {}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"name: {self.name},\n nodes: {self.node_names},\n inputs: {self.inputs},\n outputs: {self.outputs},\n"
             f" partitions depended on: {self.dependencies},\n partition dependents: {self.dependents}"
@@ -189,10 +205,10 @@ class _Splitter:
 
 
 @compatibility(is_backward_compatible=True)
-def split_module(
-    m, root_m, split_callback, qualname_map=None, keep_original_order=False, keep_original_node_name=False,
-    keep_original_input_name=True, *, partition_affix=None, tuple_return=False,
-):  # fmt: skip
+def split_module(m: Module, root_m: Module, split_callback: Callable[..., Any], qualname_map: dict[Any, Any] | None = None,
+                 keep_original_order: bool = False, keep_original_node_name: bool = False,
+                 keep_original_input_name: bool = True, *, partition_affix: str | None = None,
+                 tuple_return: bool = False) -> GraphModule:  # fmt: skip
     """A GraphModule that calls one submodule for each part of the graph.
 
     Args:

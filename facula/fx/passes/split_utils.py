@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import facula
 from facula.fx._compatibility import compatibility
@@ -12,11 +13,16 @@ from facula.fx.graph_module import GraphModule
 from facula.fx.node import map_arg
 from facula.fx.passes.utils.common import HolderModule, lift_subgraph_as_module
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.nn.modules.module import Module
+
 __all__ = ["getattr_recursive", "setattr_recursive", "Component", "split_by_tags"]
 
 
 @compatibility(is_backward_compatible=False)
-def getattr_recursive(obj, name):
+def getattr_recursive(obj: Any, name: str) -> Any:
     """What lies at a path of an object, or None.
 
     Args:
@@ -38,7 +44,7 @@ def getattr_recursive(obj, name):
 
 
 @compatibility(is_backward_compatible=False)
-def setattr_recursive(obj, attr, value):
+def setattr_recursive(obj: Any, attr: str, value: Any) -> None:
     """Puts a value at a path of an object.
 
     Args:
@@ -84,16 +90,17 @@ class Component:
     graph: Graph
     order: int
     name: str
-    input_placeholders: list = field(default_factory=list)
-    orig_inputs: list = field(default_factory=list)
-    orig_outputs: list = field(default_factory=list)
-    getattr_maps: dict = field(default_factory=dict)
-    constructor_args: list = field(default_factory=list)
+    input_placeholders: list[Any] = field(default_factory=list)
+    orig_inputs: list[Any] = field(default_factory=list)
+    orig_outputs: list[Any] = field(default_factory=list)
+    getattr_maps: dict[Any, Any] = field(default_factory=dict)
+    constructor_args: list[Any] = field(default_factory=list)
     gm: GraphModule | None = None
 
 
 @compatibility(is_backward_compatible=False)
-def split_by_tags(gm, tags, return_fqn_mapping=False, return_tuple=False, GraphModuleCls=GraphModule):
+def split_by_tags(gm: Module, tags: Any, return_fqn_mapping: bool = False, return_tuple: bool = False,
+                  GraphModuleCls: type = GraphModule) -> GraphModule:  # fmt: skip
     """A GraphModule that calls one submodule for each tag; every node has one, as its attribute `tag`.
 
     Args:

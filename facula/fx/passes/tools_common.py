@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula.fx import _public
 from facula.fx._compatibility import compatibility
 from facula.fx.graph import Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
 
 __all__ = ["get_acc_ops_name", "get_node_target", "is_node_output_tensor", "FxNetAccFusionsFinder", "legalize_graph",
            "stable_topological_sort"]  # fmt: skip
@@ -23,7 +29,7 @@ CALLABLE_NODE_OPS = {"call_module", "call_function", "call_method"}
 
 
 @compatibility(is_backward_compatible=False)
-def get_acc_ops_name(k):
+def get_acc_ops_name(k: Callable[..., Any]) -> str:
     """The name of an op by which tables of supported ops know it.
 
     Args:
@@ -39,7 +45,7 @@ def get_acc_ops_name(k):
 
 
 @compatibility(is_backward_compatible=False)
-def get_node_target(submodules, node):
+def get_node_target(submodules: dict[str, Module], node: Node) -> str:
     """The name of what a node calls: a class of modules, a function or a method.
 
     Args:
@@ -63,7 +69,7 @@ def get_node_target(submodules, node):
 
 
 @compatibility(is_backward_compatible=False)
-def is_node_output_tensor(node):
+def is_node_output_tensor(node: Node) -> bool:
     """Whether a node gives a tensor, by what is noted in its meta.
 
     Args:
@@ -97,12 +103,12 @@ class FxNetAccFusionsFinder:
     [('reshape', ['reshape', 'size']), ('size', ['reshape', 'size'])]
     """
 
-    def __init__(self, module, acc_nodes):
+    def __init__(self, module: Module, acc_nodes: Any) -> None:
         self.module = module
-        self.nodes = list(module.graph.nodes)
+        self.nodes: list[Any] = list(module.graph.nodes)
         self.acc_nodes = acc_nodes
 
-    def __call__(self):
+    def __call__(self) -> dict[Any, Any]:
         group_of = {}
         for node in self.nodes:
             if node not in self.acc_nodes:
@@ -126,7 +132,7 @@ def _waits(graph):
 
 
 @compatibility(is_backward_compatible=False)
-def legalize_graph(gm):
+def legalize_graph(gm: Module) -> Module:
     """Puts nodes behind what they take, inputs first. Changes the module, and gives it.
 
     Args:
@@ -156,7 +162,7 @@ def legalize_graph(gm):
 
 
 @compatibility(is_backward_compatible=False)
-def stable_topological_sort(gm):
+def stable_topological_sort(gm: Module) -> Module:
     """Puts nodes behind what they take, else in the order that they have. Changes the module, and gives it.
 
     Args:

@@ -3,9 +3,12 @@
 The pickles are read by the reader of checkpoints, with a scope that knows the archive's own classes and nothing more.
 """
 
+from __future__ import annotations
+
 import ast
 import collections
 import enum
+from typing import TYPE_CHECKING
 
 import facula
 from facula._serialization import allowed, checkpoint
@@ -16,6 +19,9 @@ from . import builtins
 from .errors import ScriptError
 from .walker import Function
 
+if TYPE_CHECKING:
+    from typing import Any
+
 _LONGEST = 64 << 20  # bytes of source
 _DEEPEST = 100  # of syntax trees, brackets within one another
 
@@ -23,13 +29,19 @@ _DEEPEST = 100  # of syntax trees, brackets within one another
 class ScriptClass:
     """A class of the archive: its constants, attributes and methods."""
 
-    def __init__(self, name, node, library):
+    name: str
+    library: Any
+    constants: dict[Any, Any]
+    fields: list[Any]
+    methods: dict[Any, Any]
+
+    def __init__(self, name: str, node: Any, library: Any) -> None:
         self.name, self.library = name, library
-        self.kind = next((b.id for b in node.bases if isinstance(b, ast.Name)), "")
+        self.kind: str = next((b.id for b in node.bases if isinstance(b, ast.Name)), "")
         self.parameters, self.buffers, self.constants, self.fields, self.methods = [], [], {}, [], {}
         for item in node.body:
             self._member(item)
-        self.python = self._made()
+        self.python: Any = self._made()
 
     def _member(self, item):
         if isinstance(item, ast.FunctionDef):
@@ -37,9 +49,9 @@ class ScriptClass:
         elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
             names = [e.value for e in getattr(item.value, "elts", ()) if isinstance(e, ast.Constant)]
             if item.targets[0].id == "__parameters__":
-                self.parameters = names
+                self.parameters: Any = names
             elif item.targets[0].id == "__buffers__":
-                self.buffers = names
+                self.buffers: Any = names
             elif self.kind == "Enum":
                 self.constants[item.targets[0].id] = self.library.literal(item.value)
         elif isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and not item.target.id.startswith("__"):
@@ -59,7 +71,7 @@ class ScriptClass:
 
     # instances
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.kind in ("NamedTuple", "Enum"):
             return self.python(*args, **kwargs)
         if self.kind == "Module":
@@ -68,20 +80,20 @@ class ScriptClass:
         self.bound(made, "__init__")(*args, **kwargs)
         return made
 
-    def new(self):
+    def new(self) -> Any:
         """An instance without attributes, for `data.pkl` to fill."""
         if self.kind == "Module":
             return self.python._empty()
         return builtins.ScriptObject(self)
 
-    def bound(self, owner, name):
+    def bound(self, owner: Any, name: str) -> Any:
         """The method `name` of an instance."""
         function = self.methods.get(name)
         if function is None:
             raise ScriptError(f"{self.name} has no method {name}")
         return lambda *args, **kwargs: function(owner, *args, **kwargs)
 
-    def attribute(self, owner, name):
+    def attribute(self, owner: Any, name: str) -> Any:
         """What `owner.name` is: a constant, an attribute, or a method."""
         if name in self.constants:
             return self.constants[name]
@@ -95,7 +107,7 @@ class ScriptClass:
             raise ScriptError(f"{self.name} has no attribute {name}")
         return found
 
-    def set_attribute(self, owner, name, value):
+    def set_attribute(self, owner: Any, name: str, value: Any) -> None:
         """Sets an attribute that the class declares; no other one."""
         if name not in self.fields or name.startswith("__"):
             raise ScriptError(f"{self.name} has no attribute {name} that can be set")
@@ -112,7 +124,10 @@ class ScriptEnum(ScriptClass):
 class Library:
     """Functions and classes of an archive, parsed when first named."""
 
-    def __init__(self, records, module_class):
+    constants: tuple[Any, ...]
+    depth: int
+
+    def __init__(self, records: Any, module_class: Any) -> None:
         self.module_class = module_class
         self._files, self._named, self.constants, self.depth = {}, {}, (), 0
         names = [n for n in records.names() if n.startswith("code/") and n.endswith(".py")]
@@ -120,7 +135,7 @@ class Library:
             raise ScriptError(f"jit.load: the archive has more than {_LONGEST} bytes of source")
         self._texts = {n: records.read(n) for n in names}
 
-    def named(self, path):
+    def named(self, path: str) -> Any:
         """The function or the class that `__torch__.a.b.name` names; members of enums too."""
         if path in self._named:
             return self._named[path]
@@ -161,7 +176,7 @@ class Library:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ScriptError(f"jit.load: {record} is no source of TorchScript: {error}") from None
 
-    def literal(self, node):
+    def literal(self, node: Any) -> Any:
         """The value of a constant of a class."""
         from .walker import Compiler
 
@@ -189,13 +204,13 @@ def _typed(value, *rest):
 class Scope(allowed.Scope):
     """Names in the pickles of an archive: its own classes, tensors, and the marks of typed lists."""
 
-    bare = (ScriptEnum,)
+    bare: tuple[type[ScriptEnum]] = (ScriptEnum,)
 
-    def __init__(self, library):
+    def __init__(self, library: Any) -> None:
         super().__init__(False)
         self._library = library
 
-    def find(self, module, name):
+    def find(self, module: str, name: str) -> Any:
         if module == "__torch__" or module.startswith("__torch__."):
             return self._library.named(f"{module}.{name}")
         if module == "torch.jit._pickle":
@@ -204,14 +219,14 @@ class Scope(allowed.Scope):
             return self._callable(allowed.Callable(f"{module}.{name}"), _MARKS[name])
         return super().find(module, name)
 
-    def new(self, cls, args):
+    def new(self, cls: type, args: Any) -> Any:
         return cls.new() if isinstance(cls, ScriptClass) else super().new(cls, args)
 
-    def call(self, function, args):
+    def call(self, function: Any, args: Any) -> Any:
         plain = isinstance(function, ScriptClass) and function.kind in ("NamedTuple", "Enum")
         return function(*args) if plain else super().call(function, args)
 
-    def build(self, obj, state, nesting):
+    def build(self, obj: Any, state: Any, nesting: Any) -> Any:
         if not hasattr(obj, "_script_class"):
             return super().build(obj, state, nesting)
         if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
@@ -231,14 +246,14 @@ _MARKS = {
 class Archive(checkpoint.Checkpoint):
     """An opened archive. Storages are read as those of a checkpoint; records of constants lie in `constants/`."""
 
-    def __init__(self, records, module_class):
+    def __init__(self, records: Any, module_class: Any) -> None:
         self._records, self._skip_data, self._storages, self._swap = records, False, {}, False
         if "byteorder" in records and records.read("byteorder").strip() not in (b"little", b""):
             raise NotImplementedError("jit.load: an archive of the other byte order cannot be read")
-        self.library = Library(records, module_class)
+        self.library: Library = Library(records, module_class)
         self._folder = "data"
 
-    def module(self, restore):
+    def module(self, restore: Any) -> Any:
         """The module that was saved."""
         self.library.constants = self._pickled("constants", restore) if "constants.pkl" in self._records else ()
         return self._pickled("data", restore)
@@ -263,7 +278,7 @@ class Archive(checkpoint.Checkpoint):
         finally:
             self._records = records
 
-    def extra(self, name):
+    def extra(self, name: str) -> Any:
         """The bytes of an extra file of this name, or None."""
         record = f"extra/{name}"
         return self._records.read(record) if record in self._records else None

@@ -5,15 +5,21 @@ TorchScript, and become objects where an op takes one. An op is one of Facula's 
 file or a Python builtin.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import Tensor
 
 from . import fused
 from .errors import ScriptError
+
+if TYPE_CHECKING:
+    from typing import Any
 
 DTYPES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64",
@@ -24,7 +30,7 @@ _FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_l
 CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 
 
-def dtype_of(number):
+def dtype_of(number: int) -> Any:
     """The dtype of a number of TorchScript; None and dtypes stay."""
     if number is None or isinstance(number, facula.dtype):
         return number
@@ -33,7 +39,7 @@ def dtype_of(number):
     return getattr(facula, DTYPES[number])
 
 
-def number_of(dtype):
+def number_of(dtype: facula.dtype) -> int:
     """The number of a dtype in TorchScript."""
     return DTYPES.index(str(dtype).rpartition(".")[2])
 
@@ -51,10 +57,10 @@ _NAMED = {"dtype": dtype_of, "memory_format": _memory_format, "layout": lambda n
 class ScriptObject:
     """An instance of a class of the archive that is no module."""
 
-    def __init__(self, cls):
+    def __init__(self, cls: type) -> None:
         object.__setattr__(self, "_script_class", cls)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self._script_class.name}>"
 
 
@@ -70,7 +76,7 @@ _OF_TENSORS = {
 }  # fmt: skip
 
 
-def attribute(owner, name):
+def attribute(owner: Any, name: str) -> Any:
     """`owner.name` of a module, an object or a tuple of the archive, or of a tensor."""
     if isinstance(owner, Tensor):
         if name in _OF_TENSORS:
@@ -87,14 +93,14 @@ def attribute(owner, name):
     raise ScriptError(f"{type(owner).__name__} has no attribute {name}")
 
 
-def set_attribute(owner, name, value):
+def set_attribute(owner: Any, name: str, value: Any) -> None:
     """`owner.name = value`, of modules and objects of the archive."""
     if not hasattr(owner, "_script_class"):
         raise ScriptError(f"{type(owner).__name__} has no attribute {name} that can be set")
     owner._script_class.set_attribute(owner, name, value)
 
 
-def method(owner, name):
+def method(owner: Any, name: str) -> Any:
     """The method `name` of a module, of an object of the archive or of a tensor."""
     if hasattr(owner, "_script_class"):
         return owner._script_class.bound(owner, name)
@@ -103,7 +109,7 @@ def method(owner, name):
     raise ScriptError(f"{type(owner).__name__} has no method {name}")
 
 
-def callable_here(value):
+def callable_here(value: Any) -> bool:
     """Whether a program may call the value: functions and classes of the archive, ops, and the names in `NAMES`."""
     from .archive import ScriptClass
     from .walker import Function
@@ -370,7 +376,7 @@ _PRIM = {
 }  # fmt: skip
 
 #: names without a module
-NAMES = {
+NAMES: dict[Any, Any] = {
     "range": range, "int": int, "float": float, "bool": bool, "str": str, "len": len, "inf": math.inf, "nan": math.nan,
     "print": print, "list": list, "min": min, "max": max, "abs": abs, "round": round, "complex": complex, "sorted": sorted,
     "ord": ord, "chr": chr, "hash": hash,
@@ -384,11 +390,14 @@ class Op:
     """An op by its name: a function of plain values, or Facula's op."""
 
     __slots__ = ("name", "plain", "own")
+    name: str
+    plain: Any
+    own: Any
 
-    def __init__(self, name, plain, own):
+    def __init__(self, name: str, plain: Any, own: Any) -> None:
         self.name, self.plain, self.own = name, plain, own
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.plain is not None and _plain(*args):
             return self.plain(*args, **kwargs)
         if self.own is None:

@@ -1,8 +1,16 @@
 """Ops that PyTorch's fast path of transformers calls, and scripted programs with it, written with others."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from facula.nn import functional as F
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 _LINES, _KEYS = 0, 1  # kinds of mask: [L, S] for all, [N, S] for padded keys; else of any shape
 
@@ -18,10 +26,10 @@ def _blocked(mask, kind):
     return added[:, None, None, :] if kind == _KEYS else added
 
 
-def native_multi_head_attention(
-    query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None, need_weights=True,
-    average_attn_weights=True, mask_type=None,
-):  # fmt: skip
+def native_multi_head_attention(query: Tensor, key: Any, value: Any, embed_dim: int, num_head: Any, qkv_weight: Any,
+                                qkv_bias: Any, proj_weight: Any, proj_bias: Any, mask: Tensor | None = None,
+                                need_weights: bool = True, average_attn_weights: bool = True,
+                                mask_type: Any = None) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention of inputs [N, L, E] by heads, and its weights (None unless they are wanted)."""
     parts = [F.linear(x, w, b) for x, w, b in zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3))]
     heads = [p.unflatten(-1, (num_head, -1)).transpose(1, 2) for p in parts]
@@ -37,10 +45,11 @@ def native_multi_head_attention(
     return F.linear(out.transpose(1, 2).flatten(2), proj_weight, proj_bias), weights
 
 
-def transformer_encoder_layer_fwd(
-    src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1,
-    norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask=None, mask_type=None,
-):  # fmt: skip
+def transformer_encoder_layer_fwd(src: int, embed_dim: int, num_heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any,
+                                  proj_bias: Any, use_gelu: Any, norm_first: bool, eps: float, norm_weight_1: Any,
+                                  norm_bias_1: Any, norm_weight_2: Any, norm_bias_2: Any, ffn_weight_1: Any, ffn_bias_1: Any,
+                                  ffn_weight_2: Any, ffn_bias_2: Any, mask: Tensor | None = None,
+                                  mask_type: Any = None) -> Tensor:  # fmt: skip
     """A layer of a transformer's encoder."""
 
     def attended(x):

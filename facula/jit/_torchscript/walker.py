@@ -6,13 +6,19 @@ archive's own functions and classes (`__torch__`), its constants, and the ops of
 no jumps out of loops, so none are known here.
 """
 
+from __future__ import annotations
+
 import ast
 import operator
+from typing import TYPE_CHECKING
 
 from facula import Tensor
 
 from . import builtins
 from .errors import ScriptError
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _DEEPEST = 100  # calls of the archive's functions within one another
 
@@ -21,16 +27,18 @@ class Function:
     """A function or method of the archive."""
 
     __slots__ = ("name", "parameters", "body", "node", "_library", "line")
+    name: str
+    line: Any
 
-    def __init__(self, name, node, library):
+    def __init__(self, name: str, node: Any, library: Any) -> None:
         self.name, self.node, self._library, self.line = name, node, library, node.lineno
-        self.parameters = _parameters(node, library, name)
+        self.parameters: Any = _parameters(node, library, name)
         self.body = None
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.body is None:  # compiled when first called: archives hold much that is never used
-            self.body = Compiler(self._library, self.name).block(self.node.body)
-            self.node = None
+            self.body: Any = Compiler(self._library, self.name).block(self.node.body)
+            self.node: Any = None
         env = self._bound(args, kwargs)
         library = self._library
         library.depth += 1
@@ -76,7 +84,7 @@ _CASTS = {"int": int, "float": float, "bool": bool, "complex": complex}
 class Compiler:
     """Makes closures of the statements and expressions of one function."""
 
-    def __init__(self, library, name):
+    def __init__(self, library: Any, name: str) -> None:
         self._library, self._name = library, name
 
     def _refuse(self, node, what):
@@ -84,7 +92,7 @@ class Compiler:
 
     # statements
 
-    def block(self, statements):
+    def block(self, statements: Any) -> Any:
         """Statements one after another, as one closure."""
         steps = [self.statement(s) for s in statements if not isinstance(s, ast.Pass)]
         if len(steps) == 1:
@@ -99,7 +107,7 @@ class Compiler:
 
         return run
 
-    def statement(self, node):
+    def statement(self, node: Any) -> Any:
         """The closure of a statement."""
         maker = getattr(self, f"_do_{type(node).__name__}", None)
         if maker is None:
@@ -203,7 +211,7 @@ class Compiler:
 
     # expressions
 
-    def expression(self, node):
+    def expression(self, node: Any) -> Any:
         """The closure of an expression."""
         maker = getattr(self, f"_get_{type(node).__name__}", None)
         if maker is None:

@@ -7,14 +7,19 @@ function's name; what has none raises NotImplementedError.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula._pointwise import DRAWN_INPLACE, POINTWISE, RAW, is_inplace, plain_name
 
 from .nested_tensor import NestedTensor, wrap
 
+if TYPE_CHECKING:
+    from typing import Any
+
 #: {name: rule}; a rule gets (func, name, args, kwargs)
-RULES: dict = {}
+RULES: dict[Any, Any] = {}
 
 _LIKE = frozenset(
     """

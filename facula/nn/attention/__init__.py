@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from facula.backends import _attention
 from facula.backends._attention import SDPBackend
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "SDPBackend", "sdpa_kernel", "WARN_FOR_UNFUSED_KERNELS", "register_flash_attention_impl",
@@ -62,7 +66,7 @@ def sdpa_kernel(backends: SDPBackend | Iterable[SDPBackend], set_priority: bool 
 _registered = {}
 
 
-def register_flash_attention_impl(impl: str, *, register_fn) -> None:
+def register_flash_attention_impl(impl: str, *, register_fn: Any) -> None:
     """Names a function that brings an implementation of another package. Facula uses none: it is only listed.
 
     Args:

@@ -5,13 +5,23 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.types import Device
 
 _DEFAULT_BLOCK_SIZE = 128
 
 
-def noop_mask(batch, head, token_q, token_kv):
+def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """True: every query sees every key.
 
     Args:
@@ -24,7 +34,7 @@ def noop_mask(batch, head, token_q, token_kv):
     return facula.ones((), dtype=facula.bool, device=getattr(batch, "device", None))
 
 
-def and_masks(*mask_mods):
+def and_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
     """A mask_mod that is True where all the given ones are.
 
     Args:
@@ -43,7 +53,7 @@ def and_masks(*mask_mods):
     return lambda b, h, q, k: functools.reduce(lambda seen, mod: seen & mod(b, h, q, k), mask_mods, noop_mask(b, h, q, k))
 
 
-def or_masks(*mask_mods):
+def or_masks(*mask_mods: Callable[..., Any]) -> Callable[..., Any]:
     """A mask_mod that is True where one of the given ones is.
 
     Args:
@@ -73,7 +83,8 @@ def _indices(sizes, device):
     return [facula.arange(size, device=device).view(shape) for size, shape in zip(sizes, shapes)]
 
 
-def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
+def create_mask(mod_fn: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
+                device: facula.device | str | None = None) -> Tensor:  # fmt: skip
     """The values of a mask_mod (bool), or those of a score_mod for scores of 0.
 
     Args:
@@ -159,12 +170,14 @@ class BlockMask:
     _TENSORS = tuple(
         f"{full}{side}_{what}" for side in ("kv", "q") for full in ("", "full_") for what in ("num_blocks", "indices")
     )
+    dq_write_order: Any
+    dq_write_order_full: Any
 
-    def __init__(
-        self, seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, q_num_blocks, q_indices,
-        full_q_num_blocks, full_q_indices, BLOCK_SIZE=(_DEFAULT_BLOCK_SIZE, _DEFAULT_BLOCK_SIZE), mask_mod=noop_mask,
-        *, dq_write_order=None, dq_write_order_full=None, dq_kv_order=None, dq_kv_order_spt=None,
-    ):  # fmt: skip
+    def __init__(self, seq_lengths: Sequence[int], kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor,
+                 full_kv_indices: Tensor, q_num_blocks: Tensor, q_indices: Tensor, full_q_num_blocks: Tensor,
+                 full_q_indices: Tensor, BLOCK_SIZE: Sequence[int] = (_DEFAULT_BLOCK_SIZE, _DEFAULT_BLOCK_SIZE),
+                 mask_mod: Callable[..., Any] = noop_mask, *, dq_write_order: Any = None, dq_write_order_full: Any = None,
+                 dq_kv_order: Any = None, dq_kv_order_spt: Any = None) -> None:  # fmt: skip
         if kv_indices.dim() < 2:
             raise RuntimeError(f"BlockMask: kv_indices must have 2 dimensions or more, got {kv_indices.dim()}")
         for name in ("kv", "q"):
@@ -174,17 +187,17 @@ class BlockMask:
         values = locals()
         for name in self._TENSORS:
             setattr(self, name, values[name])
-        self.seq_lengths = tuple(seq_lengths)
-        self.BLOCK_SIZE = _pair(BLOCK_SIZE)
+        self.seq_lengths: tuple[Any, ...] = tuple(seq_lengths)
+        self.BLOCK_SIZE: tuple[Any, ...] = _pair(BLOCK_SIZE)
         self.mask_mod = mask_mod
         self.dq_write_order, self.dq_write_order_full = dq_write_order, dq_write_order_full
         self._dq_kv_order, self._dq_kv_order_spt = dq_kv_order, dq_kv_order_spt
 
     @classmethod
-    def from_kv_blocks(
-        cls, kv_num_blocks, kv_indices, full_kv_num_blocks=None, full_kv_indices=None, BLOCK_SIZE=_DEFAULT_BLOCK_SIZE,
-        mask_mod=None, seq_lengths=None, compute_q_blocks=True, **order,
-    ):  # fmt: skip
+    def from_kv_blocks(cls, kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None = None,
+                       full_kv_indices: Tensor | None = None, BLOCK_SIZE: Sequence[int] | int = _DEFAULT_BLOCK_SIZE,
+                       mask_mod: Callable[..., Any] | None = None, seq_lengths: Sequence[int] | None = None,
+                       compute_q_blocks: bool = True, **order: Any) -> Self:  # fmt: skip
         """The mask of the blocks that each block of queries sees; those of each block of keys follow from them.
 
         Args:
@@ -226,11 +239,11 @@ class BlockMask:
         )  # fmt: skip
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int, int, int]:
         """(B, H, Q, K) of the scores that are masked."""
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
-    def as_tuple(self, flatten=True):
+    def as_tuple(self, flatten: bool = True) -> Any:
         """The arguments of the constructor.
 
         Args:
@@ -240,18 +253,18 @@ class BlockMask:
         order = (self.dq_write_order, self.dq_write_order_full, self._dq_kv_order, self._dq_kv_order_spt)
         return (*head, *(getattr(self, name) for name in self._TENSORS), *order, *size, self.mask_mod)
 
-    def numel(self):
+    def numel(self) -> int:
         """How many pairs of a query and a key the mask describes."""
         return math.prod(self.shape)
 
-    def sparsity(self):
+    def sparsity(self) -> float:
         """The percentage of pairs in blocks that are left out; negative when blocks reach far over the end."""
         blocks = self.kv_num_blocks.sum().item()
         if self.full_kv_num_blocks is not None:
             blocks += self.full_kv_num_blocks.sum().item()
         return 100 * (1 - blocks * math.prod(self.BLOCK_SIZE) / self.numel())
 
-    def to_dense(self):
+    def to_dense(self) -> Tensor:
         """(B, H, rows, columns), int32: 1 for every block that is seen wholly or in part."""
         dense = _dense(self.kv_num_blocks, self.kv_indices)
         return dense if self.full_kv_num_blocks is None else dense | _dense(self.full_kv_num_blocks, self.full_kv_indices)
@@ -260,7 +273,7 @@ class BlockMask:
         tensors = [None if (t := getattr(self, name)) is None else function(t) for name in self._TENSORS]
         return BlockMask(self.seq_lengths, *tensors, self.BLOCK_SIZE, self.mask_mod)
 
-    def to(self, device):
+    def to(self, device: Device) -> BlockMask:
         """The same mask with its tensors on a device.
 
         Args:
@@ -268,7 +281,7 @@ class BlockMask:
         """
         return self._map(lambda t: t.to(device))
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Sequence[int | slice] | int) -> BlockMask:
         """The masks of some batch entries and heads; a dimension taken by a number stays, with size 1."""
         index = index if isinstance(index, tuple) else (index,)
         if any(i is Ellipsis for i in index) or len(index) > 2:
@@ -286,7 +299,7 @@ class BlockMask:
         parts = cut(self.kv_num_blocks, self.kv_indices), cut(self.full_kv_num_blocks, self.full_kv_indices)
         return BlockMask.from_kv_blocks(*parts[0], *parts[1], self.BLOCK_SIZE, self.mask_mod, (new_q_len, new_kv_len))
 
-    def to_string(self, grid_size=(20, 20), limit=4):
+    def to_string(self, grid_size: Sequence[int] = (20, 20), limit: int = 4) -> str:
         """Pictures of the first masks: blocks that are seen wholly, in part, and not at all.
 
         Args:
@@ -304,13 +317,13 @@ class BlockMask:
             pictures.append(f"{tuple(place)}\n{_picture(matrix, grid_size)}")
         return "\n".join(pictures)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         lines = [f"{name}={t if t is None else t.shape}" for name in self._TENSORS for t in [getattr(self, name)]]
         lines += [f"BLOCK_SIZE={self.BLOCK_SIZE}", f"shape={tuple(self.shape)}", f"sparsity={self.sparsity():.2f}%"]
         lines.append(f"mask_mod={getattr(self.mask_mod, '__name__', self.mask_mod)}")
         return "BlockMask(\n    " + ",\n    ".join(lines) + "\n)"
 
-    def __str__(self):
+    def __str__(self) -> str:
         picture = self.to_string()
         return f"BlockMask(shape={tuple(self.shape)}, sparsity={self.sparsity():.2f}%, \n{picture}\n)"
 
@@ -326,10 +339,10 @@ def _picture(matrix, grid_size):
     return "\n".join(lines)
 
 
-def create_block_mask(
-    mask_mod, B, H, Q_LEN, KV_LEN, device=None, BLOCK_SIZE=_DEFAULT_BLOCK_SIZE, _compile=False, separate_full_blocks=True,
-    compute_dq_write_order=False, dq_kv_order=True,
-):  # fmt: skip
+def create_block_mask(mask_mod: Callable[..., Any], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
+                      device: facula.device | str | None = None, BLOCK_SIZE: Sequence[int] | int = _DEFAULT_BLOCK_SIZE,
+                      _compile: bool = False, separate_full_blocks: bool = True, compute_dq_write_order: bool = False,
+                      dq_kv_order: bool = True) -> BlockMask:  # fmt: skip
     """The blocks of a mask_mod.
 
     Args:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import enum
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import Tensor
 from facula.nn import functional as F
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["causal_upper_left", "causal_lower_right", "CausalVariant", "CausalBias"]
 
@@ -45,12 +50,16 @@ class CausalBias(Tensor):
     tensor([0.5000, 1.0000])
     """
 
-    def __new__(cls, variant, seq_len_q, seq_len_kv):
+    variant: CausalVariant
+    seq_len_q: int
+    seq_len_kv: int
+
+    def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Tensor:
         if not isinstance(variant, CausalVariant):
             raise AssertionError(f"CausalBias: variant must be a CausalVariant, got {type(variant).__name__}")
         return facula.empty(0).as_subclass(cls)
 
-    def __init__(self, variant, seq_len_q, seq_len_kv):
+    def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:
         self.variant, self.seq_len_q, self.seq_len_kv = variant, seq_len_q, seq_len_kv
         if seq_len_q > seq_len_kv and variant == CausalVariant.LOWER_RIGHT:
             warnings.warn(
@@ -64,13 +73,13 @@ class CausalBias(Tensor):
         return facula.ones(self.seq_len_q, self.seq_len_kv, dtype=facula.bool, device=device).tril(shift)
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Tensor:
         kwargs = kwargs or {}
         if getattr(func, "__name__", "") != "scaled_dot_product_attention":
             raise NotImplementedError("CausalBias: only scaled_dot_product_attention takes one")
         return _attention(func, *args, **kwargs)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._materialize())
 
 
@@ -91,7 +100,7 @@ def _sizes(name, size):
     return size
 
 
-def causal_upper_left(*size):
+def causal_upper_left(*size: int) -> Tensor:
     """A mask whose diagonal starts at the first query and key.
 
     Args:
@@ -107,7 +116,7 @@ def causal_upper_left(*size):
     return CausalBias(CausalVariant.UPPER_LEFT, *_sizes("causal_upper_left", size))
 
 
-def causal_lower_right(*size):
+def causal_lower_right(*size: int) -> Tensor:
     """A mask whose diagonal ends at the last query and key: queries are the last of the sequence.
 
     Args:

@@ -8,7 +8,7 @@ in element-wise ops and may index other tensors.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import facula
 from facula import Tensor
@@ -24,6 +24,10 @@ from ._block_mask import (
     noop_mask,
     or_masks,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = [
     "BlockMask", "flex_attention", "AuxOutput", "AuxRequest", "FlexKernelOptions", "create_block_mask", "create_mask",
@@ -123,10 +127,10 @@ def _seen(block_mask, indices, q_len, kv_len):
     return there & block_mask.mask_mod(*indices)
 
 
-def flex_attention(
-    query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False,
-    kernel_options=None, *, return_aux=None,
-):  # fmt: skip
+def flex_attention(query: Tensor, key: Any, value: Any, score_mod: Callable[..., Any] | None = None,
+                   block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
+                   return_lse: bool = False, kernel_options: Any = None, *,
+                   return_aux: AuxRequest | None = None) -> Tensor | Any:  # fmt: skip
     """``softmax(score_mod(query @ key.T * scale)) @ value``, where pairs that the mask hides are left out.
 
     Args:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import facula
 
 from .flex_attention import AuxRequest as _FlexAux
 from .flex_attention import create_block_mask, flex_attention
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["varlen_attn", "varlen_attn_out", "AuxRequest"]
 
@@ -26,10 +32,10 @@ class AuxRequest(NamedTuple):
     lse: bool = False
 
 
-def varlen_attn(
-    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, return_aux=None, scale=None, window_size=(-1, -1),
-    enable_gqa=False, seqused_k=None, block_table=None, num_splits=None,
-):  # fmt: skip
+def varlen_attn(query: Tensor, key: Any, value: Any, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int, max_k: int, *,
+                return_aux: AuxRequest | None = None, scale: float | None = None, window_size: Sequence[int] = (-1, -1),
+                enable_gqa: bool = False, seqused_k: Any = None, block_table: Any = None,
+                num_splits: Any = None) -> Tensor | Any:  # fmt: skip
     """`scaled_dot_product_attention` of sequences of different lengths, each by itself.
 
     Args:
@@ -88,7 +94,8 @@ def _window(q_len, kv_len, window_size, device):
     return create_block_mask(seen, 1, 1, q_len, kv_len, device)
 
 
-def varlen_attn_out(out, query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, **options):
+def varlen_attn_out(out: Tensor, query: Tensor, key: Any, value: Any, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: Any,
+                    max_k: int, **options: Any) -> Tensor | Any:  # fmt: skip
     """`varlen_attn` into a tensor, which is returned (with the logarithms, where they are asked for).
 
     Args:

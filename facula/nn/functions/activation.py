@@ -7,48 +7,83 @@ it.
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 
+if TYPE_CHECKING:
+    from facula import Tensor
+
 _nn = _C.nn_functional
 
 # Generated from ops/activation.yaml, with the inplace argument where PyTorch has one.
-celu = _C.nn_functional.celu
-elu = _C.nn_functional.elu
-elu_ = _C.nn_functional.elu_
-gelu = _C.nn_functional.gelu
-hardshrink = _C.nn_functional.hardshrink
-hardsigmoid = _C.nn_functional.hardsigmoid
-hardswish = _C.nn_functional.hardswish
-hardtanh_ = _C.nn_functional.hardtanh_
-leaky_relu = _C.nn_functional.leaky_relu
-leaky_relu_ = _C.nn_functional.leaky_relu_
-logsigmoid = _C.nn_functional.logsigmoid
-mish = _C.nn_functional.mish
-prelu = _C.nn_functional.prelu
-relu = _C.nn_functional.relu
-relu6 = _C.nn_functional.relu6
-selu = _C.nn_functional.selu
-sigmoid = _C.nn_functional.sigmoid
-silu = _C.nn_functional.silu
-softplus = _C.nn_functional.softplus
-softshrink = _C.nn_functional.softshrink
-softsign = _C.nn_functional.softsign
-tanh = _C.nn_functional.tanh
-tanhshrink = _C.nn_functional.tanhshrink
-threshold = _C.nn_functional.threshold
+if TYPE_CHECKING:
+    from facula._C import celu_ as celu_
+    from facula._C import relu_ as relu_
+    from facula._C import rrelu_ as rrelu_
+    from facula._C import selu_ as selu_
+    from facula._C import threshold_ as threshold_
+    from facula._C.nn_functional import celu as celu
+    from facula._C.nn_functional import elu as elu
+    from facula._C.nn_functional import elu_ as elu_
+    from facula._C.nn_functional import gelu as gelu
+    from facula._C.nn_functional import hardshrink as hardshrink
+    from facula._C.nn_functional import hardsigmoid as hardsigmoid
+    from facula._C.nn_functional import hardswish as hardswish
+    from facula._C.nn_functional import hardtanh_ as hardtanh_
+    from facula._C.nn_functional import leaky_relu as leaky_relu
+    from facula._C.nn_functional import leaky_relu_ as leaky_relu_
+    from facula._C.nn_functional import logsigmoid as logsigmoid
+    from facula._C.nn_functional import mish as mish
+    from facula._C.nn_functional import prelu as prelu
+    from facula._C.nn_functional import relu as relu
+    from facula._C.nn_functional import relu6 as relu6
+    from facula._C.nn_functional import selu as selu
+    from facula._C.nn_functional import sigmoid as sigmoid
+    from facula._C.nn_functional import silu as silu
+    from facula._C.nn_functional import softplus as softplus
+    from facula._C.nn_functional import softshrink as softshrink
+    from facula._C.nn_functional import softsign as softsign
+    from facula._C.nn_functional import tanh as tanh
+    from facula._C.nn_functional import tanhshrink as tanhshrink
+    from facula._C.nn_functional import threshold as threshold
+else:
+    celu = _C.nn_functional.celu
+    elu = _C.nn_functional.elu
+    elu_ = _C.nn_functional.elu_
+    gelu = _C.nn_functional.gelu
+    hardshrink = _C.nn_functional.hardshrink
+    hardsigmoid = _C.nn_functional.hardsigmoid
+    hardswish = _C.nn_functional.hardswish
+    hardtanh_ = _C.nn_functional.hardtanh_
+    leaky_relu = _C.nn_functional.leaky_relu
+    leaky_relu_ = _C.nn_functional.leaky_relu_
+    logsigmoid = _C.nn_functional.logsigmoid
+    mish = _C.nn_functional.mish
+    prelu = _C.nn_functional.prelu
+    relu = _C.nn_functional.relu
+    relu6 = _C.nn_functional.relu6
+    selu = _C.nn_functional.selu
+    sigmoid = _C.nn_functional.sigmoid
+    silu = _C.nn_functional.silu
+    softplus = _C.nn_functional.softplus
+    softshrink = _C.nn_functional.softshrink
+    softsign = _C.nn_functional.softsign
+    tanh = _C.nn_functional.tanh
+    tanhshrink = _C.nn_functional.tanhshrink
+    threshold = _C.nn_functional.threshold
 
-celu_ = _C.celu_
-relu_ = _C.relu_
-rrelu_ = _C.rrelu_
-selu_ = _C.selu_
-threshold_ = _C.threshold_
+    celu_ = _C.celu_
+    relu_ = _C.relu_
+    rrelu_ = _C.rrelu_
+    selu_ = _C.selu_
+    threshold_ = _C.threshold_
 
 
 def rrelu(
-    input, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
-):
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
     """Leaky ReLU with random slopes: ``x`` where it is at least 0, else ``slope * x``.
 
     Args:
@@ -63,7 +98,7 @@ def rrelu(
     return (rrelu_ if inplace else facula.rrelu)(input, lower, upper, training)
 
 
-def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` limited to [min_val, max_val].
 
     Args:
@@ -81,7 +116,7 @@ def hardtanh(input, min_val: float = -1.0, max_val: float = 1.0, inplace: bool =
     return _nn.hardtanh(input, min_val, max_val, inplace)
 
 
-def glu(input, dim: int = -1):
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The gated linear unit: ``a * sigmoid(b)``, where a and b are the two halves of the input along ``dim``.
 
     Args:
@@ -108,7 +143,7 @@ def _implicit_dim(name: str, ndim: int, stacklevel: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along a dimension: positive numbers whose sum is 1.
 
     Args:
@@ -127,7 +162,7 @@ def softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
     return facula.softmax(input, dim, dtype=dtype)
 
 
-def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
     """``softmax(-input, dim)``: the smallest number gets the largest share.
 
     Args:
@@ -145,7 +180,7 @@ def softmin(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
     return facula.softmax(-input, dim, dtype=dtype)
 
 
-def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None):
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: facula.dtype | None = None) -> Tensor:
     """``x - log(sum(exp(x)))`` along a dimension: the logarithm of `softmax` without its overflow and loss of digits.
 
     Args:
@@ -163,7 +198,7 @@ def log_softmax(input, dim: int | None = None, _stacklevel: int = 3, dtype=None)
     return facula.log_softmax(input, dim, dtype=dtype)
 
 
-def gumbel_softmax(logits, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1):
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A sample of the Gumbel-softmax distribution: ``softmax((logits + gumbel noise) / tau)`` along a dimension.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -11,9 +12,15 @@ from facula import _C
 from .matmul import linear
 from .random import dropout
 
+if TYPE_CHECKING:
+    from facula import Tensor
+
 _nn = _C.nn_functional
 
-scaled_dot_product_attention = _C.nn_functional.scaled_dot_product_attention
+if TYPE_CHECKING:
+    from facula._C.nn_functional import scaled_dot_product_attention as scaled_dot_product_attention
+else:
+    scaled_dot_product_attention = _C.nn_functional.scaled_dot_product_attention
 
 
 def _none_or_dtype(input):
@@ -107,32 +114,32 @@ def _static_or_split(x, static, name: str, batch_heads: int, head_dim: int):
 
 
 def multi_head_attention_forward(
-    query,
-    key,
-    value,
-    embed_dim_to_check,
-    num_heads,
-    in_proj_weight,
-    in_proj_bias,
-    bias_k,
-    bias_v,
-    add_zero_attn,
-    dropout_p,
-    out_proj_weight,
-    out_proj_bias,
-    training=True,
-    key_padding_mask=None,
-    need_weights=True,
-    attn_mask=None,
-    use_separate_proj_weight=False,
-    q_proj_weight=None,
-    k_proj_weight=None,
-    v_proj_weight=None,
-    static_k=None,
-    static_v=None,
-    average_attn_weights=True,
-    is_causal=False,
-):
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
     """Attention with several heads: projects query, key and value, attends in each head, joins the heads and projects back.
 
     `nn.MultiheadAttention` calls it with its parameters.

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import _C
 
 from .._tuples import _pair
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
+
 _nn = _C.nn_functional
 
 
-conv1d = _C.conv1d
-conv2d = _C.conv2d
-conv3d = _C.conv3d
-conv_tbc = _C.conv_tbc
-conv_transpose1d = _C.conv_transpose1d
-conv_transpose2d = _C.conv_transpose2d
-conv_transpose3d = _C.conv_transpose3d
+if TYPE_CHECKING:
+    from facula._C import conv1d as conv1d
+    from facula._C import conv2d as conv2d
+    from facula._C import conv3d as conv3d
+    from facula._C import conv_tbc as conv_tbc
+    from facula._C import conv_transpose1d as conv_transpose1d
+    from facula._C import conv_transpose2d as conv_transpose2d
+    from facula._C import conv_transpose3d as conv_transpose3d
+else:
+    conv1d = _C.conv1d
+    conv2d = _C.conv2d
+    conv3d = _C.conv3d
+    conv_tbc = _C.conv_tbc
+    conv_transpose1d = _C.conv_transpose1d
+    conv_transpose2d = _C.conv_transpose2d
+    conv_transpose3d = _C.conv_transpose3d
 
 
-def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+def unfold(input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
+           stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
     """Windows of images as columns.
 
     Args:
@@ -41,7 +58,8 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     return _nn.im2col(input, _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
 
 
-def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+def fold(input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1,
+         padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1) -> Tensor:  # fmt: skip
     """Adds columns of windows back up to images; elements that several windows hold are summed. The adjoint of `unfold`.
 
     Args:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 
-one_hot = _C.nn_functional.one_hot
+if TYPE_CHECKING:
+    from facula import Tensor
+
+if TYPE_CHECKING:
+    from facula._C.nn_functional import one_hot as one_hot
+else:
+    one_hot = _C.nn_functional.one_hot
 
 
-def embedding(
-    input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
-):
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+              norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:  # fmt: skip
     """Rows of ``weight``: ``output[...] = weight[input[...]]``.
 
     Args:
@@ -51,18 +57,18 @@ _BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
 def embedding_bag(
-    input,
-    weight,
-    offsets=None,
-    max_norm=None,
-    norm_type=2,
-    scale_grad_by_freq=False,
-    mode="mean",
-    sparse=False,
-    per_sample_weights=None,
-    include_last_offset=False,
-    padding_idx=None,
-):
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Sums, means or maxima of bags of embeddings, without keeping the single embeddings.
 
     Args:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula._autocast import in_float32
@@ -13,10 +15,17 @@ from .. import _reduction
 from .._reduction import reduced
 from .matmul import linear
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+
 _nn = _C.nn_functional
 
 
-def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+             ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """The negative log likelihood: ``-weight[target] * input[n, target]``, reduced.
 
     Args:
@@ -39,15 +48,15 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 
 
 def cross_entropy(
-    input,
-    target,
-    weight=None,
-    size_average=None,
-    ignore_index=-100,
-    reduce=None,
-    reduction="mean",
-    label_smoothing=0.0,
-):
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """The cross entropy of scores: `nll_loss` of ``log_softmax(input, 1)``, in one pass.
 
     Args:
@@ -74,17 +83,17 @@ def cross_entropy(
 
 
 def linear_cross_entropy(
-    input,
-    linear_weight,
-    target,
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
     *,
-    linear_bias=None,
-    weight=None,
-    reduction="mean",
-    ignore_index=None,
-    label_smoothing=0.0,
-    options=None,
-):
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
     """`cross_entropy` of ``linear(input, linear_weight, linear_bias)``: the last layer of a language model and its loss.
 
     Args:
@@ -141,7 +150,8 @@ def linear_cross_entropy(
     )
 
 
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """The cross entropy of probabilities x and targets t of two classes: ``-(t * log(x) + (1 - t) * log(1 - x))``, reduced.
 
     Args:
@@ -167,9 +177,9 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return _nn.binary_cross_entropy(input, target, weight, _reduction.get_enum(reduction))
 
 
-def binary_cross_entropy_with_logits(
-    input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
-):
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                                     pos_weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """`binary_cross_entropy` of ``sigmoid(input)``, without overflow for large scores.
 
     Args:
@@ -198,9 +208,8 @@ def binary_cross_entropy_with_logits(
     )
 
 
-def ctc_loss(
-    log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
-):
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
+             blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:  # fmt: skip
     """Connectionist temporal classification: minus the log-probability that an alignment of T steps reads as the target.
 
     Args:
@@ -232,7 +241,8 @@ def ctc_loss(
 
 
 @in_float32
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                     reduction: str = "mean") -> Tensor:  # fmt: skip
     """``log(1 + exp(-target * input))``, reduced.
 
     Args:
@@ -249,7 +259,8 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     return reduced(-_nn.logsigmoid(target * input), reduction)
 
 
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+                                reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """The mean over the classes (the last dimension) of `binary_cross_entropy_with_logits`, reduced over the rest.
 
     Args:
@@ -291,9 +302,8 @@ def _check_margin_shapes(name: str, input, target, per_class_target: bool) -> No
 
 
 @in_float32
-def multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+def multi_margin_loss(input: Tensor, target: Tensor, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
+                      size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
     """The hinge loss of several classes: the sum over i != target of ``max(0, margin - x[target] + x[i]) ** p / C``, reduced.
 
     Args:
@@ -329,7 +339,8 @@ def multi_margin_loss(
 
 
 @in_float32
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                           reduction: str = "mean") -> Tensor:  # fmt: skip
     """The sum over target classes j and other classes i of ``max(0, 1 - (x[j] - x[i]))``, divided by C; reduced.
 
     Args:

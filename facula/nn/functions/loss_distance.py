@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula._autocast import in_float32
 
@@ -12,9 +14,15 @@ from .. import _reduction
 from .._reduction import reduced
 from .matmul import pairwise_distance
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+
 
 @in_float32
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+                          reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """``1 - cos(input1, input2)`` where the target is 1, ``max(0, cos(input1, input2) - margin)`` where it is -1; reduced.
 
     Args:
@@ -49,7 +57,8 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 
 @in_float32
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
+                         reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """The input (a distance) where the target is 1, ``max(0, margin - input)`` where it is -1; reduced.
 
     Args:
@@ -71,7 +80,8 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 
 @in_float32
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
+                        reduce: bool | None = None, reduction: str = "mean") -> Tensor:  # fmt: skip
     """``max(0, -target * (input1 - input2) + margin)``, reduced: no loss where the order is that of the target.
 
     Args:
@@ -96,17 +106,17 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 
 @in_float32
 def triplet_margin_loss(
-    anchor,
-    positive,
-    negative,
-    margin=1.0,
-    p=2,
-    eps=1e-6,
-    swap=False,
-    size_average=None,
-    reduce=None,
-    reduction="mean",
-):
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)`` with the p-norm distance of the last dimension; reduced.
 
     Args:
@@ -141,9 +151,8 @@ def triplet_margin_loss(
     return _triplet(distance, anchor, positive, negative, margin, swap, reduction)
 
 
-def triplet_margin_with_distance_loss(
-    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
-):
+def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None,
+                                      margin: float = 1.0, swap: bool = False, reduction: str = "mean") -> Any:  # fmt: skip
     """`triplet_margin_loss` with a distance d: ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``, reduced.
 
     Args:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -14,6 +15,9 @@ from facula._autocast import in_float32
 
 from .. import _reduction
 from .._reduction import reduced
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 _nn = _C.nn_functional
 
@@ -36,7 +40,8 @@ def _weighted(name: str, loss_none, weight, input):
     return loss_none * weight
 
 
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """The squared difference ``(input - target) ** 2``, reduced.
 
     Args:
@@ -62,7 +67,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return loss.sum() / weight.sum() if _reduction.get_enum(reduction) == 1 else reduced(loss, reduction)
 
 
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """The absolute difference ``abs(input - target)``, reduced.
 
     Args:
@@ -85,7 +91,8 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return loss.sum() / weight.sum() if _reduction.get_enum(reduction) == 1 else reduced(loss, reduction)
 
 
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+                   reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
     """``0.5 * d**2 / beta`` where ``d = |input - target| < beta``, else ``d - 0.5 * beta``; reduced.
 
     Args:
@@ -107,7 +114,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return _nn.smooth_l1_loss(input, target, _reduction.get_enum(reduction), beta)
 
 
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+               weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """``0.5 * d**2`` where ``d = |input - target| < delta``, else ``delta * (d - 0.5 * delta)``; reduced.
 
     Args:
@@ -131,9 +139,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 @in_float32
-def poisson_nll_loss(
-    input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"
-):
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+                     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
+                     reduction: str = "mean") -> Tensor:  # fmt: skip
     """The negative log likelihood of counts under a Poisson distribution: ``exp(input) - target * input``, reduced.
 
     Args:
@@ -160,7 +168,8 @@ def poisson_nll_loss(
     return reduced(loss, reduction)
 
 
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6,
+                      reduction: str = "mean") -> Tensor:  # fmt: skip
     """The negative log likelihood of a Gaussian: ``0.5 * (log(var) + (input - target) ** 2 / var)``, reduced.
 
     Args:
@@ -202,7 +211,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return loss.mean() if code == 1 else loss.sum() if code == 2 else loss
 
 
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+           log_target: bool = False) -> Tensor:  # fmt: skip
     """The Kullback-Leibler divergence of log-probabilities from probabilities: ``target * (log(target) - input)``, reduced.
 
     Args:

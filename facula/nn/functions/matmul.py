@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 
-bilinear = _C.bilinear
-linear = _C.nn_functional.linear
-cosine_similarity = _C.cosine_similarity
-pairwise_distance = _C.pairwise_distance
-pdist = _C.pdist
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+
+if TYPE_CHECKING:
+    from facula._C import bilinear as bilinear
+    from facula._C import cosine_similarity as cosine_similarity
+    from facula._C import pairwise_distance as pairwise_distance
+    from facula._C import pdist as pdist
+    from facula._C.nn_functional import linear as linear
+else:
+    bilinear = _C.bilinear
+    linear = _C.nn_functional.linear
+    cosine_similarity = _C.cosine_similarity
+    pairwise_distance = _C.pairwise_distance
+    pdist = _C.pdist
 
 
 class ScalingType(enum.IntEnum):
@@ -34,7 +47,8 @@ class SwizzleType(enum.IntEnum):
     NO_SWIZZLE, SWIZZLE_32_4_4 = range(2)
 
 
-def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None,
+               out_dtype: facula.dtype | None = None) -> Tensor:  # fmt: skip
     """One product of matrices for each of G groups.
 
     Args:
@@ -89,10 +103,10 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
     return facula.cat(parts, dim).to(dtype)
 
 
-def scaled_mm(
-    mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
-    output_dtype=facula.bfloat16, contraction_dim=(), use_fast_accum=False,
-):  # fmt: skip
+def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor, scale_recipe_a: Any, scale_b: Tensor, scale_recipe_b: Any,
+              swizzle_a: Any = None, swizzle_b: Any = None, bias: Tensor | None = None,
+              output_dtype: facula.dtype = facula.bfloat16, contraction_dim: Any = (),
+              use_fast_accum: bool = False) -> Any:  # fmt: skip
     """The product of two float8 matrices that stand for themselves times scales; it is computed in float32.
 
     Args:

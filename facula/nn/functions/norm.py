@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 _nn = _C.nn_functional
 
@@ -18,9 +25,9 @@ def _check_values_per_channel(name: str, size) -> None:
         )
 
 
-def batch_norm(
-    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05
-):
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: float = 0.1,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
     """Normalises each channel over the batch and the positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
@@ -47,15 +54,15 @@ def batch_norm(
 
 
 def instance_norm(
-    input,
-    running_mean=None,
-    running_var=None,
-    weight=None,
-    bias=None,
-    use_input_stats=True,
-    momentum=0.1,
-    eps=1e-05,
-):
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-05,
+) -> Tensor:
     """Normalises each channel of each sample over its positions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
@@ -83,7 +90,8 @@ def instance_norm(
     )
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
+def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
     """Normalises over the last dimensions: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
@@ -102,7 +110,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
     return facula.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-def rms_norm(input, normalized_shape, weight=None, eps=None):
+def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divides by the root mean square over the last dimensions: ``x / sqrt(mean(x ** 2) + eps) * weight``.
 
     Args:
@@ -119,7 +127,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return facula.rms_norm(input, normalized_shape, weight, eps)
 
 
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-05) -> Tensor:  # fmt: skip
     """Normalises each group of channels of each sample: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     Args:
@@ -143,7 +152,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
     return facula.group_norm(input, num_groups, weight, bias, eps)
 
 
-def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+def local_response_norm(input: Tensor, size: Any, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divides by ``(k + alpha * mean of the squares of size neighbouring channels) ** beta``; beyond the ends channels are 0.
 
     Args:
@@ -168,7 +177,7 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     return input / means.mul(alpha).add(k).pow(beta)
 
 
-def normalize(input, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out=None):
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Divides by the p-norm along a dimension: ``x / max(norm(x, p), eps)``.
 
     Args:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 
 from .._explained import explained
 from .._tuples import _list_with_default, _pair, _single, _triple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 _ARGUMENTS = {
     "input": "the batch of samples of some channels, or one sample without the first dimension.",
@@ -25,16 +33,22 @@ _UNPOOLED = "the sizes of the output, within a stride of what None stands for: (
 
 _nn = _C.nn_functional
 
-avg_pool1d = _C.avg_pool1d
-avg_pool2d = _C.nn_functional.avg_pool2d
-avg_pool3d = _C.nn_functional.avg_pool3d
-adaptive_avg_pool1d = _C.adaptive_avg_pool1d
+if TYPE_CHECKING:
+    from facula._C import adaptive_avg_pool1d as adaptive_avg_pool1d
+    from facula._C import avg_pool1d as avg_pool1d
+    from facula._C.nn_functional import avg_pool2d as avg_pool2d
+    from facula._C.nn_functional import avg_pool3d as avg_pool3d
+else:
+    avg_pool1d = _C.avg_pool1d
+    avg_pool2d = _C.nn_functional.avg_pool2d
+    avg_pool3d = _C.nn_functional.avg_pool3d
+    adaptive_avg_pool1d = _C.adaptive_avg_pool1d
 
 
 @explained(_ARGUMENTS)
-def max_pool1d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-):
+def max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                            padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                            return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
 
     Returns (values, indices), both (N, C, L_out), whatever return_indices says.
@@ -46,9 +60,9 @@ def max_pool1d_with_indices(
 
 
 @explained(_ARGUMENTS)
-def max_pool2d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-):
+def max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                            padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                            return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
 
     Returns (values, indices), both (N, C, H_out, W_out), whatever return_indices says.
@@ -61,9 +75,9 @@ def max_pool2d_with_indices(
 
 
 @explained(_ARGUMENTS)
-def max_pool3d_with_indices(
-    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-):
+def max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                            padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+                            return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
 
     Returns (values, indices), both (N, C, D_out, H_out, W_out), whatever return_indices says.
@@ -80,7 +94,9 @@ def _or_empty(stride):
 
 
 @explained(_ARGUMENTS)
-def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """The maximum of each window of the last dimension. Padding is minus infinity.
 
     Returns (N, C, L_out) or (C, L_out), with return_indices (values, indices).
@@ -96,7 +112,9 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 
 @explained(_ARGUMENTS)
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """The maximum of each window of the last two dimensions. Padding is minus infinity.
 
     Returns (N, C, H_out, W_out) or (C, H_out, W_out), with return_indices (values, indices).
@@ -113,7 +131,9 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 
 @explained(_ARGUMENTS)
-def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """The maximum of each window of the last three dimensions. Padding is minus infinity.
 
     Returns (N, C, D_out, H_out, W_out) or (C, D_out, H_out, W_out), with return_indices (values, indices).
@@ -129,7 +149,8 @@ def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `adaptive_max_pool1d` gives, and where the maxima were, as positions in the input's last dimension.
 
     Returns (values, indices), whatever return_indices says.
@@ -141,7 +162,8 @@ def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `adaptive_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
 
     Returns (values, indices), whatever return_indices says.
@@ -153,7 +175,8 @@ def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | Sequence[int | None],
+                                     return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `adaptive_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
 
     Returns (values, indices), whatever return_indices says.
@@ -165,7 +188,7 @@ def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool1d(input, output_size, return_indices=False):
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """The maxima of as many windows as the output shall have elements: the i-th covers ``floor(i * L / L_out)`` to
     ``ceil((i + 1) * L / L_out)``.
 
@@ -179,7 +202,7 @@ def adaptive_max_pool1d(input, output_size, return_indices=False):
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool2d(input, output_size, return_indices=False):
+def adaptive_max_pool2d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """The maxima of windows that are laid so that the output has the given height and width.
 
     Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
@@ -192,7 +215,7 @@ def adaptive_max_pool2d(input, output_size, return_indices=False):
 
 
 @explained(_ARGUMENTS)
-def adaptive_max_pool3d(input, output_size, return_indices=False):
+def adaptive_max_pool3d(input: Tensor, output_size: int | Sequence[int | None], return_indices: bool = False) -> Tensor | Any:
     """The maxima of windows that are laid so that the output has the given depth, height and width.
 
     Returns (N, C, *output_size) or (C, *output_size), with return_indices (values, indices).
@@ -205,7 +228,7 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
 
 
 @explained(_ARGUMENTS)
-def adaptive_avg_pool2d(input, output_size):
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
     """The means of windows that are laid so that the output has the given height and width; 1 is the mean of the whole image.
 
     Returns (N, C, *output_size) or (C, *output_size).
@@ -217,7 +240,7 @@ def adaptive_avg_pool2d(input, output_size):
 
 
 @explained(_ARGUMENTS)
-def adaptive_avg_pool3d(input, output_size):
+def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None]) -> Tensor:
     """The means of windows that are laid so that the output has the given depth, height and width.
 
     Returns (N, C, *output_size) or (C, *output_size).
@@ -229,9 +252,10 @@ def adaptive_avg_pool3d(input, output_size):
 
 
 @explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool2d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+def fractional_max_pool2d_with_indices(input: Tensor, kernel_size: int | Sequence[int],
+                                       output_size: int | Sequence[int] | None = None,
+                                       output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+                                       _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `fractional_max_pool2d` gives, and where the maxima were, as positions in each plane of H * W elements.
 
     Returns (values, indices), whatever return_indices says.
@@ -249,9 +273,10 @@ def fractional_max_pool2d_with_indices(
 
 
 @explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool3d_with_indices(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+def fractional_max_pool3d_with_indices(input: Tensor, kernel_size: int | Sequence[int],
+                                       output_size: int | Sequence[int] | None = None,
+                                       output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+                                       _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """What `fractional_max_pool3d` gives, and where the maxima were, as positions in each volume of D * H * W elements.
 
     Returns (values, indices), whatever return_indices says.
@@ -284,9 +309,9 @@ def _fractional_setup(name: str, n: int, input, output_size, output_ratio, sampl
     return output_size, samples
 
 
-def fractional_max_pool2d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+def fractional_max_pool2d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
+                          output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+                          _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
     """The maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
 
     Args:
@@ -308,9 +333,9 @@ def fractional_max_pool2d(
 
 
 @explained(_ARGUMENTS, output_size="sizes of the output, a number or one for each dimension; or")
-def fractional_max_pool3d(
-    input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None
-):
+def fractional_max_pool3d(input: Tensor, kernel_size: int | Sequence[int], output_size: int | Sequence[int] | None = None,
+                          output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+                          _random_samples: Tensor | None = None) -> Tensor | Any:  # fmt: skip
     """The maxima of windows at pseudo-random places, whose steps are such that the output has the given size.
 
     Errors: ValueError for neither of output_size and output_ratio.
@@ -347,7 +372,8 @@ def _unpool_output_size(name: str, input, kernel_size, stride, padding, output_s
 
 
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
-def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool1d`: puts the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
@@ -364,7 +390,8 @@ def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
-def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool2d`: puts the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
@@ -382,7 +409,8 @@ def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_siz
 
 
 @explained(_ARGUMENTS, output_size=_UNPOOLED)
-def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool3d`: puts the values where ``indices`` says, and zeros elsewhere.
 
     Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
@@ -412,7 +440,8 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
 
 
 @explained(_ARGUMENTS)
-def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Any:  # fmt: skip
     """The power sum of each window of the last dimension: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
@@ -426,7 +455,8 @@ def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
 
 @explained(_ARGUMENTS)
-def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """The power sum of each window of the last two dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
@@ -440,7 +470,8 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
 
 @explained(_ARGUMENTS)
-def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+              ceil_mode: bool = False) -> Any:  # fmt: skip
     """The power sum of each window of the last three dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 
 from .._explained import explained
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 _ARGUMENTS = {
     "input": "any shape.",
@@ -27,7 +33,7 @@ def _check_probability(name: str, p: float) -> None:
 
 
 @explained(_ARGUMENTS)
-def dropout(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, sets each element to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
 
     Errors: ValueError for a p outside [0, 1].
@@ -70,7 +76,7 @@ def _noise_dropout(input, p: float, training: bool, inplace: bool, per_channel: 
 
 
 @explained(_ARGUMENTS)
-def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout for networks of SELU: dropped elements take SELU's lower limit, and then mean 0 and variance 1 are restored.
 
     Errors: ValueError for a p outside [0, 1].
@@ -84,7 +90,7 @@ def alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool =
 
 
 @explained(_ARGUMENTS, input="(N, C, ...).")
-def feature_alpha_dropout(input, p: float = 0.5, training: bool = False, inplace: bool = False):
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
     """`alpha_dropout` of whole channels.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for fewer than 2 dimensions.
@@ -97,7 +103,7 @@ def feature_alpha_dropout(input, p: float = 0.5, training: bool = False, inplace
 
 
 @explained(_ARGUMENTS, input="(N, C, L) or (C, L).")
-def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for other numbers of dimensions.
@@ -113,7 +119,7 @@ def dropout1d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
 
 
 @explained(_ARGUMENTS, input="(N, C, H, W).")
-def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
 
     Three dimensions are taken as (N, C, L), with a UserWarning; other numbers of dimensions than four warn, too.
@@ -134,7 +140,7 @@ def dropout2d(input, p: float = 0.5, training: bool = True, inplace: bool = Fals
 
 
 @explained(_ARGUMENTS, input="(N, C, D, H, W) or (C, D, H, W).")
-def dropout3d(input, p: float = 0.5, training: bool = True, inplace: bool = False):
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
 
     Other numbers of dimensions than four and five warn.

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 
 from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 _nn = _C.nn_functional
 
@@ -50,14 +57,14 @@ def _per_dimension(name: str, value, n: int) -> list:
 
 
 def interpolate(
-    input,
-    size=None,
-    scale_factor=None,
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
-):
+) -> Tensor:
     """Resizes the spatial dimensions.
 
     Args:
@@ -124,7 +131,8 @@ def _resize(input, sizes, scales, mode: str, align_corners: bool, antialias: boo
     )
 
 
-def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_corners: bool | None = None):
+def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
+             mode: str = "nearest", align_corners: bool | None = None) -> Any:  # fmt: skip
     """Deprecated name of `interpolate`; it warns.
 
     Args:
@@ -144,7 +152,8 @@ def upsample(input, size=None, scale_factor=None, mode: str = "nearest", align_c
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input, size=None, scale_factor=None):
+def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
+                     scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
     """Deprecated: ``interpolate(input, size, scale_factor, mode='nearest')``; it warns.
 
     Args:
@@ -162,7 +171,8 @@ def upsample_nearest(input, size=None, scale_factor=None):
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def upsample_bilinear(input, size=None, scale_factor=None):
+def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
+                      scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
     """Deprecated: ``interpolate(input, size, scale_factor, mode='bilinear', align_corners=True)``; it warns.
 
     Args:
@@ -188,8 +198,8 @@ def _default_corners(name: str, align_corners: bool | None) -> bool:
 
 
 def grid_sample(
-    input, grid, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
-):
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
     """Samples the input at the positions of a grid.
 
     Args:
@@ -222,7 +232,7 @@ def grid_sample(
     )
 
 
-def affine_grid(theta, size, align_corners: bool | None = None):
+def affine_grid(theta: Tensor, size: int | Sequence[int] | None, align_corners: bool | None = None) -> Tensor:
     """The grid, for `grid_sample`, of a batch of affine maps: ``theta @ (x, y(, z), 1)`` of every position of the output.
 
     Args:

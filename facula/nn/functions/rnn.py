@@ -7,26 +7,35 @@ dtypes) run the same steps here, packed sequences over batches that shrink (or, 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C, _autocast
 
 from .matmul import linear
 from .random import dropout
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+
 _nn = _C.nn_functional
 
 
-def tanh_cell(gates_x, hidden, weight_hh, bias_hh):
+def tanh_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_hh: Tensor) -> tuple[Tensor]:
     """(N, H) projected input and hidden state -> new hidden state."""
     return ((gates_x + linear(hidden[0], weight_hh, bias_hh)).tanh(),)
 
 
-def relu_cell(gates_x, hidden, weight_hh, bias_hh):
+def relu_cell(gates_x: Tensor, hidden: Any, weight_hh: Tensor, bias_hh: Tensor) -> tuple[Tensor]:
     """As `tanh_cell`, with relu."""
     return ((gates_x + linear(hidden[0], weight_hh, bias_hh)).relu(),)
 
 
-def lstm_cell(gates_x, hidden, weight_hh, bias_hh, weight_hr=None):
+def lstm_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_hh: Tensor,
+              weight_hr: Tensor | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Gates in the order input, forget, cell, output; ``weight_hr`` projects the new hidden state."""
     h, c = hidden
     i, f, g, o = (gates_x + linear(h, weight_hh, bias_hh)).chunk(4, 1)
@@ -37,7 +46,7 @@ def lstm_cell(gates_x, hidden, weight_hh, bias_hh, weight_hr=None):
     return h, c
 
 
-def gru_cell(gates_x, hidden, weight_hh, bias_hh):
+def gru_cell(gates_x: Tensor, hidden: Sequence[Tensor], weight_hh: Tensor, bias_hh: Tensor) -> tuple[Tensor]:
     """Gates in the order reset, update, new."""
     h = hidden[0]
     reset_x, update_x, new_x = gates_x.chunk(3, 1)
@@ -47,7 +56,7 @@ def gru_cell(gates_x, hidden, weight_hh, bias_hh):
     return ((h - new) * update + new,)
 
 
-CELLS = {"RNN_TANH": tanh_cell, "RNN_RELU": relu_cell, "LSTM": lstm_cell, "GRU": gru_cell}
+CELLS: dict[Any, Any] = {"RNN_TANH": tanh_cell, "RNN_RELU": relu_cell, "LSTM": lstm_cell, "GRU": gru_cell}
 
 
 def _direction(cell, steps, hidden, weights, reverse: bool):
@@ -117,7 +126,8 @@ def _steps_in_python(cell, gates, start, weights, batch_sizes, reverse: bool):
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
-def network_of(mode, weights, has_biases, num_layers, bidirectional):
+def network_of(mode: str, weights: Sequence[Tensor], has_biases: bool, num_layers: int,
+               bidirectional: bool) -> tuple[int | str, ...]:  # fmt: skip
     """The sizes of a network, as the core takes them."""
     hidden = weights[0].size(0) // GATES[mode]
     projected = weights[1].size(1) if len(weights) // (num_layers * (2 if bidirectional else 1)) % 2 else 0
@@ -151,9 +161,9 @@ def _recorded(mode, input, hidden, weights, *options):
     return output, tuple(final)
 
 
-def run(
-    mode, input, hidden, weights, has_biases, num_layers, dropout_p, training, bidirectional, batch_sizes=None
-):
+def run(mode: str, input: Tensor, hidden: Sequence[Tensor], weights: Sequence[Tensor], has_biases: bool, num_layers: int,
+        dropout_p: float, training: bool, bidirectional: bool,
+        batch_sizes: Sequence[int] | None = None) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
     """All layers of a recurrent network.
 
     Args:

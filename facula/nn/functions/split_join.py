@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C, _autocast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from facula import Tensor
 
 _nn = _C.nn_functional
 
 
-def pad(input, pad, mode: str = "constant", value: float | None = None):
+def pad(input: Tensor, pad: Sequence[int] | tuple[int, ...], mode: str = "constant", value: float | None = None) -> Tensor:
     """Adds elements (or, with negative numbers, removes them) at both ends of the last dimensions.
 
     Args:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class _InplaceActivation(Module):
     """An activation whose only option is to write into its input."""
 
-    __constants__ = ["inplace"]
+    __constants__: ClassVar[list[str]] = ["inplace"]
     inplace: bool
 
     def __init__(self, inplace: bool = False) -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import functional as F
 from ._activation_base import _InplaceActivation
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
 
 
 class ReLU(_InplaceActivation):
@@ -21,7 +27,7 @@ class ReLU(_InplaceActivation):
     tensor([0., 0., 2.])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
 
@@ -37,7 +43,7 @@ class Hardsigmoid(_InplaceActivation):
     tensor([0.0000, 0.5000, 0.7500, 1.0000])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -56,7 +62,7 @@ class Hardswish(_InplaceActivation):
     tensor([-0.0000, 0.0000, 1.1250, 4.0000])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -76,7 +82,7 @@ class LeakyReLU(Module):
     tensor([-0.1000,  0.0000,  2.0000])
     """
 
-    __constants__ = ["inplace", "negative_slope"]
+    __constants__: ClassVar[list[str]] = ["inplace", "negative_slope"]
     inplace: bool
     negative_slope: float
 
@@ -85,7 +91,7 @@ class LeakyReLU(Module):
         self.negative_slope = negative_slope
         self.inplace = inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -109,7 +115,7 @@ class RReLU(Module):
     tensor([-0.2000,  0.0000,  2.0000])
     """
 
-    __constants__ = ["lower", "upper", "inplace"]
+    __constants__: ClassVar[list[str]] = ["lower", "upper", "inplace"]
     lower: float
     upper: float
     inplace: bool
@@ -120,7 +126,7 @@ class RReLU(Module):
         self.upper = upper
         self.inplace = inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -141,7 +147,7 @@ class Threshold(Module):
     tensor([20.0000, 20.0000,  0.7500])
     """
 
-    __constants__ = ["threshold", "value", "inplace"]
+    __constants__: ClassVar[list[str]] = ["threshold", "value", "inplace"]
     threshold: float
     value: float
     inplace: bool
@@ -152,7 +158,7 @@ class Threshold(Module):
         self.value = value
         self.inplace = inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -176,7 +182,7 @@ class Hardtanh(Module):
     tensor([-2.0000,  0.5000,  2.0000])
     """
 
-    __constants__ = ["min_val", "max_val", "inplace"]
+    __constants__: ClassVar[list[str]] = ["min_val", "max_val", "inplace"]
     min_val: float
     max_val: float
     inplace: bool
@@ -200,7 +206,7 @@ class Hardtanh(Module):
         if self.max_val <= self.min_val:
             raise AssertionError(f"Hardtanh: max_val must exceed min_val {self.min_val}, got {self.max_val}")
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -238,14 +244,14 @@ class Hardshrink(Module):
     tensor([-1.0000,  0.0000,  0.7500])
     """
 
-    __constants__ = ["lambd"]
+    __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -266,14 +272,14 @@ class Softshrink(Module):
     tensor([-0.5000,  0.0000,  0.2500])
     """
 
-    __constants__ = ["lambd"]
+    __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .. import functional as F
@@ -9,6 +11,12 @@ from .. import init
 from ..parameter import Parameter
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = ["MultiheadAttention"]
 
@@ -45,23 +53,23 @@ class MultiheadAttention(Module):
     (torch.Size([4, 5, 8]), torch.Size([4, 5, 5]))
     """
 
-    __constants__ = ["batch_first"]
+    __constants__: ClassVar[list[str]] = ["batch_first"]
     bias_k: facula.Tensor | None
     bias_v: facula.Tensor | None
 
     def __init__(
         self,
-        embed_dim,
-        num_heads,
-        dropout=0.0,
-        bias=True,
-        add_bias_kv=False,
-        add_zero_attn=False,
-        kdim=None,
-        vdim=None,
-        batch_first=False,
-        device=None,
-        dtype=None,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
@@ -70,13 +78,13 @@ class MultiheadAttention(Module):
             )
         super().__init__()
         self.embed_dim = embed_dim
-        self.kdim = kdim if kdim is not None else embed_dim
-        self.vdim = vdim if vdim is not None else embed_dim
+        self.kdim: int = kdim if kdim is not None else embed_dim
+        self.vdim: int = vdim if vdim is not None else embed_dim
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
         self.num_heads = num_heads
         self.dropout = dropout
         self.batch_first = batch_first
-        self.head_dim = embed_dim // num_heads
+        self.head_dim: int = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
             raise AssertionError(
                 f"MultiheadAttention: embed_dim must be divisible by num_heads, got {embed_dim} and "
@@ -94,7 +102,7 @@ class MultiheadAttention(Module):
         self.register_parameter("k_proj_weight", None if packed else empty(embed_dim, self.kdim))
         self.register_parameter("v_proj_weight", None if packed else empty(embed_dim, self.vdim))
         self.register_parameter("in_proj_bias", empty(3 * embed_dim) if bias else None)
-        self.out_proj = NonDynamicallyQuantizableLinear(
+        self.out_proj: NonDynamicallyQuantizableLinear = NonDynamicallyQuantizableLinear(
             embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
         )
         self.bias_k = empty(1, 1, embed_dim) if add_bias_kv else None
@@ -113,21 +121,21 @@ class MultiheadAttention(Module):
             if bias is not None:
                 init.xavier_normal_(bias)
 
-    def __setstate__(self, state) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         state.setdefault("_qkv_same_embed_dim", True)
         super().__setstate__(state)
 
     def forward(
         self,
-        query,
-        key,
-        value,
-        key_padding_mask=None,
+        query: Tensor,
+        key: Any,
+        value: Any,
+        key_padding_mask: Tensor | None = None,
         need_weights: bool = True,
-        attn_mask=None,
+        attn_mask: Tensor | None = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
-    ):
+    ) -> tuple[Tensor, Tensor | None]:
         """Attend from queries to keys and values.
 
         Args:
@@ -179,7 +187,7 @@ class MultiheadAttention(Module):
             output = output.transpose(1, 0)
         return output, weights
 
-    def merge_masks(self, attn_mask, key_padding_mask, query):
+    def merge_masks(self, attn_mask: Tensor, key_padding_mask: Any, query: Tensor) -> tuple[Any | Tensor, int]:
         """The one mask that stands for both, in the shape that the fused kernel takes.
 
         Args:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from .module import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from typing_extensions import Self
 
 
 def _absolute_index(name: str, size: int, index) -> int:
@@ -28,10 +35,10 @@ class _NumberedModules(Module):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
 
-    def append(self, module: Module):
+    def append(self, module: Module) -> Self:
         """Add a module at the end.
 
         Args:
@@ -50,7 +57,7 @@ class _NumberedModules(Module):
         self.add_module(str(len(self)), module)
         return self
 
-    def pop(self, key):
+    def pop(self, key: Any) -> Any:
         """Remove an entry, or with a slice several; those behind move up.
 
         Args:

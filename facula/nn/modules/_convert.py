@@ -10,7 +10,11 @@ import facula
 from ..parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from typing_extensions import Self
+
+    from facula.types import Device
 
 
 def _parse_to(*args, device=None, dtype=None, non_blocking=False, memory_format=None):
@@ -153,7 +157,7 @@ class _ConvertMethods:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def to(self, *args, **kwargs) -> Self:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and convert parameters and buffers, in place: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``,
         ``to(tensor)`` or ``to(memory_format=channels_last)``. Integers keep their dtype; a memory format is for what has
         4 or 5 dimensions.
@@ -182,7 +186,7 @@ class _ConvertMethods:
 
         return self._apply(convert)
 
-    def to_empty(self, *, device, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
         """Give parameters and buffers new memory on a device, without values: so a module that was made on the device
         'meta' becomes a real one.
 
@@ -198,7 +202,7 @@ class _ConvertMethods:
         """
         return self._apply(lambda t: facula.empty_like(t, device=device), recurse=recurse)
 
-    def type(self, dst_type) -> Self:
+    def type(self, dst_type: Any) -> Self:
         """Convert all parameters and buffers, integers among them.
 
         Args:
@@ -264,7 +268,7 @@ class _ConvertMethods:
         """
         return self._apply(lambda t: t.cpu())
 
-    def cuda(self, device=None) -> Self:
+    def cuda(self, device: Device = None) -> Self:
         """Move parameters and buffers to a CUDA device. Make the optimizer afterwards.
 
         Args:
@@ -286,7 +290,7 @@ class _ConvertMethods:
         index = "" if device is None else f":{getattr(device, 'index', device)}"
         return self.to(facula.device(name + index))
 
-    def xpu(self, device=None) -> Self:
+    def xpu(self, device: Device = None) -> Self:
         """Move parameters and buffers to an XPU.
 
         Args:
@@ -304,7 +308,7 @@ class _ConvertMethods:
         """
         return self._to_device_type("xpu", device)
 
-    def ipu(self, device=None) -> Self:
+    def ipu(self, device: Device = None) -> Self:
         """Move parameters and buffers to an IPU.
 
         Args:
@@ -322,7 +326,7 @@ class _ConvertMethods:
         """
         return self._to_device_type("ipu", device)
 
-    def mtia(self, device=None) -> Self:
+    def mtia(self, device: Device = None) -> Self:
         """Move parameters and buffers to an MTIA accelerator.
 
         Args:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._hooks import _add, _RunHooks, _WrappedHook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.utils.hooks import RemovableHandle
 
 
 class _HookMethods(_RunHooks):
     """The part of Module that registers hooks."""
 
-    def register_forward_pre_hook(self, hook, *, prepend: bool = False, with_kwargs: bool = False):
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
+                                  with_kwargs: bool = False) -> RemovableHandle:  # fmt: skip
         """Have a function called before each call of forward.
 
         Args:
@@ -28,8 +37,8 @@ class _HookMethods(_RunHooks):
         return _add(self._forward_pre_hooks, hook, prepend, **flags)
 
     def register_forward_hook(
-        self, hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
-    ):
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
         """Have a function called after each call of forward.
 
         Args:
@@ -56,7 +65,7 @@ class _HookMethods(_RunHooks):
             flags["always_call"] = self._forward_hooks_always_called
         return _add(self._forward_hooks, hook, prepend, **flags)
 
-    def register_full_backward_pre_hook(self, hook, prepend: bool = False):
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Have a function called before the gradients of the module's inputs are computed.
 
         Args:
@@ -75,7 +84,7 @@ class _HookMethods(_RunHooks):
         self._hooked = True
         return _add(self._backward_pre_hooks, hook, prepend)
 
-    def register_full_backward_hook(self, hook, prepend: bool = False):
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Have a function called when the gradients of the module's inputs are known.
 
         Args:
@@ -95,7 +104,7 @@ class _HookMethods(_RunHooks):
         self._set_backward_kind(full=True)
         return _add(self._backward_hooks, hook, prepend)
 
-    def register_backward_hook(self, hook):
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """The old form of `register_full_backward_hook`: it sees the gradients of the module's last operation only.
 
         Args:
@@ -124,7 +133,7 @@ class _HookMethods(_RunHooks):
         self._is_full_backward_hook = full
         self._hooked = True
 
-    def register_state_dict_pre_hook(self, hook):
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Have a function called before `state_dict` collects this module.
 
         Args:
@@ -139,7 +148,7 @@ class _HookMethods(_RunHooks):
         """
         return _add(self._state_dict_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook):
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Have a function called after `state_dict` has collected this module and those below it.
 
         Args:
@@ -165,7 +174,7 @@ class _HookMethods(_RunHooks):
             )
         return _add(self._state_dict_hooks, hook)
 
-    def register_load_state_dict_pre_hook(self, hook):
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Have a function called before the entries of this module are loaded: it may rename or add them.
 
         Args:
@@ -186,7 +195,7 @@ class _HookMethods(_RunHooks):
     def _register_load_state_dict_pre_hook(self, hook, with_module: bool = False):
         return _add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
-    def register_load_state_dict_post_hook(self, hook):
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Have a function called after a state dict was loaded.
 
         Args:

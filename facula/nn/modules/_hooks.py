@@ -10,23 +10,28 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import facula
 from facula.utils.hooks import BackwardHook, RemovableHandle, add_hook, hook_items
 
-_global_backward_pre_hooks: dict = OrderedDict()
-_global_backward_hooks: dict = OrderedDict()
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_global_backward_pre_hooks: dict[Any, Any] = OrderedDict()
+_global_backward_hooks: dict[Any, Any] = OrderedDict()
 _global_is_full_backward_hook: bool | None = None
-_global_forward_pre_hooks: dict = OrderedDict()
-_global_forward_hooks: dict = OrderedDict()
-_global_forward_hooks_always_called: dict = OrderedDict()
-_global_forward_hooks_with_kwargs: dict = OrderedDict()
-_global_buffer_registration_hooks: dict = OrderedDict()
-_global_module_registration_hooks: dict = OrderedDict()
-_global_parameter_registration_hooks: dict = OrderedDict()
+_global_forward_pre_hooks: dict[Any, Any] = OrderedDict()
+_global_forward_hooks: dict[Any, Any] = OrderedDict()
+_global_forward_hooks_always_called: dict[Any, Any] = OrderedDict()
+_global_forward_hooks_with_kwargs: dict[Any, Any] = OrderedDict()
+_global_buffer_registration_hooks: dict[Any, Any] = OrderedDict()
+_global_module_registration_hooks: dict[Any, Any] = OrderedDict()
+_global_parameter_registration_hooks: dict[Any, Any] = OrderedDict()
 
 
-def _add(hooks: dict, hook, prepend: bool = False, **flags: dict) -> RemovableHandle:
+def _add(hooks: dict[Any, Any], hook: Callable[..., Any], prepend: bool = False, **flags: dict[Any, Any]) -> RemovableHandle:
     """Put ``hook`` into ``hooks`` and its id into every dict of ``flags``; return the handle."""
     handle = RemovableHandle(hooks, extra_dict=list(flags.values()))
     for flag in flags.values():
@@ -45,7 +50,7 @@ def _enable_global_hooks() -> None:
     Module._hooked = True
 
 
-def register_module_buffer_registration_hook(hook):
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Have a function called whenever a buffer is registered in any module.
 
     Args:
@@ -63,7 +68,7 @@ def register_module_buffer_registration_hook(hook):
     return _add(_global_buffer_registration_hooks, hook)
 
 
-def register_module_module_registration_hook(hook):
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Have a function called whenever a submodule is registered in any module.
 
     Args:
@@ -81,7 +86,7 @@ def register_module_module_registration_hook(hook):
     return _add(_global_module_registration_hooks, hook)
 
 
-def register_module_parameter_registration_hook(hook):
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Have a function called whenever a parameter is registered in any module.
 
     Args:
@@ -99,7 +104,7 @@ def register_module_parameter_registration_hook(hook):
     return _add(_global_parameter_registration_hooks, hook)
 
 
-def register_module_forward_pre_hook(hook):
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Have a function called before forward of every module there is.
 
     Args:
@@ -118,7 +123,8 @@ def register_module_forward_pre_hook(hook):
     return _add(_global_forward_pre_hooks, hook)
 
 
-def register_module_forward_hook(hook, *, with_kwargs: bool = False, always_call: bool = False):
+def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False,
+                                 always_call: bool = False) -> RemovableHandle:  # fmt: skip
     """Have a function called after forward of every module there is.
 
     Args:
@@ -144,7 +150,7 @@ def register_module_forward_hook(hook, *, with_kwargs: bool = False, always_call
     return _add(_global_forward_hooks, hook, **flags)
 
 
-def register_module_backward_hook(hook):
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """The old form of `register_module_full_backward_hook`: it sees the gradients of each module's last operation only.
 
     Args:
@@ -166,7 +172,7 @@ def register_module_backward_hook(hook):
     return _add(_global_backward_hooks, hook)
 
 
-def register_module_full_backward_pre_hook(hook):
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Have a function called before the gradients of the inputs of any module are computed.
 
     Args:
@@ -185,7 +191,7 @@ def register_module_full_backward_pre_hook(hook):
     return _add(_global_backward_pre_hooks, hook)
 
 
-def register_module_full_backward_hook(hook):
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Have a function called when the gradients of the inputs of any module are known.
 
     Args:

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..parameter import UninitializedParameter
 from .lazy import LazyModuleMixin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import facula
+    from facula import Tensor
+    from facula.nn.parameter import Parameter
+    from facula.types import Device
 
 
 class _LazyConvXdMixin(LazyModuleMixin):
     """A convolution whose ``in_channels`` is that of its first input."""
 
-    def __init__(
-        self, out_channels: int, kernel_size, *args, bias: bool = True, device=None, dtype=None, **kwargs
-    ):
+    def __init__(self, out_channels: int, kernel_size: int | Sequence[int], *args: Any, bias: bool = True,
+                 device: Device = None, dtype: facula.dtype | None = None, **kwargs: Any) -> None:  # fmt: skip
         # No channels and no bias: nothing is allocated or drawn before the shape is known.
         super().__init__(0, 0, kernel_size, *args, bias=False, **kwargs)
-        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.weight: Parameter = UninitializedParameter(device=device, dtype=dtype)
         self.out_channels = out_channels
         if bias:
-            self.bias = UninitializedParameter(device=device, dtype=dtype)
+            self.bias: Parameter = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input, *args, **kwargs) -> None:
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         if not self.has_uninitialized_params():
             return
-        self.in_channels = self._get_in_channels(input)
+        self.in_channels: int = self._get_in_channels(input)
         if self.in_channels % self.groups:
             raise ValueError(
                 f"{type(self).__name__}: in_channels must be divisible by groups {self.groups}, got "
@@ -57,15 +67,15 @@ class _LazyConv(_LazyConvXdMixin):
     def __init__(
         self,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: str | int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__(
             out_channels,
@@ -85,16 +95,16 @@ class _LazyConvTranspose(_LazyConvXdMixin):
     def __init__(
         self,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation=1,
+        dilation: int | Sequence[int] = 1,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__(
             out_channels,

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from ._loss_base import _Loss
 from .distance import PairwiseDistance
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
 
 
 class HingeEmbeddingLoss(_Loss):
@@ -22,13 +29,14 @@ class HingeEmbeddingLoss(_Loss):
     tensor([0.5000, 0.5000])
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
 
-    def __init__(self, margin: float = 1.0, size_average=None, reduce=None, reduction: str = "mean") -> None:
+    def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean") -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -51,13 +59,14 @@ class CosineEmbeddingLoss(_Loss):
     tensor([1., 1.])
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
 
-    def __init__(self, margin: float = 0.0, size_average=None, reduce=None, reduction: str = "mean") -> None:
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean") -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input1, input2, target):
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -79,13 +88,14 @@ class MarginRankingLoss(_Loss):
     tensor([2., 0.])
     """
 
-    __constants__ = ["margin", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "reduction"]
 
-    def __init__(self, margin: float = 0.0, size_average=None, reduce=None, reduction: str = "mean") -> None:
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean") -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
-    def forward(self, input1, input2, target):
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
@@ -110,7 +120,7 @@ class TripletMarginLoss(_Loss):
     tensor(0.5000)
     """
 
-    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "p", "eps", "swap", "reduction"]
     margin: float
     p: float
     eps: float
@@ -122,8 +132,8 @@ class TripletMarginLoss(_Loss):
         p: float = 2.0,
         eps: float = 1e-6,
         swap: bool = False,
-        size_average=None,
-        reduce=None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(size_average, reduce, reduction)
@@ -134,7 +144,7 @@ class TripletMarginLoss(_Loss):
         self.eps = eps
         self.swap = swap
 
-    def forward(self, anchor, positive, negative):
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_loss(
             anchor,
             positive,
@@ -168,21 +178,21 @@ class TripletMarginWithDistanceLoss(_Loss):
     tensor(0.5000)
     """
 
-    __constants__ = ["margin", "swap", "reduction"]
+    __constants__: ClassVar[list[str]] = ["margin", "swap", "reduction"]
     margin: float
     swap: bool
 
     def __init__(
-        self, *, distance_function=None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
+        self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
     ) -> None:
         super().__init__(reduction=reduction)
         if margin <= 0:
             raise ValueError(f"TripletMarginWithDistanceLoss: margin must be greater than 0, got {margin}")
-        self.distance_function = distance_function if distance_function is not None else PairwiseDistance()
+        self.distance_function: Any = distance_function if distance_function is not None else PairwiseDistance()
         self.margin = margin
         self.swap = swap
 
-    def forward(self, anchor, positive, negative):
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_with_distance_loss(
             anchor,
             positive,

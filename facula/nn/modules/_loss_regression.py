@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from ._loss_base import _Loss
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
 
 
 class L1Loss(_Loss):
@@ -20,9 +27,9 @@ class L1Loss(_Loss):
     tensor(1.5000)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
@@ -42,9 +49,9 @@ class MSELoss(_Loss):
     tensor([0., 9.])
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
@@ -66,13 +73,14 @@ class SmoothL1Loss(_Loss):
     tensor([0.1250, 2.5000])
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
-    def __init__(self, size_average=None, reduce=None, reduction: str = "mean", beta: float = 1.0) -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                 beta: float = 1.0) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
@@ -93,13 +101,13 @@ class HuberLoss(_Loss):
     tensor([0.1250, 4.0000])
     """
 
-    __constants__ = ["reduction", "delta"]
+    __constants__: ClassVar[list[str]] = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         self.delta = delta
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
@@ -120,19 +128,19 @@ class KLDivLoss(_Loss):
     tensor(0.1438)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
     def __init__(
         self,
-        size_average=None,
-        reduce=None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
         log_target: bool = False,
     ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
@@ -153,15 +161,15 @@ class PoissonNLLLoss(_Loss):
     tensor(0.8591)
     """
 
-    __constants__ = ["log_input", "full", "eps", "reduction"]
+    __constants__: ClassVar[list[str]] = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
         self,
         log_input: bool = True,
         full: bool = False,
-        size_average=None,
+        size_average: bool | None = None,
         eps: float = 1e-8,
-        reduce=None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(size_average, reduce, reduction)
@@ -169,7 +177,7 @@ class PoissonNLLLoss(_Loss):
         self.full = full
         self.eps = eps
 
-    def forward(self, log_input, target):
+    def forward(self, log_input: bool, target: Tensor) -> Tensor:
         return F.poisson_nll_loss(
             log_input,
             target,
@@ -198,12 +206,12 @@ class GaussianNLLLoss(_Loss):
     tensor(1.)
     """
 
-    __constants__ = ["full", "eps", "reduction"]
+    __constants__: ClassVar[list[str]] = ["full", "eps", "reduction"]
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
         self.full = full
         self.eps = eps
 
-    def forward(self, input, target, var):
+    def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..parameter import Parameter
 from ._container_base import _absolute_index, _pairs
 from .module import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Generator, Tensor
 
 
 def _describe_entries(entries: Iterable[tuple], describe_type) -> str:
@@ -45,7 +54,7 @@ class ParameterList(Module):
     ([1.0, 1.0], 3, 'Parameter')
     """
 
-    def __init__(self, values: Iterable | None = None) -> None:
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
@@ -54,24 +63,24 @@ class ParameterList(Module):
     def _get_abs_string_index(self, idx) -> str:
         return str(_absolute_index("ParameterList", len(self), idx))
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: int | slice) -> Tensor:
         if isinstance(idx, slice):
             return self.__class__([self[i] for i in range(len(self))[idx]])
         return getattr(self, self._get_abs_string_index(idx))
 
-    def __setitem__(self, idx, param) -> None:
+    def __setitem__(self, idx: int | slice, param: Tensor) -> None:
         setattr(self, self._get_abs_string_index(idx), _as_parameter(param))
 
     def __len__(self) -> int:
         return self._size
 
-    def __iter__(self):
+    def __iter__(self) -> Generator[Self | Any, None, None]:
         return iter(self[i] for i in range(len(self)))
 
-    def __iadd__(self, parameters: Iterable):
+    def __iadd__(self, parameters: Iterable[Any]) -> Self:
         return self.extend(parameters)
 
-    def append(self, value):
+    def append(self, value: Any) -> Self:
         """Add a value at the end.
 
         Args:
@@ -87,7 +96,7 @@ class ParameterList(Module):
         self[self._size - 1] = value
         return self
 
-    def extend(self, values: Iterable):
+    def extend(self, values: Iterable[Any]) -> Self:
         """Add several values at the end.
 
         Args:
@@ -109,7 +118,7 @@ class ParameterList(Module):
     def extra_repr(self) -> str:
         return _describe_entries(enumerate(self), lambda value: value.dtype)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList: it cannot be called, got a call")
 
 
@@ -127,7 +136,7 @@ class ParameterDict(Module):
     ([1.0, 1.0], ['left', 'right'], False)
     """
 
-    def __init__(self, parameters=None) -> None:
+    def __init__(self, parameters: Any = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
@@ -139,10 +148,10 @@ class ParameterDict(Module):
             raise TypeError(f"ParameterDict: keys must be strings, got {type(key).__name__}")
         return key
 
-    def __getitem__(self, key: str):
+    def __getitem__(self, key: str) -> Any:
         return getattr(self, self._key_to_attr(key))
 
-    def __setitem__(self, key: str, value) -> None:
+    def __setitem__(self, key: str, value: Any) -> None:
         name = self._key_to_attr(key)
         self._keys[key] = None
         setattr(self, name, _as_parameter(value))
@@ -154,16 +163,16 @@ class ParameterDict(Module):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
 
-    def __reversed__(self):
+    def __reversed__(self) -> Iterator[str]:
         return reversed(self._keys)
 
     def __contains__(self, key: str) -> bool:
         return key in self._keys
 
-    def copy(self):
+    def copy(self) -> ParameterDict:
         """A new ParameterDict with the same values.
 
         >>> weights = nn.ParameterDict({"left": torch.ones(2)})
@@ -172,7 +181,7 @@ class ParameterDict(Module):
         """
         return ParameterDict(OrderedDict(self.items()))
 
-    def setdefault(self, key: str, default=None):
+    def setdefault(self, key: str, default: Any = None) -> Any:
         """The value of a key, which is set first where it is missing.
 
         Args:
@@ -198,7 +207,7 @@ class ParameterDict(Module):
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key: str):
+    def pop(self, key: str) -> Any:
         """Remove an entry.
 
         Args:
@@ -216,7 +225,7 @@ class ParameterDict(Module):
         del self[key]
         return value
 
-    def popitem(self):
+    def popitem(self) -> tuple[str, Any]:
         """Remove the entry that came last.
 
         Returns: (key, value).
@@ -228,7 +237,7 @@ class ParameterDict(Module):
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
-    def get(self, key: str, default=None):
+    def get(self, key: str, default: Any = None) -> Any:
         """The value of a key.
 
         Args:
@@ -240,7 +249,7 @@ class ParameterDict(Module):
         """
         return getattr(self, key) if key in self._keys else default
 
-    def fromkeys(self, keys: Iterable[str], default=None):
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A new ParameterDict that has one value for all keys.
 
         Args:
@@ -252,7 +261,7 @@ class ParameterDict(Module):
         """
         return ParameterDict((key, default) for key in keys)
 
-    def keys(self):
+    def keys(self) -> Any:
         """The keys.
 
         >>> list(nn.ParameterDict({"left": torch.ones(2)}).keys())
@@ -260,7 +269,7 @@ class ParameterDict(Module):
         """
         return self._keys.keys()
 
-    def items(self):
+    def items(self) -> Generator[tuple[str, Any], None, None]:
         """Pairs of key and value.
 
         >>> [(key, value.tolist()) for key, value in nn.ParameterDict({"left": torch.ones(2)}).items()]
@@ -268,7 +277,7 @@ class ParameterDict(Module):
         """
         return ((key, self[key]) for key in self._keys)
 
-    def values(self):
+    def values(self) -> Generator[Any, None, None]:
         """The values.
 
         >>> [value.tolist() for value in nn.ParameterDict({"left": torch.ones(2)}).values()]
@@ -276,7 +285,7 @@ class ParameterDict(Module):
         """
         return (self[key] for key in self._keys)
 
-    def update(self, parameters) -> None:
+    def update(self, parameters: Any) -> None:
         """Add entries; those of the same keys are replaced.
 
         Args:
@@ -299,19 +308,19 @@ class ParameterDict(Module):
     def extra_repr(self) -> str:
         return _describe_entries(self.items(), lambda value: facula.typename(value))
 
-    def __call__(self, input):
+    def __call__(self, input: Tensor) -> Any:
         raise RuntimeError("ParameterDict: it cannot be called, got a call")
 
-    def __or__(self, other):
+    def __or__(self, other: Any) -> ParameterDict:
         result = self.copy()
         result.update(other)
         return result
 
-    def __ror__(self, other):
+    def __ror__(self, other: Any) -> Any:
         result = other.copy()
         result.update(self)
         return result
 
-    def __ior__(self, other):
+    def __ior__(self, other: Any) -> Self:
         self.update(other)
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -15,10 +16,17 @@ from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
+
 _GATES = _rnn.GATES  # per hidden unit
 
 
-def apply_permutation(tensor, permutation, dim: int = 1):
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
     """A tensor with its entries in another order. Deprecated: ``tensor.index_select(dim, permutation)``.
 
     Args:
@@ -55,7 +63,7 @@ class RNNBase(Module):
     torch.Size([24, 4])
     """
 
-    __constants__ = [
+    __constants__: ClassVar[list[str]] = [
         "mode",
         "input_size",
         "hidden_size",
@@ -66,7 +74,7 @@ class RNNBase(Module):
         "bidirectional",
         "proj_size",
     ]
-    __jit_unused_properties__ = ["all_weights"]
+    __jit_unused_properties__: list[str] = ["all_weights"]
     mode: str
     input_size: int
     hidden_size: int
@@ -88,8 +96,8 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         self._check_arguments(
@@ -210,7 +218,7 @@ class RNNBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def check_input(self, input, batch_sizes) -> None:
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise an error where an input does not fit.
 
         Args:
@@ -235,7 +243,7 @@ class RNNBase(Module):
                 f"{name}: the input must have {self.input_size} features, got {input.size(-1)}"
             )
 
-    def get_expected_hidden_size(self, input, batch_sizes) -> tuple[int, int, int]:
+    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """The shape that hidden states have for an input.
 
         Args:
@@ -253,7 +261,7 @@ class RNNBase(Module):
             batch = input.size(0 if self.batch_first else 1)
         return self.num_layers * (2 if self.bidirectional else 1), batch, self.proj_size or self.hidden_size
 
-    def check_hidden_size(self, hx, expected_hidden_size, msg: str = "hidden state") -> None:
+    def check_hidden_size(self, hx: Any, expected_hidden_size: Sequence[int], msg: str = "hidden state") -> None:
         """Raise an error where a hidden state has another shape.
 
         Args:
@@ -271,7 +279,7 @@ class RNNBase(Module):
                 f"{tuple(hx.shape)}"
             )
 
-    def check_forward_args(self, input, hidden, batch_sizes) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor) -> None:
         """Raise an error where input or hidden state do not fit.
 
         Args:
@@ -286,7 +294,7 @@ class RNNBase(Module):
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx, permutation):
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Tensor:
         """A hidden state with its samples in another order.
 
         Args:
@@ -373,7 +381,7 @@ class RNNBase(Module):
             batch_sizes,
         )
 
-    def forward(self, input, hx=None):
+    def forward(self, input: PackedSequence | Tensor, hx: Any = None) -> tuple[Tensor | Any, Any]:
         """Run over a whole sequence.
 
         Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -10,6 +11,12 @@ from .. import init
 from ..functions import rnn as _rnn
 from ..parameter import Parameter
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
 
 _rnn_step = facula._C.nn_functional._rnn_step
 _GATES = _rnn.GATES  # per hidden unit
@@ -29,21 +36,20 @@ class RNNCellBase(Module):
     torch.Size([12, 2])
     """
 
-    __constants__ = ["input_size", "hidden_size", "bias"]
+    __constants__: ClassVar[list[str]] = ["input_size", "hidden_size", "bias"]
     input_size: int
     hidden_size: int
     bias: bool
 
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device=None, dtype=None
-    ) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
         gates = num_chunks * hidden_size
-        self.weight_ih = Parameter(facula.empty((gates, input_size), device=device, dtype=dtype))
-        self.weight_hh = Parameter(facula.empty((gates, hidden_size), device=device, dtype=dtype))
+        self.weight_ih: Parameter = Parameter(facula.empty((gates, input_size), device=device, dtype=dtype))
+        self.weight_hh: Parameter = Parameter(facula.empty((gates, hidden_size), device=device, dtype=dtype))
         for name in ("bias_ih", "bias_hh"):
             value = Parameter(facula.empty(gates, device=device, dtype=dtype)) if bias else None
             self.register_parameter(name, value)
@@ -114,7 +120,7 @@ class RNNCell(RNNCellBase):
     torch.Size([3, 20])
     """
 
-    __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
+    __constants__: ClassVar[list[str]] = ["input_size", "hidden_size", "bias", "nonlinearity"]
     nonlinearity: str
 
     def __init__(
@@ -123,13 +129,13 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         """One step.
 
         Args:
@@ -171,10 +177,11 @@ class LSTMCell(RNNCellBase):
     (torch.Size([3, 20]), torch.Size([3, 20]))
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor]:
         """One step.
 
         Args:
@@ -220,10 +227,11 @@ class GRUCell(RNNCellBase):
     torch.Size([3, 20])
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         """One step.
 
         Args:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from ._activation_base import _PlainActivation
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
 
 
 class _AlongDim(Module):
     """What the softmax family shares: the dimension, which files from before it existed lack."""
 
-    __constants__ = ["dim"]
+    __constants__: ClassVar[list[str]] = ["dim"]
     dim: int | None
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
-    def __setstate__(self, state) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("dim", None)
 
@@ -37,7 +44,7 @@ class Softmin(_AlongDim):
     tensor([0.4223, 0.4223, 0.1554])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
@@ -55,7 +62,7 @@ class Softmax(_AlongDim):
             [0.2689, 0.7311]])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
@@ -72,7 +79,7 @@ class LogSoftmax(_AlongDim):
             [-1.3133, -0.3133]])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
@@ -87,7 +94,7 @@ class Softmax2d(_PlainActivation):
     True
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: the input must have 3 or 4 dimensions, got {input.dim()}")
         return F.softmax(input, -3, _stacklevel=5)

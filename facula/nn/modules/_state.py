@@ -5,10 +5,14 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..parameter import Parameter, is_lazy
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
@@ -32,7 +36,7 @@ class _StateMethods:
     # Format version of a class's own entries; stored in the metadata and handed to _load_from_state_dict.
     _version: int = 1
 
-    def get_extra_state(self):
+    def get_extra_state(self) -> Any:
         """What else a subclass wants in its state dict, beside tensors; to be defined together with `set_extra_state`.
 
         Returns: anything that can be saved.
@@ -52,7 +56,7 @@ class _StateMethods:
             f"get_extra_state: {type(self).__name__} does not define it; got a call all the same"
         )
 
-    def set_extra_state(self, state) -> None:
+    def set_extra_state(self, state: dict[str, Any]) -> None:
         """Take back what `get_extra_state` gave, when a state dict is loaded.
 
         Args:
@@ -89,7 +93,8 @@ class _StateMethods:
         if self._overrides("get_extra_state"):
             destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
-    def state_dict(self, *args, destination=None, prefix: str = "", keep_vars: bool = False):
+    def state_dict(self, *args: Any, destination: dict[str, Any] | None = None, prefix: str = "",
+                   keep_vars: bool = False) -> dict[str, Any]:  # fmt: skip
         """All parameters and persistent buffers by their dotted names, in the order of their registration. They share the
         module's memory.
 
@@ -212,7 +217,7 @@ class _StateMethods:
             )
         return None
 
-    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Copy parameters and buffers from a state dict into this module and those below it.
 
         Args:

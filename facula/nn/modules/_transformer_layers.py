@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from .._explained import explained
 from ..functions.attention import _canonical_mask, _none_or_dtype
@@ -10,6 +12,14 @@ from .dropout import Dropout
 from .linear import Linear
 from .module import Module
 from .normalization import LayerNorm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ClassVar
+
+    import facula
+    from facula import Tensor
+    from facula.types import Device
 
 _ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 
@@ -52,7 +62,7 @@ class TransformerEncoderLayer(Module):
     torch.Size([10, 5, 16])
     """
 
-    __constants__ = ["norm_first"]
+    __constants__: ClassVar[list[str]] = ["norm_first"]
 
     def __init__(
         self,
@@ -60,35 +70,36 @@ class TransformerEncoderLayer(Module):
         nhead: int,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation=F.relu,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         kwargs = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
+        self.self_attn: MultiheadAttention = MultiheadAttention(
             d_model, nhead, dropout=dropout, batch_first=batch_first, **kwargs
         )
-        self.linear1 = Linear(d_model, dim_feedforward, **kwargs)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **kwargs)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **kwargs)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **kwargs)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
         self.activation = _get_activation_fn(activation)
 
-    def __setstate__(self, state) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "activation" not in self.__dict__ and "activation" not in self._modules:
-            self.activation = F.relu
+            self.activation: Any = F.relu
 
-    def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal: bool = False):
+    def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+                is_causal: bool = False) -> Tensor:  # fmt: skip
         """Run the layer.
 
         Args:
@@ -145,7 +156,7 @@ class TransformerDecoderLayer(Module):
     torch.Size([7, 5, 16])
     """
 
-    __constants__ = ["norm_first"]
+    __constants__: ClassVar[list[str]] = ["norm_first"]
 
     def __init__(
         self,
@@ -153,47 +164,47 @@ class TransformerDecoderLayer(Module):
         nhead: int,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation=F.relu,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         kwargs = {"bias": bias, "device": device, "dtype": dtype}
         attention_kwargs = {"dropout": dropout, "batch_first": batch_first, **kwargs}
-        self.self_attn = MultiheadAttention(d_model, nhead, **attention_kwargs)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **attention_kwargs)
-        self.linear1 = Linear(d_model, dim_feedforward, **kwargs)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **kwargs)
+        self.self_attn: MultiheadAttention = MultiheadAttention(d_model, nhead, **attention_kwargs)
+        self.multihead_attn: MultiheadAttention = MultiheadAttention(d_model, nhead, **attention_kwargs)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, **kwargs)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, **kwargs)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
+        self.norm1: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.norm2: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.norm3: LayerNorm = LayerNorm(d_model, eps=layer_norm_eps, **kwargs)
+        self.dropout1: Dropout = Dropout(dropout)
+        self.dropout2: Dropout = Dropout(dropout)
+        self.dropout3: Dropout = Dropout(dropout)
         self.activation = _get_activation_fn(activation)
 
-    def __setstate__(self, state) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "activation" not in self.__dict__ and "activation" not in self._modules:
-            self.activation = F.relu
+            self.activation: Any = F.relu
 
     def forward(
         self,
-        tgt,
-        memory,
-        tgt_mask=None,
-        memory_mask=None,
-        tgt_key_padding_mask=None,
-        memory_key_padding_mask=None,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
-    ):
+    ) -> Tensor:
         """Run the layer.
 
         Args:

@@ -12,6 +12,8 @@ from ..parameter import Parameter
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from facula import Tensor
+
     from .module import Module
 
 
@@ -145,7 +147,8 @@ class _TraverseMethods:
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
+    def named_parameters(self, prefix: str = "", recurse: bool = True,
+                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:  # fmt: skip
         """All parameters with their dotted names.
 
         Args:
@@ -175,7 +178,8 @@ class _TraverseMethods:
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True):
+    def named_buffers(self, prefix: str = "", recurse: bool = True,
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:  # fmt: skip
         """All buffers with their dotted names.
 
         Args:
@@ -230,7 +234,8 @@ class _TraverseMethods:
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
-    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True):
+    def named_modules(self, memo: set[Any] | None = None, prefix: str = "",
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:  # fmt: skip
         """This module and all below it with their dotted names, depth first.
 
         Args:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .. import functional as F
@@ -24,6 +26,12 @@ from ._attention import MultiheadAttention
 from ._home import belong_to
 from ._softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "MultiheadAttention",
@@ -72,7 +80,7 @@ class SELU(_InplaceActivation):
     tensor([-1.1113,  0.0000,  1.0507])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
@@ -88,7 +96,7 @@ class SiLU(_InplaceActivation):
     tensor([-0.2689,  0.0000,  0.7311])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
@@ -104,7 +112,7 @@ class Mish(_InplaceActivation):
     tensor([-0.3034,  0.0000,  0.8651])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
@@ -117,7 +125,7 @@ class Sigmoid(_PlainActivation):
     tensor([0.2689, 0.5000, 0.7311])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.sigmoid()
 
 
@@ -130,7 +138,7 @@ class Tanh(_PlainActivation):
     tensor([-0.7616,  0.0000,  0.7616])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.tanh()
 
 
@@ -143,7 +151,7 @@ class LogSigmoid(_PlainActivation):
     tensor([-100.0000,   -0.6931,   -0.3133])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
@@ -156,7 +164,7 @@ class Softsign(_PlainActivation):
     tensor([-0.5000,  0.0000,  0.7500])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
@@ -169,7 +177,7 @@ class Tanhshrink(_PlainActivation):
     tensor([-1.0360,  0.0000,  1.0360])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
@@ -186,7 +194,7 @@ class ELU(Module):
     tensor([-0.6321,  0.0000,  1.0000])
     """
 
-    __constants__ = ["alpha", "inplace"]
+    __constants__: ClassVar[list[str]] = ["alpha", "inplace"]
     alpha: float
     inplace: bool
 
@@ -195,7 +203,7 @@ class ELU(Module):
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -217,7 +225,7 @@ class CELU(Module):
     tensor([-0.7869,  0.0000,  1.0000])
     """
 
-    __constants__ = ["alpha", "inplace"]
+    __constants__: ClassVar[list[str]] = ["alpha", "inplace"]
     alpha: float
     inplace: bool
 
@@ -226,7 +234,7 @@ class CELU(Module):
         self.alpha = alpha
         self.inplace = inplace
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -249,14 +257,14 @@ class GELU(Module):
     tensor([-0.1588,  0.0000,  0.8412])
     """
 
-    __constants__ = ["approximate"]
+    __constants__: ClassVar[list[str]] = ["approximate"]
     approximate: str
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -277,14 +285,14 @@ class GLU(Module):
     tensor([[0.5000, 1.0000]])
     """
 
-    __constants__ = ["dim"]
+    __constants__: ClassVar[list[str]] = ["dim"]
     dim: int
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
@@ -304,7 +312,7 @@ class Softplus(Module):
     tensor([ 0.3133,  0.6931, 30.0000])
     """
 
-    __constants__ = ["beta", "threshold"]
+    __constants__: ClassVar[list[str]] = ["beta", "threshold"]
     beta: float
     threshold: float
 
@@ -313,7 +321,7 @@ class Softplus(Module):
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -336,14 +344,15 @@ class PReLU(Module):
     [-0.25, 2.0]
     """
 
-    __constants__ = ["num_parameters"]
+    __constants__: ClassVar[list[str]] = ["num_parameters"]
     num_parameters: int
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(facula.empty(num_parameters, device=device, dtype=dtype))
+        self.weight: Parameter = Parameter(facula.empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -357,7 +366,7 @@ class PReLU(Module):
         """
         init.constant_(self.weight, self.init)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .. import functional as F
 from .container import ModuleList, Sequential
 from .linear import Linear
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import facula
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -55,8 +63,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: Sequence[int],
         div_value: float = 4.0,
         head_bias: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
@@ -72,9 +80,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.cutoffs = [*cutoffs, n_classes]
         self.div_value = div_value
         self.head_bias = head_bias
-        self.shortlist_size = self.cutoffs[0]
-        self.n_clusters = len(self.cutoffs) - 1
-        self.head_size = self.shortlist_size + self.n_clusters
+        self.shortlist_size: int = self.cutoffs[0]
+        self.n_clusters: int = len(self.cutoffs) - 1
+        self.head_size: int = self.shortlist_size + self.n_clusters
         self.head = Linear(in_features, self.head_size, bias=head_bias, device=device, dtype=dtype)
         self.tail = ModuleList()
         for i in range(self.n_clusters):
@@ -97,7 +105,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             narrow.reset_parameters()
             classify.reset_parameters()
 
-    def forward(self, input_, target_):
+    def forward(self, input_: Tensor, target_: Tensor) -> Any:
         """(log-probability of each target, their negative mean) for inputs (N, in_features) or
         (in_features,).
         """
@@ -145,7 +153,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             out[:, start:stop] = cluster + head[:, self.shortlist_size + i].unsqueeze(1)
         return out
 
-    def log_prob(self, input):
+    def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes.
 
         Args:
@@ -159,7 +167,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """
         return self._get_full_log_prob(input, self.head(input))
 
-    def predict(self, input):
+    def predict(self, input: Tensor) -> Tensor:
         """The most probable class of each sample; clusters are computed only for the samples that the head sends there.
 
         Args:

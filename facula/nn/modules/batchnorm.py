@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .. import functional as F
@@ -11,6 +13,13 @@ from . import _docs
 from ._docs import described
 from .lazy import LazyModuleMixin
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
+    from facula.types import Device
 
 __all__ = [
     "BatchNorm1d",
@@ -28,7 +37,7 @@ class _NormBase(Module):
     """What batch and instance normalisation share: affine parameters and running statistics."""
 
     _version = 2
-    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+    __constants__: ClassVar[list[str]] = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
     num_features: int
     eps: float
     momentum: float | None
@@ -42,8 +51,8 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -146,8 +155,8 @@ class _BatchNorm(_NormBase):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -162,7 +171,7 @@ class _BatchNorm(_NormBase):
                 factor = 1.0 / float(self.num_batches_tracked)
         return factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = self._average_factor()
         mean, var = self.running_mean, self.running_var
@@ -180,12 +189,12 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
     def __init__(
         self,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -198,9 +207,9 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             if bias:
                 self.bias = UninitializedParameter(device=device, dtype=dtype)
         if track_running_stats:
-            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
-            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
-            self.num_batches_tracked = facula.tensor(0, dtype=facula.int64, device=device)
+            self.running_mean: Tensor = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var: Tensor = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked: Tensor = facula.tensor(0, dtype=facula.int64, device=device)
 
     def reset_parameters(self) -> None:
         """Factors of 1 and shifts of 0 once the number of channels is known; before, nothing.
@@ -213,10 +222,10 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         if not self.has_uninitialized_params():
             return
-        self.num_features = input.shape[1]
+        self.num_features: int = input.shape[1]
         waiting = [self.weight, self.bias] if self.affine else []
         if self.track_running_stats:
             waiting += [self.running_mean, self.running_var]
@@ -299,9 +308,9 @@ class SyncBatchNorm(_BatchNorm):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        process_group=None,
-        device=None,
-        dtype=None,
+        process_group: ProcessGroup | None = None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -316,7 +325,7 @@ class SyncBatchNorm(_BatchNorm):
         if input.size(1) == 0:
             raise ValueError(f"SyncBatchNorm: the input needs channels, got shape {tuple(input.shape)}")
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_non_zero_input_channels(input)
         uses_batch = self.training or self.running_mean is None
         if not uses_batch or _world_size(self.process_group) == 1:
@@ -334,7 +343,7 @@ class SyncBatchNorm(_BatchNorm):
         )  # fmt: skip
 
     @classmethod
-    def convert_sync_batchnorm(cls, module, process_group=None):
+    def convert_sync_batchnorm(cls, module: Module, process_group: ProcessGroup | None = None) -> SyncBatchNorm | Module:
         """Replace every batch normalisation in a module by a `SyncBatchNorm` that has its parameters and statistics.
 
         Args:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
 
 __all__ = ["ChannelShuffle"]
 
@@ -23,14 +30,14 @@ class ChannelShuffle(Module):
     tensor([0., 2., 1., 3.])
     """
 
-    __constants__ = ["groups"]
+    __constants__: ClassVar[list[str]] = ["groups"]
     groups: int
 
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:

@@ -6,11 +6,20 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from ._container_base import _absolute_index, _NumberedModules, _pairs
 from ._home import belong_to
 from ._parameter_containers import ParameterDict, ParameterList
 from .module import Module, _addindent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = ["Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
 
@@ -29,7 +38,7 @@ class Container(Module):
     ReLU()
     """
 
-    def __init__(self, **kwargs) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__()
         warnings.warn("Container: deprecated, use Module", FutureWarning, stacklevel=2)
         for key, value in kwargs.items():
@@ -54,7 +63,7 @@ class Sequential(_NumberedModules):
     )
     """
 
-    def __init__(self, *args) -> None:
+    def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):
             items = args[0].items()
@@ -63,20 +72,20 @@ class Sequential(_NumberedModules):
         for name, module in items:
             self.add_module(name, module)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         for module in self._modules.values():
             input = module(input)
         return input
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: int | slice) -> Self:
         if isinstance(idx, slice):
             return self.__class__(OrderedDict(list(self._modules.items())[idx]))
         return self._get_item_by_idx(self._modules.values(), idx)
 
-    def __setitem__(self, idx, module: Module) -> None:
+    def __setitem__(self, idx: int, module: Module) -> None:
         setattr(self, self._get_item_by_idx(self._modules.keys(), idx), module)
 
-    def __delitem__(self, idx) -> None:
+    def __delitem__(self, idx: int) -> None:
         if isinstance(idx, slice):
             for key in list(self._modules.keys())[idx]:
                 delattr(self, key)
@@ -88,11 +97,11 @@ class Sequential(_NumberedModules):
         if not isinstance(other, Sequential):
             raise ValueError(f"Sequential: + takes another Sequential, got {type(other).__name__}")
 
-    def __add__(self, other):
+    def __add__(self, other: Iterable[Module]) -> Sequential:
         self._check_operand(other)
         return Sequential(*self, *other)
 
-    def __iadd__(self, other):
+    def __iadd__(self, other: Iterable[Module]) -> Self:
         self._check_operand(other)
         return self.extend(list(other))
 
@@ -102,18 +111,18 @@ class Sequential(_NumberedModules):
         if factor <= 0:
             raise ValueError(f"Sequential: * takes a positive number, got {factor}")
 
-    def __mul__(self, other):
+    def __mul__(self, other: int) -> Sequential:
         self._check_factor(other)
         return Sequential(*(list(self) * other))
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: int) -> Sequential:
         return self.__mul__(other)
 
-    def __imul__(self, other):
+    def __imul__(self, other: int) -> Self:
         self._check_factor(other)
         return self.extend(list(self) * (other - 1))
 
-    def insert(self, index: int, module: Module):
+    def insert(self, index: int, module: Module) -> Self:
         """Put a module before an entry.
 
         Args:
@@ -141,7 +150,7 @@ class Sequential(_NumberedModules):
         self._modules = {str(i): m for i, m in enumerate(modules)}
         return self
 
-    def extend(self, sequential: Iterable[Module]):
+    def extend(self, sequential: Iterable[Module]) -> Self:
         """Add several modules at the end.
 
         Args:
@@ -189,15 +198,15 @@ class ModuleList(_NumberedModules):
     def _get_abs_string_index(self, idx) -> str:
         return str(_absolute_index("ModuleList", len(self), idx))
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: int | slice) -> Self:
         if isinstance(idx, slice):
             return self.__class__(list(self._modules.values())[idx])
         return self._modules[self._get_abs_string_index(idx)]
 
-    def __setitem__(self, idx, module: Module) -> None:
+    def __setitem__(self, idx: int, module: Module) -> None:
         setattr(self, self._get_abs_string_index(idx), module)
 
-    def __delitem__(self, idx) -> None:
+    def __delitem__(self, idx: int) -> None:
         if isinstance(idx, slice):
             for i in range(len(self._modules))[idx]:
                 delattr(self, str(i))
@@ -205,10 +214,10 @@ class ModuleList(_NumberedModules):
             delattr(self, self._get_abs_string_index(idx))
         self._renumber()
 
-    def __iadd__(self, modules: Iterable[Module]):
+    def __iadd__(self, modules: Iterable[Module]) -> Self:
         return self.extend(modules)
 
-    def __add__(self, other: Iterable[Module]):
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList(chain(self, other))
 
     def insert(self, index: int, module: Module) -> None:
@@ -227,7 +236,7 @@ class ModuleList(_NumberedModules):
         modules.insert(index, module)
         self._modules = {str(i): m for i, m in enumerate(modules)}
 
-    def extend(self, modules: Iterable[Module]):
+    def extend(self, modules: Iterable[Module]) -> Self:
         """Add several modules at the end.
 
         Args:
@@ -249,7 +258,7 @@ class ModuleList(_NumberedModules):
 
     def __repr__(self) -> str:
         """Runs of equal entries are shown once, with their number."""
-        runs: list[list] = []
+        runs: list[list[Any]] = []
         for i, text in enumerate(repr(module) for module in self):
             if runs and runs[-1][2] == text:
                 runs[-1][1] = i
@@ -297,7 +306,7 @@ class ModuleDict(Module):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._modules)
 
     def __contains__(self, key: str) -> bool:
@@ -331,7 +340,7 @@ class ModuleDict(Module):
         del self[key]
         return value
 
-    def keys(self):
+    def keys(self) -> Any:
         """The keys.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).keys())
@@ -339,7 +348,7 @@ class ModuleDict(Module):
         """
         return self._modules.keys()
 
-    def items(self):
+    def items(self) -> Any:
         """Pairs of key and module.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).items())
@@ -347,7 +356,7 @@ class ModuleDict(Module):
         """
         return self._modules.items()
 
-    def values(self):
+    def values(self) -> Any:
         """The modules.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).values())
@@ -355,7 +364,7 @@ class ModuleDict(Module):
         """
         return self._modules.values()
 
-    def update(self, modules) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add entries; those of the same keys are replaced.
 
         Args:

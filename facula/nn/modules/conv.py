@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -15,6 +16,13 @@ from ._lazy_conv import _LazyConv, _LazyConvTranspose
 from ._lazy_conv import _LazyConvXdMixin as _LazyConvXdMixin
 from .module import Module
 from .utils import _pair, _reverse_repeat_tuple, _single, _triple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "Conv1d",
@@ -38,7 +46,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 class _ConvNd(Module):
     """What all convolutions share: checks, parameters, their initialisation and the repr."""
 
-    __constants__ = [
+    __constants__: ClassVar[list[str]] = [
         "stride",
         "padding",
         "dilation",
@@ -65,19 +73,19 @@ class _ConvNd(Module):
 
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        bias,
-        padding_mode,
-        device=None,
-        dtype=None,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int],
+        padding: str | int | Sequence[int],
+        dilation: int | Sequence[int],
+        transposed: bool,
+        output_padding: int | Sequence[int],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -164,7 +172,7 @@ class _ConvNd(Module):
             parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
 
-    def __setstate__(self, state) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("padding_mode", "zeros")
 
@@ -179,15 +187,15 @@ class _Conv(_ConvNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: str | int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         as_tuple = self._tuple
         super().__init__(
@@ -213,7 +221,7 @@ class _Conv(_ConvNd):
             padding = 0
         return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -240,19 +248,19 @@ class _ConvTransposeNd(_ConvNd):
 
     def __init__(
         self,
-        in_channels,
-        out_channels,
-        kernel_size,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        bias,
-        padding_mode,
-        device=None,
-        dtype=None,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int],
+        padding: int | Sequence[int],
+        dilation: int | Sequence[int],
+        transposed: bool,
+        output_padding: int | Sequence[int],
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f"{type(self).__name__}: padding_mode must be 'zeros', got {padding_mode!r}")
@@ -310,16 +318,16 @@ class _ConvTranspose(_ConvTransposeNd):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        output_padding=0,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
         groups: int = 1,
         bias: bool = True,
-        dilation=1,
+        dilation: int | Sequence[int] = 1,
         padding_mode: str = "zeros",
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         as_tuple = self._tuple
         super().__init__(
@@ -338,7 +346,7 @@ class _ConvTranspose(_ConvTransposeNd):
             dtype,
         )
 
-    def forward(self, input, output_size=None):
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         output_padding = self._output_padding(
             input,
             output_size,

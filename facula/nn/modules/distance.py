@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
 
 __all__ = ["PairwiseDistance", "CosineSimilarity"]
 
@@ -22,7 +29,7 @@ class PairwiseDistance(Module):
     tensor([5.])
     """
 
-    __constants__ = ["norm", "eps", "keepdim"]
+    __constants__: ClassVar[list[str]] = ["norm", "eps", "keepdim"]
     norm: float
     eps: float
     keepdim: bool
@@ -33,7 +40,7 @@ class PairwiseDistance(Module):
         self.eps = eps
         self.keepdim = keepdim
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
@@ -50,7 +57,7 @@ class CosineSimilarity(Module):
     tensor([0., 1.])
     """
 
-    __constants__ = ["dim", "eps"]
+    __constants__: ClassVar[list[str]] = ["dim", "eps"]
     dim: int
     eps: float
 
@@ -59,5 +66,5 @@ class CosineSimilarity(Module):
         self.dim = dim
         self.eps = eps
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)

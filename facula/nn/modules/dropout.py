@@ -4,10 +4,17 @@ nothing.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from . import _docs
 from ._docs import described
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
 
 __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"]
 
@@ -20,7 +27,7 @@ class _DropoutNd(Module):
         inplace: write into the input.
     """
 
-    __constants__ = ["p", "inplace"]
+    __constants__: ClassVar[list[str]] = ["p", "inplace"]
     p: float
     inplace: bool
 
@@ -54,25 +61,25 @@ class Dropout(_DropoutNd):
     tensor([1., 1., 1.])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 @described(_docs.CHANNEL_DROPOUT, 1, shapes="(N, C, L) or (C, L)")
 class Dropout1d(_DropoutNd):
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 @described(_docs.CHANNEL_DROPOUT, 2, shapes="(N, C, H, W)")
 class Dropout2d(_DropoutNd):
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 @described(_docs.CHANNEL_DROPOUT, 3, shapes="(N, C, D, H, W) or (C, D, H, W)")
 class Dropout3d(_DropoutNd):
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
@@ -93,7 +100,7 @@ class AlphaDropout(_DropoutNd):
     (True, True)
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
@@ -113,5 +120,5 @@ class FeatureAlphaDropout(_DropoutNd):
     True
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)

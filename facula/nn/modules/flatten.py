@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
 
 __all__ = ["Flatten", "Unflatten"]
 
@@ -22,7 +29,7 @@ class Flatten(Module):
     torch.Size([2, 12])
     """
 
-    __constants__ = ["start_dim", "end_dim"]
+    __constants__: ClassVar[list[str]] = ["start_dim", "end_dim"]
     start_dim: int
     end_dim: int
 
@@ -31,7 +38,7 @@ class Flatten(Module):
         self.start_dim = start_dim
         self.end_dim = end_dim
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -54,9 +61,9 @@ class Unflatten(Module):
     torch.Size([2, 3, 4])
     """
 
-    __constants__ = ["dim", "unflattened_size"]
+    __constants__: ClassVar[list[str]] = ["dim", "unflattened_size"]
 
-    def __init__(self, dim, unflattened_size) -> None:
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()
         if isinstance(dim, int):
             self._require_tuple_int(unflattened_size)
@@ -87,7 +94,7 @@ class Unflatten(Module):
             if not isinstance(element, int):
                 raise TypeError(f"Unflatten: unflattened_size must hold ints, got {element!r}")
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 from .. import functional as F
 from . import _docs
 from ._docs import described
 from .batchnorm import _LazyNormBase, _NormBase
+
+if TYPE_CHECKING:
+    import facula
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "InstanceNorm1d",
@@ -41,8 +47,8 @@ class _InstanceNorm(_NormBase):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -84,7 +90,7 @@ class _InstanceNorm(_NormBase):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         unbatched = self._get_no_batch_dim()
         channels = input.size(input.dim() - unbatched)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..parameter import is_lazy
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["LazyModuleMixin"]
 
@@ -35,7 +40,7 @@ class LazyModuleMixin:
 
     cls_to_become = None
 
-    def __init__(self, *args, **kwargs) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
@@ -59,7 +64,7 @@ class LazyModuleMixin:
                 # Loading happens under no_grad; the values follow in _load_from_state_dict.
                 param.materialize(value.shape)
 
-    def initialize_parameters(self, *args, **kwargs) -> None:
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give the parameters their shapes; every subclass defines its own.
 
         Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -12,6 +13,12 @@ from .. import init
 from ..parameter import Parameter, UninitializedParameter
 from .lazy import LazyModuleMixin
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
@@ -31,10 +38,10 @@ class Identity(Module):
     tensor([1., 2.])
     """
 
-    def __init__(self, *args, **kwargs) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return input
 
 
@@ -59,20 +66,20 @@ class Linear(Module):
     Linear(in_features=20, out_features=30, bias=True)
     """
 
-    __constants__ = ["in_features", "out_features"]
+    __constants__: ClassVar[list[str]] = ["in_features", "out_features"]
     in_features: int
     out_features: int
     weight: facula.Tensor
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device=None, dtype=None
+        self, in_features: int, out_features: int, bias: bool = True, device: Device = None, dtype: facula.dtype | None = None
     ) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(facula.empty((out_features, in_features), device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(facula.empty(out_features, device=device, dtype=dtype))
+            self.bias: Parameter = Parameter(facula.empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -93,7 +100,7 @@ class Linear(Module):
             bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return _linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -126,7 +133,7 @@ class Bilinear(Module):
     torch.Size([128, 40])
     """
 
-    __constants__ = ["in1_features", "in2_features", "out_features"]
+    __constants__: ClassVar[list[str]] = ["in1_features", "in2_features", "out_features"]
     in1_features: int
     in2_features: int
     out_features: int
@@ -138,8 +145,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -150,7 +157,7 @@ class Bilinear(Module):
         shape = (out_features, in1_features, in2_features)
         self.weight = Parameter(facula.empty(shape, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(facula.empty(out_features, device=device, dtype=dtype))
+            self.bias: Parameter = Parameter(facula.empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -168,7 +175,7 @@ class Bilinear(Module):
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input1, input2):
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -198,7 +205,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     weight: UninitializedParameter
     bias: UninitializedParameter
 
-    def __init__(self, out_features: int, bias: bool = True, device=None, dtype=None) -> None:
+    def __init__(self, out_features: int, bias: bool = True, device: Device = None, dtype: facula.dtype | None = None) -> None:
         # Sizes 0 and no bias: nothing is allocated or drawn before the shape is known.
         super().__init__(0, 0, False)
         self.weight = UninitializedParameter(device=device, dtype=dtype)
@@ -217,7 +224,7 @@ class LazyLinear(LazyModuleMixin, Linear):
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         """Give the parameters their shape; the first call does this.
 
         Args:
@@ -243,4 +250,4 @@ class LazyLinear(LazyModuleMixin, Linear):
                     f"LazyLinear: the weight has {self.weight.shape[-1]} input features, got "
                     f"{input.shape[-1]}"
                 )
-            self.in_features = input.shape[-1]
+            self.in_features: int = input.shape[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -20,6 +21,12 @@ from ._loss_distance import (
 from ._loss_regression import GaussianNLLLoss, HuberLoss, KLDivLoss, L1Loss, MSELoss, PoissonNLLLoss, SmoothL1Loss
 from .linear import Linear
 from .linear_cross_entropy_options import LinearCrossEntropyOptions
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "L1Loss",
@@ -68,20 +75,20 @@ class NLLLoss(_WeightedLoss):
     tensor([0.6931, 0.2877])
     """
 
-    __constants__ = ["ignore_index", "reduction"]
+    __constants__: ClassVar[list[str]] = ["ignore_index", "reduction"]
 
     def __init__(
         self,
-        weight=None,
-        size_average=None,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
-        reduce=None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.nll_loss(
             input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
@@ -106,9 +113,8 @@ class NLLLoss2d(NLLLoss):
     True
     """
 
-    def __init__(
-        self, weight=None, size_average=None, ignore_index: int = -100, reduce=None, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+                 reduce: bool | None = None, reduction: str = "mean") -> None:  # fmt: skip
         warnings.warn("NLLLoss2d: deprecated, use NLLLoss", FutureWarning, stacklevel=2)
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
@@ -134,14 +140,14 @@ class CrossEntropyLoss(_WeightedLoss):
     tensor(0.4100)
     """
 
-    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
+    __constants__: ClassVar[list[str]] = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
         self,
-        weight=None,
-        size_average=None,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
         ignore_index: int = -100,
-        reduce=None,
+        reduce: bool | None = None,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
@@ -149,7 +155,7 @@ class CrossEntropyLoss(_WeightedLoss):
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(
             input,
             target,
@@ -178,9 +184,9 @@ class BCELoss(_WeightedLoss):
     tensor(0.4904)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
@@ -202,16 +208,15 @@ class BCEWithLogitsLoss(_Loss):
     tensor(0.4100)
     """
 
-    def __init__(
-        self, weight=None, size_average=None, reduce=None, reduction: str = "mean", pos_weight=None
-    ) -> None:
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean", pos_weight: Any = None) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
         self.weight: facula.Tensor | None
         self.pos_weight: facula.Tensor | None
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(
             input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )
@@ -234,9 +239,9 @@ class MultiLabelMarginLoss(_Loss):
     tensor(0.8500)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
@@ -253,9 +258,9 @@ class SoftMarginLoss(_Loss):
     tensor(0.4100)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
@@ -274,9 +279,9 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     tensor(0.4100)
     """
 
-    __constants__ = ["reduction"]
+    __constants__: ClassVar[list[str]] = ["reduction"]
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
@@ -300,7 +305,7 @@ class MultiMarginLoss(_WeightedLoss):
     tensor(0.2333)
     """
 
-    __constants__ = ["p", "margin", "reduction"]
+    __constants__: ClassVar[list[str]] = ["p", "margin", "reduction"]
     margin: float
     p: int
 
@@ -308,9 +313,9 @@ class MultiMarginLoss(_WeightedLoss):
         self,
         p: int = 1,
         margin: float = 1.0,
-        weight=None,
-        size_average=None,
-        reduce=None,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
@@ -321,7 +326,7 @@ class MultiMarginLoss(_WeightedLoss):
         self.p = p
         self.margin = margin
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multi_margin_loss(
             input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
         )
@@ -345,7 +350,7 @@ class CTCLoss(_Loss):
     tensor(0.8432)
     """
 
-    __constants__ = ["blank", "reduction"]
+    __constants__: ClassVar[list[str]] = ["blank", "reduction"]
     blank: int
     zero_infinity: bool
 
@@ -354,7 +359,7 @@ class CTCLoss(_Loss):
         self.blank = blank
         self.zero_infinity = zero_infinity
 
-    def forward(self, log_probs, targets, input_lengths, target_lengths):
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )
@@ -386,7 +391,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     (torch.Size([]), torch.Size([10, 16]))
     """
 
-    __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
+    __constants__: ClassVar[list[str]] = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
 
     def __init__(
         self,
@@ -395,10 +400,10 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         *,
         out_features: tuple[int, ...] = (),
         bias: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         reduction: str = "mean",
-        weight=None,
+        weight: Tensor | None = None,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
         options: LinearCrossEntropyOptions | None = None,
@@ -418,10 +423,10 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.label_smoothing = label_smoothing
         # Two-dimensional here; forward gives it the dimensions of a K-dimensional loss.
         rows = math.prod(out_features, start=num_classes)
-        self.linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+        self.linear: Linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
         self.options = options
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         shape = (self.num_classes, *self.out_features)
         bias = self.linear.bias
         return F.linear_cross_entropy(

@@ -39,7 +39,11 @@ from ._state import _StateMethods
 from ._traverse import _TraverseMethods
 
 if TYPE_CHECKING:
-    pass
+    from typing import ClassVar
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = [
     "register_module_forward_pre_hook",
@@ -119,6 +123,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
     ([2.0, 2.0, 2.0], ['weight'])
     """
 
+    __constants__: ClassVar[list[str]]
     dump_patches: bool = False
     training: bool
     _parameters: dict[str, Parameter | None]
@@ -128,9 +133,9 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
     call_super_init: bool = False
     # True on an instance (or on Module itself) once a hook has been registered; see _hooks.py.
     _hooked: bool = False
-    _compiled_call_impl: Callable | None = None
+    _compiled_call_impl: Callable[..., Any] | None = None
 
-    def __init__(self, *args, **kwargs) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if self.call_super_init is False and (args or kwargs):
             got = f"{len(args)} positional, keywords {sorted(kwargs)}"
             raise TypeError(f"{type(self).__name__}.__init__: takes no arguments, got {got}")
@@ -148,7 +153,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
 
     forward: Callable[..., Any] = _forward_unimplemented
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # The core calls modules as this does, unless a class has a __call__ of its own.
         if self._hooked:
             return self._call_with_hooks(args, kwargs)
@@ -159,7 +164,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
 
     _wrapped_call_impl = _call_impl
 
-    def compile(self, *args, **kwargs):
+    def compile(self, *args: Any, **kwargs: Any) -> Self:
         """Ask that calls of the module be compiled. Facula runs them as they are, so this checks the arguments only.
 
         Args:
@@ -191,7 +196,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
                 f"{method}: {type(self).__name__} already has an attribute of this name, got {name!r}"
             )
 
-    def register_buffer(self, name: str, tensor, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is part of the module's state, but not learned, like the running mean of batch normalisation.
 
         Args:
@@ -224,7 +229,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
         else:
             self._non_persistent_buffers_set.add(name)
 
-    def register_parameter(self, name: str, param) -> None:
+    def register_parameter(self, name: str, param: Tensor | None) -> None:
         """Add a parameter; the same as an assignment, but None is possible, too.
 
         Args:
@@ -256,7 +261,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
             param = param if replacement is None else replacement
         self._parameters[name] = param
 
-    def add_module(self, name: str, module) -> None:
+    def add_module(self, name: str, module: Module) -> None:
         """Add a submodule; the same as an assignment, but the name can be computed, and None is possible, too.
 
         Args:
@@ -275,7 +280,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
         self._check_new_name("add_module", name, self.__dict__.get("_modules", {}))
         self._set_module(name, module)
 
-    def register_module(self, name: str, module) -> None:
+    def register_module(self, name: str, module: Module) -> None:
         """Another name of `add_module`.
 
         Args:
@@ -297,7 +302,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
             module = module if replacement is None else replacement
         self._modules[name] = module
 
-    def __init_subclass__(cls, **kwargs) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _C._use_module_lookup(cls)
 
@@ -317,7 +322,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
                 return found[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name)
 
-    def __setattr__(self, name: str, value) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
         params = state.get("_parameters")
         if isinstance(value, facula.Tensor) and isinstance(value, Parameter):
@@ -388,12 +393,12 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
                 return
         super().__delattr__(name)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         names = set(dir(type(self))) | set(self.__dict__)
         names.update(self._parameters, self._modules, self._buffers)
         return sorted(name for name in names if not name[:1].isdigit())
 
-    def __setstate__(self, state: dict) -> None:
+    def __setstate__(self, state: dict[Any, Any]) -> None:
         self.__dict__.update(state)
         # Pickles of older versions lack some of the dicts.
         for name in _HOOK_DICTS:

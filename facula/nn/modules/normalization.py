@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
@@ -11,6 +12,13 @@ from .. import functional as F
 from .. import init
 from ..parameter import Parameter
 from .module import Module
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = ["LocalResponseNorm", "CrossMapLRN2d", "LayerNorm", "GroupNorm", "RMSNorm"]
 
@@ -36,7 +44,7 @@ class LocalResponseNorm(Module):
     tensor([0.6667, 0.5000, 0.5000])
     """
 
-    __constants__ = ["size", "alpha", "beta", "k"]
+    __constants__: ClassVar[list[str]] = ["size", "alpha", "beta", "k"]
     size: int
     alpha: float
     beta: float
@@ -49,7 +57,7 @@ class LocalResponseNorm(Module):
         self.beta = beta
         self.k = k
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
@@ -85,7 +93,7 @@ class CrossMapLRN2d(Module):
         self.beta = beta
         self.k = k
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: the input must have 4 dimensions, got {input.dim()}")
         reach = (self.size - 1) // 2
@@ -124,19 +132,19 @@ class LayerNorm(Module):
     torch.Size([2, 3, 4])
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__: ClassVar[list[str]] = ["normalized_shape", "eps", "elementwise_affine"]
     normalized_shape: tuple[int, ...]
     eps: float
     elementwise_affine: bool
 
     def __init__(
         self,
-        normalized_shape,
+        normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         if isinstance(normalized_shape, numbers.Integral):
@@ -164,7 +172,7 @@ class LayerNorm(Module):
             if self.bias is not None:
                 init.zeros_(self.bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return _layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -195,7 +203,7 @@ class GroupNorm(Module):
     (torch.Size([4, 6, 8]), True)
     """
 
-    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
+    __constants__: ClassVar[list[str]] = ["num_groups", "num_channels", "eps", "affine"]
     num_groups: int
     num_channels: int
     eps: float
@@ -207,8 +215,8 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -239,7 +247,7 @@ class GroupNorm(Module):
             if self.bias is not None:
                 init.zeros_(self.bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -267,18 +275,18 @@ class RMSNorm(Module):
     tensor([[0.8485, 1.1314]])
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
+    __constants__: ClassVar[list[str]] = ["normalized_shape", "eps", "elementwise_affine"]
     normalized_shape: tuple[int, ...]
     eps: float | None
     elementwise_affine: bool
 
     def __init__(
         self,
-        normalized_shape,
+        normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         if isinstance(normalized_shape, numbers.Integral):
@@ -303,7 +311,7 @@ class RMSNorm(Module):
         if self.elementwise_affine:
             init.ones_(self.weight)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:

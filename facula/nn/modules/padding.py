@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .. import functional as F
 from . import _docs
 from ._docs import described
 from .module import Module
 from .utils import _ntuple
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
 
 __all__ = [
     "ConstantPad1d",
@@ -44,16 +50,16 @@ class _PadNd(Module):
             ...
     """
 
-    __constants__ = ["padding"]
+    __constants__: ClassVar[list[str]] = ["padding"]
     padding: Sequence[int]
     _ends = 2
     _mode = "constant"
 
-    def __init__(self, padding) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
         self.padding = _ntuple(self._ends)(padding)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
@@ -63,14 +69,14 @@ class _PadNd(Module):
 class _ConstantPadNd(_PadNd):
     """Padding with a given value."""
 
-    __constants__ = ["padding", "value"]
+    __constants__: ClassVar[list[str]] = ["padding", "value"]
     value: float
 
-    def __init__(self, padding, value: float) -> None:
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -101,7 +107,7 @@ class _CircularPadNd(_PadNd):
                 f"{type(self).__name__}: the input must have {n + 1} or {n + 2} dimensions, got {input.dim()}"
             )
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         return super().forward(input)
 
@@ -168,7 +174,7 @@ class CircularPad3d(_CircularPadNd):
 
 @_padding("with zeros", 1)
 class ZeroPad1d(ConstantPad1d):
-    def __init__(self, padding) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
@@ -177,7 +183,7 @@ class ZeroPad1d(ConstantPad1d):
 
 @_padding("with zeros", 2)
 class ZeroPad2d(ConstantPad2d):
-    def __init__(self, padding) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
@@ -186,7 +192,7 @@ class ZeroPad2d(ConstantPad2d):
 
 @_padding("with zeros", 3)
 class ZeroPad3d(ConstantPad3d):
-    def __init__(self, padding) -> None:
+    def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from facula import Tensor
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
@@ -23,14 +30,14 @@ class PixelShuffle(Module):
               [2., 3.]]]])
     """
 
-    __constants__ = ["upscale_factor"]
+    __constants__: ClassVar[list[str]] = ["upscale_factor"]
     upscale_factor: int
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
@@ -51,14 +58,14 @@ class PixelUnshuffle(Module):
     tensor([0., 1., 2., 3.])
     """
 
-    __constants__ = ["downscale_factor"]
+    __constants__: ClassVar[list[str]] = ["downscale_factor"]
     downscale_factor: int
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
         self.downscale_factor = downscale_factor
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:

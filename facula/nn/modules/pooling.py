@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .. import functional as F
 from . import _docs
 from ._docs import described
 from .module import Module
 from .utils import _pair, _single, _triple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, ClassVar
+
+    from facula import Tensor
 
 __all__ = [
     "MaxPool1d",
@@ -44,22 +52,22 @@ class _MaxPoolNd(Module):
         ceil_mode: round output sizes up.
     """
 
-    __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
+    __constants__: ClassVar[list[str]] = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
     return_indices: bool
     ceil_mode: bool
 
     def __init__(
         self,
-        kernel_size,
-        stride=None,
-        padding=0,
-        dilation=1,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
+        self.stride: int | Sequence[int] = stride if stride is not None else kernel_size
         self.padding = padding
         self.dilation = dilation
         self.return_indices = return_indices
@@ -85,19 +93,19 @@ class _MaxPoolNd(Module):
 
 @described(_docs.MAX_POOL, 1)
 class MaxPool1d(_MaxPoolNd):
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor | Any:
         return self._pool(F.max_pool1d, input)
 
 
 @described(_docs.MAX_POOL, 2)
 class MaxPool2d(_MaxPoolNd):
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor | Any:
         return self._pool(F.max_pool2d, input)
 
 
 @described(_docs.MAX_POOL, 3)
 class MaxPool3d(_MaxPoolNd):
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor | Any:
         return self._pool(F.max_pool3d, input)
 
 
@@ -107,13 +115,14 @@ class _MaxUnpoolNd(Module):
     _tuple = None
     _function = None
 
-    def __init__(self, kernel_size, stride=None, padding=0) -> None:
+    def __init__(self, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 padding: int | Sequence[int] = 0) -> None:  # fmt: skip
         super().__init__()
-        self.kernel_size = self._tuple(kernel_size)
-        self.stride = self._tuple(stride if stride is not None else kernel_size)
-        self.padding = self._tuple(padding)
+        self.kernel_size: Any = self._tuple(kernel_size)
+        self.stride: Any = self._tuple(stride if stride is not None else kernel_size)
+        self.padding: Any = self._tuple(padding)
 
-    def forward(self, input, indices, output_size=None):
+    def forward(self, input: Tensor, indices: Tensor, output_size: int | Sequence[int] | None = None) -> Tensor:
         return self._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
@@ -141,7 +150,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 class _AvgPoolNd(Module):
     """What the average pooling layers share."""
 
-    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
+    __constants__: ClassVar[list[str]] = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -149,44 +158,43 @@ class _AvgPoolNd(Module):
 
 @described(_docs.AVG_POOL, 1, divisor="")
 class AvgPool1d(_AvgPoolNd):
-    def __init__(
-        self, kernel_size, stride=None, padding=0, ceil_mode: bool = False, count_include_pad: bool = True
-    ) -> None:
+    def __init__(self, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> None:
         super().__init__()
-        self.kernel_size = _single(kernel_size)
-        self.stride = _single(stride if stride is not None else kernel_size)
-        self.padding = _single(padding)
+        self.kernel_size: tuple[Any, ...] = _single(kernel_size)
+        self.stride: tuple[Any, ...] = _single(stride if stride is not None else kernel_size)
+        self.padding: tuple[Any, ...] = _single(padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
         )
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
-    __constants__ = [*_AvgPoolNd.__constants__, "divisor_override"]
+    __constants__: ClassVar[list[str]] = [*_AvgPoolNd.__constants__, "divisor_override"]
     _function = None
 
     def __init__(
         self,
-        kernel_size,
-        stride=None,
-        padding=0,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
-        self.stride = stride if stride is not None else kernel_size
+        self.stride: int | Sequence[int] = stride if stride is not None else kernel_size
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._function(
             input,
             self.kernel_size,
@@ -207,7 +215,7 @@ class AvgPool2d(_AvgPoolWithDivisor):
 class AvgPool3d(_AvgPoolWithDivisor):
     _function = staticmethod(F.avg_pool3d)
 
-    def __setstate__(self, state) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for name, default in (("padding", 0), ("ceil_mode", False), ("count_include_pad", True)):
             self.__dict__.setdefault(name, default)
@@ -223,24 +231,24 @@ class _FractionalMaxPoolNd(Module):
         return_indices: also return where the maxima were.
     """
 
-    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    __constants__: ClassVar[list[str]] = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     _tuple = None
     _function = None
 
     def __init__(
         self,
-        kernel_size,
-        output_size=None,
-        output_ratio=None,
+        kernel_size: int | Sequence[int],
+        output_size: int | Sequence[int] | None = None,
+        output_ratio: float | Sequence[float] | None = None,
         return_indices: bool = False,
-        _random_samples=None,
+        _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.kernel_size = self._tuple(kernel_size)
+        self.kernel_size: Any = self._tuple(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = self._tuple(output_size) if output_size is not None else None
-        self.output_ratio = self._tuple(output_ratio) if output_ratio is not None else None
+        self.output_size: Any = self._tuple(output_size) if output_size is not None else None
+        self.output_ratio: Any = self._tuple(output_ratio) if output_ratio is not None else None
         name = type(self).__name__
         if (output_size is None) == (output_ratio is None):
             raise ValueError(
@@ -249,7 +257,7 @@ class _FractionalMaxPoolNd(Module):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"{name}: output_ratio must be between 0 and 1, got {output_ratio}")
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._function(
             input,
             self.kernel_size,
@@ -275,19 +283,20 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
 class _LPPoolNd(Module):
     """Power-average pooling: the ``norm_type``-norm of each window."""
 
-    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
+    __constants__: ClassVar[list[str]] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     norm_type: float
     ceil_mode: bool
     _function = None
 
-    def __init__(self, norm_type: float, kernel_size, stride=None, ceil_mode: bool = False) -> None:
+    def __init__(self, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+                 ceil_mode: bool = False) -> None:  # fmt: skip
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
@@ -320,16 +329,16 @@ class _AdaptiveMaxPoolNd(Module):
         return_indices: also return where the maxima were.
     """
 
-    __constants__ = ["output_size", "return_indices"]
+    __constants__: ClassVar[list[str]] = ["output_size", "return_indices"]
     return_indices: bool
     _function = None
 
-    def __init__(self, output_size, return_indices: bool = False) -> None:
+    def __init__(self, output_size: int | Sequence[int | None], return_indices: bool = False) -> None:
         super().__init__()
         self.output_size = output_size
         self.return_indices = return_indices
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._function(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
@@ -354,14 +363,14 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 class _AdaptiveAvgPoolNd(Module):
     """Average pooling to a given output size, one number or one per dimension (None: as the input)."""
 
-    __constants__ = ["output_size"]
+    __constants__: ClassVar[list[str]] = ["output_size"]
     _function = None
 
-    def __init__(self, output_size) -> None:
+    def __init__(self, output_size: int | Sequence[int | None]) -> None:
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._function(input, self.output_size)
 
     def extra_repr(self) -> str:

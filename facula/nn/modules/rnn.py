@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from ..utils.rnn import PackedSequence
@@ -9,6 +11,13 @@ from ._home import belong_to
 from ._rnn_base import RNNBase
 from ._rnn_base import apply_permutation as apply_permutation
 from ._rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
 
@@ -47,10 +56,9 @@ class RNN(RNNBase):
     (torch.Size([5, 3, 20]), torch.Size([2, 3, 20]))
     """
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size=None, device=None, dtype=None,
-    ) -> None:  # fmt: skip
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: Any = None,
+                 device: Device = None, dtype: facula.dtype | None = None) -> None:  # fmt: skip
         _refuse_projection("RNN", proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
@@ -93,15 +101,14 @@ class LSTM(RNNBase):
     (torch.Size([3, 5, 20]), torch.Size([1, 3, 20]), torch.Size([1, 3, 20]))
     """
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device=None, dtype=None,
-    ) -> None:  # fmt: skip
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype
         )
 
-    def get_expected_cell_size(self, input, batch_sizes) -> tuple[int, int, int]:
+    def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """The shape that cell states have for an input.
 
         Args:
@@ -116,12 +123,12 @@ class LSTM(RNNBase):
         layers, batch, _ = self.get_expected_hidden_size(input, batch_sizes)
         return layers, batch, self.hidden_size
 
-    def check_forward_args(self, input, hidden, batch_sizes) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Sequence[Tensor], batch_sizes: Tensor | None) -> None:
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes))
         self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes), "cell state")
 
-    def permute_hidden(self, hx, permutation):
+    def permute_hidden(self, hx: Any, permutation: Tensor) -> tuple[Tensor, ...]:
         return hx if permutation is None else tuple(apply_permutation(h, permutation) for h in hx)
 
     def _checked_hidden(self, input, hidden, batch_sizes) -> tuple:
@@ -135,7 +142,7 @@ class LSTM(RNNBase):
         self.check_forward_args(input, hidden, batch_sizes)
         return hidden
 
-    def forward(self, input, hx=None):
+    def forward(self, input: PackedSequence | Tensor, hx: Any = None) -> tuple[Tensor | Any, tuple[Tensor, Tensor]]:
         """Run over a whole sequence.
 
         Args:
@@ -183,10 +190,9 @@ class GRU(RNNBase):
     (torch.Size([5, 3, 40]), torch.Size([2, 3, 20]))
     """
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size=None, device=None, dtype=None,
-    ) -> None:  # fmt: skip
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, proj_size: Any = None, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         _refuse_projection("GRU", proj_size)
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype

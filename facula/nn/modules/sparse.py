@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
 from .module import Module
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -98,7 +108,7 @@ class Embedding(_EmbeddingBase):
     [[0.0, 0.0, 0.0]]
     """
 
-    __constants__ = [
+    __constants__: ClassVar[list[str]] = [
         "num_embeddings",
         "embedding_dim",
         "padding_idx",
@@ -118,22 +128,22 @@ class Embedding(_EmbeddingBase):
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-        _weight=None,
+        _weight: Tensor | None = None,
         _freeze: bool = False,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
-        self.padding_idx = self._resolve_padding(padding_idx)
+        self.padding_idx: int | None = self._resolve_padding(padding_idx)
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
         self._set_weight(_weight, device, dtype, _freeze)
         self.sparse = sparse
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
             input,
             self.weight,
@@ -159,14 +169,14 @@ class Embedding(_EmbeddingBase):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings,
+        embeddings: Tensor,
         freeze: bool = True,
         padding_idx: int | None = None,
         max_norm: float | None = None,
         norm_type: float = 2.0,
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
-    ):
+    ) -> Self:
         """An `Embedding` whose table is given.
 
         Args:
@@ -227,7 +237,7 @@ class EmbeddingBag(_EmbeddingBase):
             [ 5.,  6.]])
     """
 
-    __constants__ = [
+    __constants__: ClassVar[list[str]] = [
         "num_embeddings",
         "embedding_dim",
         "max_norm",
@@ -250,11 +260,11 @@ class EmbeddingBag(_EmbeddingBase):
         scale_grad_by_freq: bool = False,
         mode: str = "mean",
         sparse: bool = False,
-        _weight=None,
+        _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -262,13 +272,13 @@ class EmbeddingBag(_EmbeddingBase):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self.padding_idx = self._resolve_padding(padding_idx)
+        self.padding_idx: int | None = self._resolve_padding(padding_idx)
         self._set_weight(_weight, device, dtype)
         self.mode = mode
         self.sparse = sparse
         self.include_last_offset = include_last_offset
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
             input,
             self.weight,
@@ -297,7 +307,7 @@ class EmbeddingBag(_EmbeddingBase):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings,
+        embeddings: Tensor,
         freeze: bool = True,
         max_norm: float | None = None,
         norm_type: float = 2.0,
@@ -306,7 +316,7 @@ class EmbeddingBag(_EmbeddingBase):
         sparse: bool = False,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-    ):
+    ) -> Self:
         """An `EmbeddingBag` whose table is given.
 
         Args:

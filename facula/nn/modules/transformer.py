@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -16,6 +17,13 @@ from ._transformer_layers import _get_activation_fn as _get_activation_fn
 from .container import ModuleList
 from .module import Module
 from .normalization import LayerNorm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import ClassVar
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = [
     "Transformer",
@@ -88,15 +96,15 @@ class Transformer(Module):
         num_decoder_layers: int = 6,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation=F.relu,
-        custom_encoder=None,
-        custom_decoder=None,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
         layer_norm_eps: float = 1e-5,
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: Device = None,
+        dtype: facula.dtype | None = None,
     ) -> None:
         super().__init__()
         layer_args = (
@@ -111,12 +119,12 @@ class Transformer(Module):
             self.encoder = custom_encoder
         else:
             layer = TransformerEncoderLayer(*layer_args)
-            self.encoder = TransformerEncoder(layer, num_encoder_layers, norm())
+            self.encoder: TransformerEncoder = TransformerEncoder(layer, num_encoder_layers, norm())
         if custom_decoder is not None:
             self.decoder = custom_decoder
         else:
             layer = TransformerDecoderLayer(*layer_args)
-            self.decoder = TransformerDecoder(layer, num_decoder_layers, norm())
+            self.decoder: TransformerDecoder = TransformerDecoder(layer, num_decoder_layers, norm())
         self._reset_parameters()
         self.d_model = d_model
         self.nhead = nhead
@@ -124,18 +132,18 @@ class Transformer(Module):
 
     def forward(
         self,
-        src,
-        tgt,
-        src_mask=None,
-        tgt_mask=None,
-        memory_mask=None,
-        src_key_padding_mask=None,
-        tgt_key_padding_mask=None,
-        memory_key_padding_mask=None,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ):
+    ) -> Tensor:
         """Encode the sources and decode the targets.
 
         Args:
@@ -184,7 +192,7 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device=None, dtype=None):
+    def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: facula.dtype | None = None) -> Tensor:
         """The causal mask: minus infinity above the diagonal, where a position would see a later one, and 0 elsewhere.
 
         Args:
@@ -222,25 +230,26 @@ class TransformerEncoder(Module):
     torch.Size([10, 5, 16])
     """
 
-    __constants__ = ["norm"]
+    __constants__: ClassVar[list[str]] = ["norm"]
 
     def __init__(
         self,
-        encoder_layer,
+        encoder_layer: Module,
         num_layers: int,
-        norm=None,
+        norm: Module | None = None,
         enable_nested_tensor: bool = True,
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _get_clones(encoder_layer, num_layers)
+        self.layers: ModuleList = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
         self.use_nested_tensor = False
         self.mask_check = mask_check
 
-    def forward(self, src, mask=None, src_key_padding_mask=None, is_causal: bool | None = None):
+    def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+                is_causal: bool | None = None) -> Tensor:  # fmt: skip
         """Run all layers.
 
         Args:
@@ -285,25 +294,25 @@ class TransformerDecoder(Module):
     torch.Size([7, 5, 16])
     """
 
-    __constants__ = ["norm"]
+    __constants__: ClassVar[list[str]] = ["norm"]
 
-    def __init__(self, decoder_layer, num_layers: int, norm=None) -> None:
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _get_clones(decoder_layer, num_layers)
+        self.layers: ModuleList = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
     def forward(
         self,
-        tgt,
-        memory,
-        tgt_mask=None,
-        memory_mask=None,
-        tgt_key_padding_mask=None,
-        memory_key_padding_mask=None,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ):
+    ) -> Tensor:
         """Run all layers.
 
         Args:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .._tuples import _list_with_default, _ntuple, _pair, _quadruple, _reverse_repeat_tuple, _single, _triple
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "_list_with_default",
@@ -16,7 +21,7 @@ __all__ = [
 ]
 
 
-def consume_prefix_in_state_dict_if_present(state_dict: dict, prefix: str) -> None:
+def consume_prefix_in_state_dict_if_present(state_dict: dict[Any, Any], prefix: str) -> None:
     """Removes a prefix from the keys (and the metadata) of a state dict, in place: such as 'module.' of a `DataParallel`.
 
     Args:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _ALWAYS = 10  # passes that are all looked at, before only every so many are
 _DTYPES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
@@ -31,8 +35,8 @@ class Record:
         self.error: BaseException | None = None
         self.iteration = 0
         self._forward = 0
-        self._last: dict = {}
-        self._sums: dict = {}
+        self._last: dict[Any, Any] = {}
+        self._sums: dict[Any, Any] = {}
         self._looks = 0
 
     def forward_begins(self, reducer) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["broadcast", "broadcast_coalesced", "reduce_add", "reduce_add_coalesced", "scatter", "gather"]
 
 
-def broadcast(tensor, devices=None, *, out=None):
+def broadcast(tensor: Tensor, devices: Sequence[Any] | None = None, *, out: Tensor | None = None) -> tuple[Tensor, ...]:
     """A copy on each device, or into each tensor of `out`.
 
     Args:
@@ -27,7 +35,7 @@ def broadcast(tensor, devices=None, *, out=None):
     return tuple(target.copy_(tensor) for target in out)
 
 
-def broadcast_coalesced(tensors, devices, buffer_size=10485760):
+def broadcast_coalesced(tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760) -> list[list[Tensor]]:
     """A list of copies of the tensors for each device.
 
     Args:
@@ -41,7 +49,7 @@ def broadcast_coalesced(tensors, devices, buffer_size=10485760):
     return [[tensor.to(device) for tensor in tensors] for device in devices]
 
 
-def reduce_add(inputs, destination=None):
+def reduce_add(inputs: Any, destination: dict[str, Any] | None = None) -> Tensor:
     """The sum of tensors of one shape.
 
     Args:
@@ -65,7 +73,8 @@ def reduce_add(inputs, destination=None):
     return total
 
 
-def reduce_add_coalesced(inputs, destination=None, buffer_size=10485760):
+def reduce_add_coalesced(inputs: Any, destination: dict[str, Any] | None = None,
+                         buffer_size: int = 10485760) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The sums of the tensors at the same place of several lists: a tuple.
 
     Args:
@@ -79,7 +88,8 @@ def reduce_add_coalesced(inputs, destination=None, buffer_size=10485760):
     return tuple(reduce_add(list(tensors), destination) for tensors in zip(*inputs, strict=True))
 
 
-def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=None):
+def scatter(tensor: Tensor, devices: Sequence[Any] | None = None, chunk_sizes: Any = None, dim: int = 0, streams: Any = None, *,
+            out: Tensor | None = None) -> tuple[Tensor, ...]:  # fmt: skip
     """The parts of a tensor along a dimension, one on each device, or into the tensors of `out`: a tuple.
 
     Args:
@@ -104,7 +114,8 @@ def scatter(tensor, devices=None, chunk_sizes=None, dim=0, streams=None, *, out=
     return tuple(part.to(device) for part, device in zip(parts, devices))
 
 
-def gather(tensors, dim=0, destination=None, *, out=None):
+def gather(tensors: Sequence[Tensor], dim: int = 0, destination: dict[str, Any] | None = None, *,
+           out: Tensor | None = None) -> Tensor:  # fmt: skip
     """The tensors joined along a dimension.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -10,6 +11,13 @@ from ..modules.module import Module
 from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter_kwargs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.types import Device
 
 __all__ = ["DataParallel", "data_parallel"]
 
@@ -39,7 +47,8 @@ class DataParallel(Module):
     (torch.Size([4, 1]), 'Linear')
     """
 
-    def __init__(self, module, device_ids=None, output_device=None, dim: int = 0) -> None:
+    def __init__(self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Device = None,
+                 dim: int = 0) -> None:  # fmt: skip
         super().__init__()
         self.module = module
         self.device_ids: list[int] = []
@@ -51,12 +60,12 @@ class DataParallel(Module):
         if not device_ids:
             raise RuntimeError("DataParallel: no CUDA device was found, got an empty device_ids")
         self.device_ids = [_device_index(d) for d in device_ids]
-        self.output_device = _device_index(self.device_ids[0] if output_device is None else output_device)
-        self.src_device_obj = facula.device("cuda", self.device_ids[0])
+        self.output_device: int = _device_index(self.device_ids[0] if output_device is None else output_device)
+        self.src_device_obj: facula.device = facula.device("cuda", self.device_ids[0])
         if len(self.device_ids) == 1:
             self.module.to(self.src_device_obj)
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Tensor:
         if not self.device_ids:
             return self.module(*inputs, **kwargs)
         for t in chain(self.module.parameters(), self.module.buffers()):
@@ -72,7 +81,7 @@ class DataParallel(Module):
         replicas = self.replicate(self.module, self.device_ids[: len(args)])
         return self.gather(self.parallel_apply(replicas, args, keywords), self.output_device)
 
-    def replicate(self, module, device_ids):
+    def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Any]:
         """Copies of a module on the devices.
 
         Args:
@@ -85,7 +94,7 @@ class DataParallel(Module):
         """
         return replicate(module, device_ids, not facula.is_grad_enabled())
 
-    def scatter(self, inputs, kwargs, device_ids):
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Parts of the arguments for each device: two tuples of the positional ones and those by name.
 
         Args:
@@ -100,7 +109,7 @@ class DataParallel(Module):
         """
         return scatter_kwargs(inputs, kwargs, device_ids, dim=self.dim)
 
-    def parallel_apply(self, replicas, inputs, kwargs):
+    def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> list[Any]:
         """The results of the replicas.
 
         Args:
@@ -115,7 +124,7 @@ class DataParallel(Module):
         """
         return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
 
-    def gather(self, outputs, output_device):
+    def gather(self, outputs: Any, output_device: Device) -> Any:
         """The results, joined along the batch dimension.
 
         Args:
@@ -129,7 +138,8 @@ class DataParallel(Module):
         return gather(outputs, output_device, dim=self.dim)
 
 
-def data_parallel(module, inputs, device_ids=None, output_device=None, dim: int = 0, module_kwargs=None):
+def data_parallel(module: Module, inputs: Any, device_ids: Sequence[Any] | None = None, output_device: Device = None,
+                  dim: int = 0, module_kwargs: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """One call of a module as `DataParallel` would make it.
 
     Args:

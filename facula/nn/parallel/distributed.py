@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..modules.batchnorm import _world_size
 from ..modules.module import Module
 from . import _ddp_logging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+    from facula.distributed._group import ProcessGroup
+    from facula.distributed.device_mesh import DeviceMesh
+    from facula.types import Device
 
 __all__ = ["DistributedDataParallel"]
 
@@ -68,26 +78,32 @@ class DistributedDataParallel(Module, _LazyJoinable):
     False
     """
 
+    device_ids: Any
+    output_device: Device
+    find_unused_parameters: bool
+    gradient_as_bucket_view: bool
+    reducer: Any
+
     def __init__(
         self,
-        module,
-        device_ids=None,
-        output_device=None,
+        module: Module,
+        device_ids: Sequence[Any] | None = None,
+        output_device: Device = None,
         dim: int = 0,
         broadcast_buffers: bool | None = None,
         init_sync: bool = True,
-        process_group=None,
-        bucket_cap_mb=None,
+        process_group: ProcessGroup | None = None,
+        bucket_cap_mb: float | None = None,
         find_unused_parameters: bool = False,
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
-        delay_all_reduce_named_params=None,
-        param_to_hook_all_reduce=None,
-        mixed_precision=None,
-        device_mesh=None,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: DeviceMesh | None = None,
         skip_all_reduce_unused_params: bool = False,
-        bucket_cap_mb_list=None,
+        bucket_cap_mb_list: Any = None,
         batched_grad_copy: bool = False,
         forward_sync_buffers: bool | None = None,
     ) -> None:
@@ -109,7 +125,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         self.module = module
         self.process_group = device_mesh.get_group() if device_mesh is not None else process_group
         self.device_ids, self.output_device = self._checked_devices(device_ids), output_device
-        self.device = next(module.parameters()).device
+        self.device: Any = next(module.parameters()).device
         self.dim = dim
         if broadcast_buffers is None:
             broadcast_buffers = True if forward_sync_buffers is None else forward_sync_buffers
@@ -118,8 +134,8 @@ class DistributedDataParallel(Module, _LazyJoinable):
         self.static_graph = static_graph
         self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * _MIB)
         if bucket_cap_mb_list:
-            self.bucket_bytes_cap = int(bucket_cap_mb_list[-1] * _MIB)
-        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+            self.bucket_bytes_cap: int = int(bucket_cap_mb_list[-1] * _MIB)
+        self.parameters_to_ignore: set[Any] = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self.require_backward_grad_sync = self.require_forward_param_sync = True
         self.reducer = None
         self._divide_by_initial_world_size = True
@@ -168,7 +184,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
     def _check_parameters(self, named) -> None:
         """RuntimeError, in every process, that names the first parameter in which processes differ."""
         mine = [(name, tuple(p.shape), str(p.dtype), p.requires_grad) for name, p in named]
-        everybody: list = [None] * self._dist.get_world_size(self.process_group)
+        everybody: list[Any] = [None] * self._dist.get_world_size(self.process_group)
         self._dist.all_gather_object(everybody, mine, group=self.process_group)
         for rank, theirs in enumerate(everybody):
             if theirs == everybody[0]:
@@ -200,7 +216,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     # ---- forward
 
-    def forward(self, *inputs, **kwargs):
+    def forward(self, *inputs: Any, **kwargs: Any) -> Tensor:
         if self.reducer is not None:
             self._before_forward()
         if self.device_ids:
@@ -258,7 +274,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         self._dist.all_reduce(told, group=self.process_group)
         return bool(told.item())
 
-    def to_kwargs(self, inputs, kwargs, device_id):
+    def to_kwargs(self, inputs: Any, kwargs: Any, device_id: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Arguments on a device: ((moved inputs,), (moved kwargs,)).
 
         Args:
@@ -284,9 +300,9 @@ class DistributedDataParallel(Module, _LazyJoinable):
         try:
             yield
         finally:
-            self.require_backward_grad_sync = before
+            self.require_backward_grad_sync: bool = before
 
-    def register_comm_hook(self, state, hook) -> None:
+    def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
         """Hands each bucket of gradients to ``hook(state, bucket)``, which gives a Future of the tensor that replaces its
         buffer.
 
@@ -321,7 +337,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
                 f"got it after {self.reducer._passes} backward passes"
             )
             raise self._record.error
-        self.static_graph = True
+        self.static_graph: bool = True
         if self.reducer is not None:
             self.reducer.static_graph = True
 
@@ -339,13 +355,13 @@ class DistributedDataParallel(Module, _LazyJoinable):
     def _set_params_and_buffers_to_ignore_for_model(module, params_and_buffers_to_ignore) -> None:
         module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         state = dict(self.__dict__)
         for name in ("process_group", "reducer", "_dist", "_join_config"):
             state.pop(name, None)
         return state
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.process_group = self.reducer = None
         if _world_size(None) > 1:
@@ -353,7 +369,8 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     # ---- uneven inputs
 
-    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False):
+    def join(self, divide_by_initial_world_size: bool = True, enable: bool = True,
+             throw_on_early_termination: bool = False) -> Any:  # fmt: skip
         """A context in which processes may have different numbers of inputs.
 
         Args:
@@ -368,7 +385,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
         return Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
 
-    def join_hook(self, **kwargs):
+    def join_hook(self, **kwargs: Any) -> Any:
         """What `Join` calls for a process without inputs: it answers the collectives of the others.
 
         Args:
@@ -395,12 +412,12 @@ class DistributedDataParallel(Module, _LazyJoinable):
         return Shadow()
 
     @property
-    def join_device(self):
+    def join_device(self) -> Any:
         """Where the collectives of a `Join` put their tensors."""
         return self.device
 
     @property
-    def join_process_group(self):
+    def join_process_group(self) -> Any:
         """The processes."""
         return self.process_group
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = ["get_a_var", "parallel_apply"]
 
 
-def get_a_var(obj):
+def get_a_var(obj: Any) -> Tensor | None:
     """The first tensor in a nest of lists, tuples and dicts; None when there is none.
 
     Args:
@@ -23,7 +31,8 @@ def get_a_var(obj):
     return next((found for item in items if (found := get_a_var(item)) is not None), None)
 
 
-def parallel_apply(modules, inputs, kwargs_tup=None, devices=None) -> list:
+def parallel_apply(modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Sequence[dict[str, Any]] | None = None,
+                   devices: Sequence[Any] | None = None) -> list[Any]:  # fmt: skip
     """Calls each module with its inputs, one after the other, and returns the list of results.
 
     Args:

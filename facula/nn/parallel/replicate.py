@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 __all__ = ["replicate"]
 
 
-def replicate(network, devices, detach: bool = False) -> list:
+def replicate(network: Any, devices: Sequence[Any], detach: bool = False) -> list[Any]:
     """A replica of a module for each device, with copies of its parameters and buffers, through which gradients flow back to
     it.
 

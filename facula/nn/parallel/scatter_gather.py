@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["scatter", "scatter_kwargs", "gather", "is_namedtuple"]
 
 
-def is_namedtuple(obj) -> bool:
+def is_namedtuple(obj: Any) -> bool:
     """Whether an object is an instance of a named tuple.
 
     Args:
@@ -25,7 +33,7 @@ def _rebuild(like, values):
     return type(like)(*values) if is_namedtuple(like) else type(like)(values)
 
 
-def scatter(inputs, target_gpus, dim: int = 0) -> list:
+def scatter(inputs: Any, target_gpus: Sequence[str], dim: int = 0) -> list[Any]:
     """Splits tensors into chunks, one for each device; other values are given to every device.
 
     Args:
@@ -53,7 +61,8 @@ def scatter(inputs, target_gpus, dim: int = 0) -> list:
     return split(inputs)
 
 
-def scatter_kwargs(inputs: tuple, kwargs: dict | None, target_gpus, dim: int = 0) -> tuple[tuple, tuple]:
+def scatter_kwargs(inputs: tuple[Any, ...], kwargs: dict[Any, Any] | None, target_gpus: Any,
+                   dim: int = 0) -> tuple[tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
     """`scatter` of positional arguments and those by name, filled up to the same number of devices.
 
     Args:
@@ -76,7 +85,7 @@ def scatter_kwargs(inputs: tuple, kwargs: dict | None, target_gpus, dim: int = 0
     return tuple(positional), tuple(keywords)
 
 
-def gather(outputs, target_device, dim: int = 0):
+def gather(outputs: Any, target_device: str, dim: int = 0) -> Tensor:
     """Joins the results of several devices: tensors are concatenated, numbers stacked, and lists, tuples and dicts joined by
     entry.
 

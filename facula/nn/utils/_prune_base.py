@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 
 class BasePruningMethod(ABC):
@@ -33,11 +43,11 @@ class BasePruningMethod(ABC):
 
     _tensor_name: str | None = None
 
-    def __call__(self, module, inputs) -> None:
+    def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Any, default_mask: Tensor) -> None:
         """The mask, of zeros where to prune and ones elsewhere.
 
         Args:
@@ -49,7 +59,7 @@ class BasePruningMethod(ABC):
         tensor([1., 0., 1.])
         """
 
-    def apply_mask(self, module):
+    def apply_mask(self, module: Module) -> Tensor:
         """The masked parameter.
 
         Args:
@@ -64,7 +74,7 @@ class BasePruningMethod(ABC):
         return getattr(module, name + "_mask").to(original.dtype) * original
 
     @classmethod
-    def apply(cls, module, name, *args, importance_scores=None, **kwargs):
+    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Self:
         """Prunes a parameter of a module, on top of any pruning it already has, and returns the method (or the
         `PruningContainer`).
 
@@ -101,7 +111,7 @@ class BasePruningMethod(ABC):
         module.register_forward_pre_hook(method)
         return method
 
-    def prune(self, t, default_mask=None, importance_scores=None):
+    def prune(self, t: Any, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Any:
         """The tensor with the mask applied, without a module.
 
         Args:
@@ -119,7 +129,7 @@ class BasePruningMethod(ABC):
         default_mask = facula.ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, default_mask=default_mask)
 
-    def remove(self, module) -> None:
+    def remove(self, module: Module) -> None:
         """Makes the masked values the parameter's own; the mask and the original are dropped. The hook stays: see
         `prune.remove`.
 
@@ -171,14 +181,14 @@ class PruningContainer(BasePruningMethod):
     (['L1Unstructured', 'RandomUnstructured'], 3)
     """
 
-    def __init__(self, *args) -> None:
+    def __init__(self, *args: Any) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
         if len(args) == 1:
             self._tensor_name = args[0]._tensor_name
         for method in args:
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method) -> None:
+    def add_pruning_method(self, method: Any) -> None:
         """Adds a method, which comes last.
 
         Args:
@@ -204,13 +214,13 @@ class PruningContainer(BasePruningMethod):
     def __len__(self) -> int:
         return len(self._pruning_methods)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[BasePruningMethod]:
         return iter(self._pruning_methods)
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: int) -> BasePruningMethod:
         return self._pruning_methods[idx]
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         method = self._pruning_methods[-1]
         mask = default_mask.to(t.dtype)
         visible = self._visible(method, t, mask)

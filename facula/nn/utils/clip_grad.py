@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -24,8 +31,8 @@ def _gradients(parameters) -> list:
 
 
 def get_total_norm(
-    tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
-):
+    tensors: Sequence[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
     """The norm of all values of some tensors together, a tensor without dimensions.
 
     Args:
@@ -67,7 +74,8 @@ def _distributed_norm(tensors, norm_type: float):
     return total_norm(tensors, norm_type)
 
 
-def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_norm: Tensor,
+                          foreach: bool | None = None) -> None:  # fmt: skip
     """Scales gradients in place by ``max_norm / (total_norm + 1e-6)`` where that is below 1.
 
     Args:
@@ -95,12 +103,12 @@ def clip_grads_with_norm_(parameters, max_norm: float, total_norm, foreach: bool
 
 
 def clip_grad_norm_(
-    parameters,
+    parameters: Iterable[Tensor],
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
-):
+) -> Tensor:
     """Scales gradients in place so that the norm of all of them together is at most ``max_norm``; returns the norm before.
 
     Args:
@@ -128,7 +136,8 @@ def clip_grad_norm_(
     return total
 
 
-def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                   foreach: bool | None = None) -> Any:  # fmt: skip
     """Deprecated name of `clip_grad_norm_`, which warns.
 
     Args:
@@ -151,7 +160,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
-def clip_grad_value_(parameters, clip_value: float, foreach: bool | None = None) -> None:
+def clip_grad_value_(parameters: Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Limits every gradient value, in place, to [-clip_value, clip_value].
 
     Args:

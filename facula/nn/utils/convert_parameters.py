@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -17,7 +23,7 @@ def _check_same_device(parameters: list) -> None:
         )
 
 
-def parameters_to_vector(parameters: Iterable):
+def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
     """The values of all parameters as one vector, with gradient.
 
     Args:
@@ -34,7 +40,7 @@ def parameters_to_vector(parameters: Iterable):
     return facula.cat([p.reshape(-1) for p in parameters])
 
 
-def vector_to_parameters(vec, parameters: Iterable) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
     """Cuts a vector into pieces and makes each the data of a parameter; memory is shared with the vector.
 
     Args:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
@@ -18,7 +25,7 @@ def _check_eval(name: str, layer, bn) -> None:
         raise AssertionError(f"{name}: the batch normalisation must have running statistics, got none")
 
 
-def fuse_conv_bn_eval(conv, bn, transpose: bool = False):
+def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Module:
     """A copy of a convolution that gives what ``bn(conv(x))`` gives.
 
     Args:
@@ -41,7 +48,8 @@ def fuse_conv_bn_eval(conv, bn, transpose: bool = False):
     return fused
 
 
-def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose: bool = False):
+def fuse_conv_bn_weights(conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
+                         bn_b: Tensor, transpose: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(weight, bias) of a convolution with a batch normalisation folded in, two parameters.
 
     Args:
@@ -73,7 +81,7 @@ def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, trans
     return Parameter(weight.detach(), conv_w.requires_grad), Parameter(bias.detach(), bias_grad)
 
 
-def fuse_linear_bn_eval(linear, bn):
+def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     """A copy of a linear layer that gives what ``bn(linear(x))`` gives.
 
     Args:
@@ -99,7 +107,8 @@ def fuse_linear_bn_eval(linear, bn):
     return fused
 
 
-def fuse_linear_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b):
+def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
+                           bn_b: Tensor) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(weight, bias) of a linear layer with a batch normalisation folded in, two parameters.
 
     Args:

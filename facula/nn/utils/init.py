@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from typing import TYPE_CHECKING
 
 from ..modules.module import Module
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["skip_init"]
 
 
-def skip_init(module_cls, *args, **kwargs):
+def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Module:
     """``module_cls(*args, **kwargs)`` with uninitialised parameters and buffers: made on the meta device, then given memory.
 
     Args:

@@ -7,12 +7,18 @@ import contextlib
 import copy
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..modules.container import ModuleDict, ModuleList
 from ..modules.module import Module
 from ..parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "cached",
@@ -95,7 +101,7 @@ class ParametrizationList(ModuleList):
     original: facula.Tensor
     unsafe: bool
 
-    def __init__(self, modules: Sequence[Module], original, unsafe: bool = False) -> None:
+    def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if len(modules) == 0:
             raise ValueError("ParametrizationList: needs at least one parametrization, got none")
         super().__init__(modules)
@@ -115,8 +121,8 @@ class ParametrizationList(ModuleList):
                 "ParametrizationList: right_inverse must give a Tensor or a sequence of them, got "
                 f"{type(source).__name__}"
             )
-        self.is_tensor = isinstance(source, facula.Tensor)
-        self.ntensors = 1 if self.is_tensor else len(source)
+        self.is_tensor: bool = isinstance(source, facula.Tensor)
+        self.ntensors: int = 1 if self.is_tensor else len(source)
         if self.is_tensor:
             self._keep_single_source(original, source)
         else:
@@ -164,7 +170,7 @@ class ParametrizationList(ModuleList):
                 f"got {tuple(result.shape)}"
             )
 
-    def right_inverse(self, value) -> None:
+    def right_inverse(self, value: Any) -> None:
         """Sets the source tensors so that the result becomes ``value``, as far as the parametrizations can.
 
         Args:
@@ -202,7 +208,7 @@ class ParametrizationList(ModuleList):
                     raise ValueError(f"right_inverse: tensor {i} must have dtype {source.dtype}, got {got}")
                 _maybe_set(source, tensor)
 
-    def forward(self):
+    def forward(self) -> Tensor:
         """The parametrized tensor."""
         modules = list(self)
         if self.is_tensor:

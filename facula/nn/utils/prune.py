@@ -8,12 +8,22 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..modules._home import belong_to
 from ._prune_base import BasePruningMethod, PruningContainer, check_dim, pruning_hook
 from .convert_parameters import parameters_to_vector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured", "PruningContainer",
@@ -59,11 +69,11 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Any, default_mask: Tensor) -> Tensor:
         return default_mask
 
     @classmethod
-    def apply(cls, module, name):
+    def apply(cls, module: Module, name: str) -> Self:
         return super().apply(module, name)
 
 
@@ -72,7 +82,7 @@ class _Unstructured(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def __init__(self, amount) -> None:
+    def __init__(self, amount: float) -> None:
         _check_amount(amount)
         self.amount = amount
 
@@ -81,7 +91,7 @@ class _Unstructured(BasePruningMethod):
         """Flat positions of the ``count`` entries to prune."""
         raise NotImplementedError
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         count = _count(self.amount, t.nelement())
         mask = default_mask.clone(memory_format=facula.contiguous_format)
         if count:
@@ -107,7 +117,7 @@ class RandomUnstructured(_Unstructured):
         return facula.topk(facula.rand_like(t).view(-1), k=count).indices
 
     @classmethod
-    def apply(cls, module, name, amount):
+    def apply(cls, module: Module, name: str, amount: float) -> Self:
         return super().apply(module, name, amount=amount)
 
 
@@ -129,7 +139,7 @@ class L1Unstructured(_Unstructured):
         return facula.topk(t.abs().reshape(-1), k=count, largest=False).indices
 
     @classmethod
-    def apply(cls, module, name, amount, importance_scores=None):
+    def apply(cls, module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Self:
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -159,12 +169,12 @@ class RandomStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount, dim: int = -1) -> None:
+    def __init__(self, amount: float, dim: int = -1) -> None:
         _check_amount(amount)
         self.amount = amount
         self.dim = dim
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Any, default_mask: Tensor) -> Tensor:
         _check_structured(t, self.dim)
         count = _count(self.amount, t.shape[self.dim])
         if count == 0:
@@ -175,7 +185,7 @@ class RandomStructured(BasePruningMethod):
         return mask * default_mask.to(mask.dtype)
 
     @classmethod
-    def apply(cls, module, name, amount, dim=-1):
+    def apply(cls, module: Module, name: str, amount: float, dim: int = -1) -> Self:
         return super().apply(module, name, amount=amount, dim=dim)
 
 
@@ -198,13 +208,13 @@ class LnStructured(BasePruningMethod):
 
     PRUNING_TYPE = "structured"
 
-    def __init__(self, amount, n, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         _check_amount(amount)
         self.amount = amount
         self.n = n
         self.dim = dim
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         _check_structured(t, self.dim)
         channels = t.shape[self.dim]
         count = _count(self.amount, channels)
@@ -217,7 +227,7 @@ class LnStructured(BasePruningMethod):
         return mask * default_mask.to(mask.dtype)
 
     @classmethod
-    def apply(cls, module, name, amount, n, dim, importance_scores=None):
+    def apply(cls, module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None) -> Self:
         return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
 
 
@@ -236,10 +246,10 @@ class CustomFromMask(BasePruningMethod):
 
     PRUNING_TYPE = "global"
 
-    def __init__(self, mask) -> None:
+    def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t, default_mask):
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"prune: the mask must have shape {tuple(default_mask.shape)}, got {tuple(self.mask.shape)}"
@@ -247,11 +257,11 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
     @classmethod
-    def apply(cls, module, name, mask):
+    def apply(cls, module: Module, name: str, mask: Tensor) -> Self:
         return super().apply(module, name, mask=mask)
 
 
-def identity(module, name):
+def identity(module: Module, name: str) -> Module:
     """Adds a mask of ones to a parameter, and returns the module.
 
     Args:
@@ -265,7 +275,7 @@ def identity(module, name):
     return module
 
 
-def random_unstructured(module, name, amount):
+def random_unstructured(module: Module, name: str, amount: float) -> Module:
     """Prunes entries of a parameter at random, and returns the module.
 
     Args:
@@ -283,7 +293,7 @@ def random_unstructured(module, name, amount):
     return module
 
 
-def l1_unstructured(module, name, amount, importance_scores=None):
+def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
     """Prunes the entries of a parameter of smallest absolute value, and returns the module.
 
     Args:
@@ -303,7 +313,7 @@ def l1_unstructured(module, name, amount, importance_scores=None):
     return module
 
 
-def random_structured(module, name, amount, dim):
+def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
     """Prunes channels of a parameter at random, and returns the module.
 
     Args:
@@ -323,7 +333,8 @@ def random_structured(module, name, amount, dim):
     return module
 
 
-def ln_structured(module, name, amount, n, dim, importance_scores=None):
+def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int,
+                  importance_scores: Tensor | None = None) -> Module:  # fmt: skip
     """Prunes the channels of a parameter of smallest norm, and returns the module.
 
     Args:
@@ -345,7 +356,8 @@ def ln_structured(module, name, amount, n, dim, importance_scores=None):
     return module
 
 
-def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs) -> None:
+def global_unstructured(parameters: Sequence[Sequence[Module | str]], pruning_method: type,
+                        importance_scores: Tensor | None = None, **kwargs: Any) -> None:  # fmt: skip
     """Prunes several parameters as if they were one tensor.
 
     Args:
@@ -388,7 +400,7 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
         custom_from_mask(module, name, mask=part.view_as(getattr(module, name)))
 
 
-def custom_from_mask(module, name, mask):
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
     """Prunes a parameter with a mask of your own, and returns the module.
 
     Args:
@@ -406,7 +418,7 @@ def custom_from_mask(module, name, mask):
     return module
 
 
-def remove(module, name):
+def remove(module: Module, name: str) -> Module:
     """Makes the pruning of a parameter permanent, and returns the module.
 
     Args:
@@ -431,7 +443,7 @@ def remove(module, name):
     return module
 
 
-def is_pruned(module) -> bool:
+def is_pruned(module: Module) -> bool:
     """Whether a module, or one below it, has a pruned parameter.
 
     Args:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
 
 __all__ = [
     "PackedSequence",
@@ -51,7 +60,8 @@ class PackedSequence(_PackedSequence):
     (True, torch.float64, False)
     """
 
-    def __new__(cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None):
+    def __new__(cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+                unsorted_indices: Tensor | None = None) -> Self:  # fmt: skip
         if batch_sizes is not None and batch_sizes.device.type != "cpu":
             raise ValueError(f"PackedSequence: batch_sizes must be on the CPU, got {batch_sizes.device}")
         if batch_sizes is None:
@@ -63,7 +73,7 @@ class PackedSequence(_PackedSequence):
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
-    def pin_memory(self):
+    def pin_memory(self) -> Self:
         """The sequences in page-locked memory, from which copies to a GPU can run beside other work.
 
         >>> packed = nn.utils.rnn.pack_sequence([torch.tensor([1.0, 2.0])])
@@ -77,7 +87,7 @@ class PackedSequence(_PackedSequence):
             None if self.unsorted_indices is None else self.unsorted_indices.pin_memory(),
         )
 
-    def to(self, *args, **kwargs):
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """The sequences with moved or converted ``data``; indices follow its device. Itself where nothing changes.
 
         Args:
@@ -95,7 +105,7 @@ class PackedSequence(_PackedSequence):
             unsorted_indices = unsorted_indices.to(data.device, **kwargs)
         return type(self)(data, self.batch_sizes, sorted_indices, unsorted_indices)
 
-    def cuda(self, *args, **kwargs):
+    def cuda(self, *args: Any, **kwargs: Any) -> Self:
         """The sequences on a CUDA device.
 
         Args:
@@ -107,7 +117,7 @@ class PackedSequence(_PackedSequence):
         """
         return self.to(*args, device="cuda", **kwargs) if not args else self.to(*args, **kwargs)
 
-    def cpu(self, *args, **kwargs):
+    def cpu(self, *args: Any, **kwargs: Any) -> Self:
         """The sequences on the CPU; itself where they are there.
 
         Args:
@@ -115,35 +125,35 @@ class PackedSequence(_PackedSequence):
         """
         return self.to(*args, device="cpu", **kwargs)
 
-    def double(self):
+    def double(self) -> Self:
         """Convert to float64."""
         return self.to(dtype=facula.float64)
 
-    def float(self):
+    def float(self) -> Self:
         """Convert to float32."""
         return self.to(dtype=facula.float32)
 
-    def half(self):
+    def half(self) -> Self:
         """Convert to float16."""
         return self.to(dtype=facula.float16)
 
-    def long(self):
+    def long(self) -> Self:
         """Convert to int64."""
         return self.to(dtype=facula.int64)
 
-    def int(self):
+    def int(self) -> Self:
         """Convert to int32."""
         return self.to(dtype=facula.int32)
 
-    def short(self):
+    def short(self) -> Self:
         """Convert to int16."""
         return self.to(dtype=facula.int16)
 
-    def char(self):
+    def char(self) -> Self:
         """Convert to int8."""
         return self.to(dtype=facula.int8)
 
-    def byte(self):
+    def byte(self) -> Self:
         """Convert to uint8."""
         return self.to(dtype=facula.uint8)
 
@@ -157,7 +167,7 @@ class PackedSequence(_PackedSequence):
         return self.data.is_pinned()
 
 
-def invert_permutation(permutation):
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes a permutation.
 
     Args:
@@ -173,7 +183,7 @@ def invert_permutation(permutation):
 
 
 def pack_padded_sequence(
-    input, lengths, batch_first: bool = False, enforce_sorted: bool = True
+    input: Tensor, lengths: Tensor, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Packs padded sequences: their steps without the padding.
 
@@ -229,7 +239,7 @@ def pad_packed_sequence(
     batch_first: bool = False,
     padding_value: float = 0.0,
     total_length: int | None = None,
-):
+) -> tuple[Tensor, Tensor]:
     """Undoes `pack_padded_sequence`: (padded sequences, lengths as an int64 CPU tensor), in the original order.
 
     Args:
@@ -276,8 +286,8 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
-):
+    sequences: Sequence[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
     """Stacks sequences, padded to the longest length: (T, N, ...), or (N, T, ...) with batch_first.
 
     Args:
@@ -320,7 +330,7 @@ def pad_sequence(
     return padded if batch_first else padded.transpose(0, 1).contiguous()
 
 
-def unpad_sequence(padded_sequences, lengths, batch_first: bool = False) -> list:
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Any]:
     """Undoes `pad_sequence`: the list of sequences.
 
     Args:
@@ -336,7 +346,7 @@ def unpad_sequence(padded_sequences, lengths, batch_first: bool = False) -> list
     return [row[:length] for row, length in zip(padded_sequences.unbind(0), lengths.tolist())]
 
 
-def pack_sequence(sequences, enforce_sorted: bool = True) -> PackedSequence:
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Packs a list of sequences.
 
     Args:
@@ -352,7 +362,7 @@ def pack_sequence(sequences, enforce_sorted: bool = True) -> PackedSequence:
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
-def unpack_sequence(packed_sequences: PackedSequence) -> list:
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
     """Undoes `pack_sequence`: the list of sequences.
 
     Args:

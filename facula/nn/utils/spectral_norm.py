@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
 from .. import functional as F
 from ..modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..modules.module import Module
 from ..parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "SpectralNorm",
@@ -18,14 +25,14 @@ __all__ = [
 ]
 
 
-def matrix_of(weight, dim: int):
+def matrix_of(weight: Tensor, dim: int) -> Tensor:
     """``weight`` as a matrix whose rows are the entries of dimension ``dim``."""
     if dim != 0:
         weight = weight.permute(dim, *(d for d in range(weight.dim()) if d != dim))
     return weight.reshape(weight.size(0), -1)
 
 
-def power_iteration(matrix, u, v, steps: int, eps: float) -> None:
+def power_iteration(matrix: Tensor, u: Tensor, v: Tensor, steps: int, eps: float) -> None:
     """Improve ``u`` and ``v``, in place, as first left and right singular vectors of ``matrix``."""
     with facula.no_grad():
         for _ in range(steps):
@@ -72,7 +79,7 @@ class SpectralNorm:
         self.n_power_iterations = n_power_iterations
         self.eps = eps
 
-    def reshape_weight_to_matrix(self, weight):
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         """The weight as a matrix whose rows are the entries of ``dim``.
 
         Args:
@@ -80,7 +87,7 @@ class SpectralNorm:
         """
         return matrix_of(weight, self.dim)
 
-    def compute_weight(self, module: Module, do_power_iteration: bool):
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """The normalised weight.
 
         Args:
@@ -112,7 +119,7 @@ class SpectralNorm:
         delattr(module, self.name + "_orig")
         module.register_parameter(self.name, Parameter(weight.detach()))
 
-    def __call__(self, module: Module, inputs) -> None:
+    def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
     def _solve_v_and_rescale(self, matrix, u, target_sigma):
@@ -171,9 +178,8 @@ class SpectralNormLoadStateDictPreHook:
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
 
-    def __call__(
-        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-    ) -> None:
+    def __call__(self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+                 unexpected_keys: list[str], error_msgs: list[str]) -> None:  # fmt: skip
         fn = self.fn
         version = local_metadata.get("spectral_norm", {}).get(fn.name + ".version")
         key = prefix + fn.name
@@ -210,7 +216,7 @@ class SpectralNormStateDictHook:
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
 
-    def __call__(self, module, state_dict, prefix, local_metadata) -> None:
+    def __call__(self, module: Module, state_dict: dict[str, Any], prefix: str, local_metadata: Any) -> None:
         versions = local_metadata.setdefault("spectral_norm", {})
         key = self.fn.name + ".version"
         if key in versions:
@@ -219,8 +225,8 @@ class SpectralNormStateDictHook:
 
 
 def spectral_norm(
-    module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-):
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Any:
     """Divides a parameter by its largest singular value, found by power iteration; returns the module.
 
     A hook computes it before every call. `nn.utils.parametrizations.spectral_norm` does the same with a parametrization.
@@ -245,7 +251,7 @@ def spectral_norm(
     return module
 
 
-def remove_spectral_norm(module, name: str = "weight"):
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Undoes `spectral_norm`: the present value becomes the parameter. Returns the module.
 
     Args:

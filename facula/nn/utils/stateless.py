@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..modules.module import Module
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["functional_call"]
 
@@ -100,13 +106,13 @@ def _reparametrize_module(module: Module, values: dict, *, tie_weights: bool = F
 
 def functional_call(
     module: Module,
-    parameters_and_buffers: dict,
-    args=None,
-    kwargs: dict | None = None,
+    parameters_and_buffers: dict[Any, Any],
+    args: Any = None,
+    kwargs: dict[Any, Any] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,
-):
+) -> Tensor:
     """``module(*args, **kwargs)`` with the given tensors in the place of its parameters and buffers.
 
     Deprecated, and warns: the same is ``torch.func.functional_call``.

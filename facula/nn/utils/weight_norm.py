@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
 from ..modules.module import Module
 from ..parameter import Parameter, UninitializedParameter
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+
 __all__ = ["WeightNorm", "weight_norm", "remove_weight_norm"]
 
 
-def norm_except_dim(v, dim: int):
+def norm_except_dim(v: Tensor, dim: int) -> Tensor:
     """2-norm over all dimensions but ``dim`` (kept with size 1); over all of them for -1."""
     if dim == -1:
         return facula.linalg.vector_norm(v, 2)
@@ -44,7 +50,7 @@ class WeightNorm:
         self.name = name
         self.dim = -1 if dim is None else dim
 
-    def compute_weight(self, module: Module):
+    def compute_weight(self, module: Module) -> Tensor:
         """The weight from its length and direction: ``g * v / norm(v)``.
 
         Args:
@@ -92,11 +98,11 @@ class WeightNorm:
         del module._parameters[self.name + "_v"]
         setattr(module, self.name, Parameter(weight.detach()))
 
-    def __call__(self, module: Module, inputs) -> None:
+    def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module))
 
 
-def weight_norm(module, name: str = "weight", dim: int = 0):
+def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     """Splits a parameter into its length ``name_g`` and its direction ``name_v``: ``weight = g * v / norm(v)``; returns the
     module.
 
@@ -123,7 +129,7 @@ def weight_norm(module, name: str = "weight", dim: int = 0):
     return module
 
 
-def remove_weight_norm(module, name: str = "weight"):
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Undoes `weight_norm`: the present value becomes the parameter. Returns the module.
 
     Args:

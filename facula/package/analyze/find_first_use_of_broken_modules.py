@@ -1,11 +1,13 @@
 """How the modules that cannot be packed came to be needed."""
 
+from __future__ import annotations
+
 from ..package_exporter import PackagingError
 
 __all__ = ["find_first_use_of_broken_modules"]
 
 
-def find_first_use_of_broken_modules(exc):
+def find_first_use_of_broken_modules(exc: PackagingError) -> dict[str, list[str]]:
     """For each module that a `PackagingError` complains of, a list that ends with it: each module needs the next.
 
     Args:

@@ -1,13 +1,19 @@
 """Whether something came out of a package."""
 
+from __future__ import annotations
+
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from .._mangling import is_mangled
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["is_from_package"]
 
 
-def is_from_package(obj):
+def is_from_package(obj: Any) -> bool:
     """Whether `obj`, a module, is one of an imported package's, or another object an instance of a class of one.
 
     >>> torch.package.is_from_package(nn), torch.package.is_from_package(nn.Linear(1, 1))

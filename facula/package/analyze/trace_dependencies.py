@@ -1,11 +1,18 @@
 """Which modules a function uses when it runs."""
 
+from __future__ import annotations
+
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["trace_dependencies"]
 
 
-def trace_dependencies(callable, inputs):
+def trace_dependencies(callable: Callable[..., Any], inputs: Any) -> list[str]:
     """The names of the modules whose functions run while `callable` is called.
 
     Args:

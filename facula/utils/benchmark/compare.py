@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 from .measurement import Measurement, ordered_unique, select_unit, trim_sigfig, unit_to_english
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _GREEN, _BOLD, _END = "\033[92m", "\033[1m", "\033[0m"
 
@@ -48,36 +52,36 @@ class Compare:
     >>> table.colorize(rowwise=False)
     """
 
-    def __init__(self, results):
+    def __init__(self, results: Sequence[Measurement]) -> None:
         self._results = []
         self._trim = self._highlight = False
         self._colorize = Colorize.NONE
         self.extend_results(results)
 
-    def extend_results(self, results):
+    def extend_results(self, results: Sequence[Measurement]) -> None:
         """Adds measurements, `results`; ValueError for anything else."""
         for result in results:
             if not isinstance(result, Measurement):
                 raise ValueError(f"Compare: expected measurements, got {type(result).__name__}")
         self._results += results
 
-    def trim_significant_figures(self):
+    def trim_significant_figures(self) -> None:
         """From now on, shows only figures that the spread leaves."""
         self._trim = True
 
-    def colorize(self, rowwise=False):
+    def colorize(self, rowwise: bool = False) -> None:
         """From now on, the best of each column (with `rowwise` of each row) is green and bold."""
         self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
-    def highlight_warnings(self):
+    def highlight_warnings(self) -> None:
         """From now on, measurements of a large spread carry it, in percent of the median."""
         self._highlight = True
 
-    def print(self):
+    def print(self) -> None:
         """Prints the table."""
         print(str(self))
 
-    def __str__(self):
+    def __str__(self) -> str:
         groups = {}
         for result in Measurement.merge(self._results):
             groups.setdefault(result.task_spec.label, []).append(result)

@@ -1,11 +1,20 @@
 """Inputs made at random: sizes, strides and contents that follow from parameters with distributions."""
 
+from __future__ import annotations
+
 import itertools
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["Fuzzer", "FuzzedParameter", "ParameterAlias", "FuzzedTensor"]
 
@@ -23,10 +32,10 @@ class ParameterAlias:
     ParameterAlias[alias_to: rows]
     """
 
-    def __init__(self, alias_to):
+    def __init__(self, alias_to: Any) -> None:
         self.alias_to = alias_to
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"ParameterAlias[alias_to: {self.alias_to}]"
 
 
@@ -58,13 +67,15 @@ class FuzzedParameter:
     """
 
     _DRAWN = {"loguniform": _loguniform, "uniform": _uniform}
+    strict: bool
 
-    def __init__(self, name, minval=None, maxval=None, distribution=None, strict=False):
+    def __init__(self, name: str, minval: float | None = None, maxval: float | None = None, distribution: Any = None,
+                 strict: bool = False) -> None:  # fmt: skip
         self._name, self._minval, self._maxval, self.strict = name, minval, maxval, strict
         self._distribution = self._check_distribution(distribution)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """What tensors and constraints call it."""
         return self._name
 
@@ -81,7 +92,7 @@ class FuzzedParameter:
             raise ValueError(f"FuzzedParameter: the {distribution} distribution needs bounds, got {low} and {high}")
         return distribution
 
-    def sample(self, state):
+    def sample(self, state: dict[str, Any]) -> Any:
         """A value, drawn with the generator `state` (a numpy RandomState)."""
         if not isinstance(self._distribution, dict):
             return self._DRAWN[self._distribution](state, self._minval, self._maxval)
@@ -112,19 +123,19 @@ class FuzzedTensor:
 
     def __init__(
         self,
-        name,
-        size,
-        steps=None,
-        probability_contiguous=0.5,
-        min_elements=None,
-        max_elements=None,
-        max_allocation_bytes=None,
-        dim_parameter=None,
-        roll_parameter=None,
-        dtype=facula.float32,
-        cuda=False,
-        tensor_constructor=None,
-    ):
+        name: str,
+        size: Sequence[int],
+        steps: Any = None,
+        probability_contiguous: float = 0.5,
+        min_elements: Any = None,
+        max_elements: Any = None,
+        max_allocation_bytes: Any = None,
+        dim_parameter: Any = None,
+        roll_parameter: Any = None,
+        dtype: facula.dtype = facula.float32,
+        cuda: bool = False,
+        tensor_constructor: Any = None,
+    ) -> None:
         self._name, self._size, self._steps = name, size, steps
         self._probability_contiguous = probability_contiguous
         self._min_elements, self._max_elements = min_elements, max_elements
@@ -133,12 +144,12 @@ class FuzzedTensor:
         self._tensor_constructor = tensor_constructor
 
     @property
-    def name(self):
+    def name(self) -> str:
         """What it is called."""
         return self._name
 
     @staticmethod
-    def default_tensor_constructor(size, dtype, **kwargs):
+    def default_tensor_constructor(size: Sequence[int], dtype: facula.dtype, **kwargs: Any) -> Tensor:
         """Random elements, see `dtype` of the class; a constructor of one's own has the same arguments.
 
         Args:
@@ -168,7 +179,7 @@ class FuzzedTensor:
         size, steps = resolved(self._size), resolved(self._steps or ())
         return size, steps, tuple(length * step for length, step in zip(size, steps))
 
-    def satisfies_constraints(self, params):
+    def satisfies_constraints(self, params: Any) -> bool:
         """Whether the number of elements and the bytes for these parameters are within the bounds.
 
         `params` are the values of the parameters by their names.
@@ -218,7 +229,8 @@ class Fuzzer:
         [2, 2, 2]
     """
 
-    def __init__(self, parameters, tensors, constraints=None, seed=None):
+    def __init__(self, parameters: Iterable[Tensor], tensors: Sequence[Tensor], constraints: Any = None,
+                 seed: int | None = None) -> None:  # fmt: skip
         self._parameters = self._unpack(parameters, FuzzedParameter)
         self._tensors = self._unpack(tensors, FuzzedTensor)
         self._constraints = constraints or ()
@@ -237,7 +249,7 @@ class Fuzzer:
                 raise TypeError(f"Fuzzer: {kind.__name__}s are needed, got {type(each).__name__}")
         return found
 
-    def take(self, n):
+    def take(self, n: int) -> Iterator[Any]:
         """Draws `n` times: (tensors by name, their properties by name, parameters by name) each time."""
         state = np.random.RandomState(self._seed)
         facula.manual_seed(state.randint(0, 2**63, dtype=np.int64).item())
@@ -247,7 +259,7 @@ class Fuzzer:
             yield {k: v[0] for k, v in made.items()}, {k: v[1] for k, v in made.items()}, params
 
     @property
-    def rejection_rate(self):
+    def rejection_rate(self) -> float:
         """Which part of the draws did not count."""
         return self._rejections / self._attempts if self._attempts else 0.0
 

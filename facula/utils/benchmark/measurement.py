@@ -6,8 +6,13 @@ import contextlib
 import dataclasses
 import math
 import statistics
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 _UNITS = (("ns", 1e-9, "nanosecond"), ("us", 1e-6, "microsecond"), ("ms", 1e-3, "millisecond"), ("s", 1.0, "second"))
 _FEW_FIGURES, _MANY_FIGURES = 1, 5
@@ -40,16 +45,16 @@ class TaskSpec:
     num_threads: int = 1
 
     @property
-    def title(self):
+    def title(self) -> str:
         """Label and sub-label, or the statement."""
         label = self.label or f"stmt: {self.stmt}"
         return f"{label}: {self.sub_label}" if self.sub_label else label
 
-    def setup_str(self):
+    def setup_str(self) -> str:
         """The setup as a line to print, empty where there is none."""
         return "" if self.setup in ("pass", "") else f"setup: {self.setup}"
 
-    def summarize(self):
+    def summarize(self) -> str:
         """Title, description, setup and statement, a line each."""
         lines = [self.title, self.description or "", self.setup_str()]
         return "\n".join(line for line in lines if line)
@@ -75,19 +80,20 @@ class Measurement:
     6
     """
 
-    def __init__(self, number_per_run, raw_times, task_spec, metadata=None):
+    def __init__(self, number_per_run: int, raw_times: Sequence[float], task_spec: TaskSpec,
+                 metadata: dict[str, Any] | None = None) -> None:  # fmt: skip
         self.number_per_run = number_per_run
         self.raw_times = raw_times
         self.task_spec = task_spec
         self.metadata = metadata
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "task_spec":
             raise AttributeError(name)
         return getattr(self.task_spec, name)
 
     @property
-    def times(self):
+    def times(self) -> list[float]:
         """Seconds of one run of the statement, for each measurement."""
         return [t / self.number_per_run for t in self.raw_times]
 
@@ -97,17 +103,17 @@ class Measurement:
         return sorted(self.times)
 
     @property
-    def median(self):
+    def median(self) -> float:
         """Median of the times, in seconds."""
         return statistics.median(self._known())
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         """Mean of the times, in seconds."""
         return statistics.fmean(self._known())
 
     @property
-    def iqr(self):
+    def iqr(self) -> float:
         """Distance of the quartiles of the times, in seconds."""
         low, high = self._quartiles()
         return high - low
@@ -120,7 +126,7 @@ class Measurement:
         return low, high
 
     @property
-    def significant_figures(self):
+    def significant_figures(self) -> int:
         """Figures of the median that twice its standard error, estimated from the quartiles of a normal sample, leaves."""
         if len(self.raw_times) < 2:
             return _FEW_FIGURES
@@ -130,31 +136,31 @@ class Measurement:
         return min(max(math.floor(math.log10(self.median / error)) + 1, _FEW_FIGURES), _MANY_FIGURES)
 
     @property
-    def has_warnings(self):
+    def has_warnings(self) -> bool:
         """Whether the spread is large."""
         return self.iqr / self.median > _NOISY[0]
 
-    def meets_confidence(self, threshold=0.1):
+    def meets_confidence(self, threshold: float = 0.1) -> bool:
         """Whether the quartiles are less than `threshold` of the median apart."""
         return self.iqr / self.median < threshold
 
     @property
-    def title(self):
+    def title(self) -> str:
         """What was measured, for a heading."""
         return self.task_spec.title
 
     @property
-    def env(self):
+    def env(self) -> str:
         """Name of the environment that was measured."""
         return self.task_spec.env or "Unspecified env"
 
     @property
-    def as_row_name(self):
+    def as_row_name(self) -> str:
         """What was measured, for a row of a table."""
         return self.task_spec.sub_label or self.task_spec.stmt or "[Unknown]"
 
     @staticmethod
-    def merge(measurements):
+    def merge(measurements: Sequence[Measurement]) -> list[Measurement]:
         """The `measurements` of equal tasks and blocks as one each, in the order in which tasks come first."""
         groups = {}
         for one in measurements:
@@ -164,7 +170,7 @@ class Measurement:
             for (spec, number), group in groups.items()
         ]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         unit, scale = select_unit(self.median)
         count, threads = len(self.raw_times), self.task_spec.num_threads
         lines = [f"{super().__repr__()}", self.task_spec.summarize()]
@@ -185,7 +191,7 @@ class Measurement:
         return "\n".join(lines)
 
 
-def select_unit(t):
+def select_unit(t: float) -> tuple[str, float]:
     """Name and seconds of the unit in which the time `t`, in seconds, is a number between 1 and 1000.
 
     >>> torch.utils.benchmark.select_unit(0.0025)
@@ -195,7 +201,7 @@ def select_unit(t):
     return fitting[-1] if fitting else _UNITS[0][:2]
 
 
-def unit_to_english(u):
+def unit_to_english(u: str) -> str:
     """The word for the short name `u` of a unit of time: "ns", "us", "ms" or "s"; KeyError for others.
 
     >>> torch.utils.benchmark.unit_to_english("us")
@@ -204,7 +210,7 @@ def unit_to_english(u):
     return {short: word for short, _, word in _UNITS}[u]
 
 
-def trim_sigfig(x, n):
+def trim_sigfig(x: float, n: int) -> float:
     """The number `x` rounded to `n` significant figures.
 
     >>> torch.utils.benchmark.trim_sigfig(1234.5, 2)
@@ -216,7 +222,7 @@ def trim_sigfig(x, n):
     return float(round(x, n - 1 - magnitude))
 
 
-def ordered_unique(elements):
+def ordered_unique(elements: Any) -> list[str | tuple[int, str, str]]:
     """Each of the `elements` once, in the order in which they come first, as a list.
 
     >>> torch.utils.benchmark.ordered_unique([2, 1, 2])

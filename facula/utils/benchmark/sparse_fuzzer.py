@@ -1,10 +1,17 @@
 """Sparse inputs made at random."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import facula
 
 from .fuzzer import FuzzedTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["FuzzedSparseTensor"]
 
@@ -27,18 +34,18 @@ class FuzzedSparseTensor(FuzzedTensor):
 
     def __init__(
         self,
-        name,
-        size,
-        min_elements=None,
-        max_elements=None,
-        dim_parameter=None,
-        sparse_dim=None,
-        nnz=None,
-        density=None,
-        coalesced=None,
-        dtype=facula.float32,
-        cuda=False,
-    ):
+        name: str,
+        size: Sequence[int],
+        min_elements: Any = None,
+        max_elements: Any = None,
+        dim_parameter: Any = None,
+        sparse_dim: Any = None,
+        nnz: Any = None,
+        density: Any = None,
+        coalesced: Any = None,
+        dtype: facula.dtype = facula.float32,
+        cuda: bool = False,
+    ) -> None:
         super().__init__(
             name, size, min_elements=min_elements, max_elements=max_elements,
             dim_parameter=dim_parameter, dtype=dtype, cuda=cuda,
@@ -46,7 +53,8 @@ class FuzzedSparseTensor(FuzzedTensor):
         self._sparse_dim, self._density, self._coalesced = sparse_dim, density, coalesced
 
     @staticmethod
-    def sparse_tensor_constructor(size, dtype, sparse_dim, nnz, is_coalesced):
+    def sparse_tensor_constructor(size: Sequence[int], dtype: facula.dtype, sparse_dim: Any, nnz: Any,
+                                  is_coalesced: Any) -> Any:  # fmt: skip
         """A tensor with `nnz` random indices and random values.
 
         Args:

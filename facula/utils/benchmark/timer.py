@@ -6,10 +6,15 @@ import enum
 import textwrap
 import time
 import timeit
+from typing import TYPE_CHECKING
 
 import facula
 
 from .measurement import Measurement, TaskSpec, set_torch_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 timer = time.perf_counter
 
@@ -51,18 +56,18 @@ class Timer:
 
     def __init__(
         self,
-        stmt="pass",
-        setup="pass",
-        global_setup="",
-        timer=timer,
-        globals=None,
-        label=None,
-        sub_label=None,
-        description=None,
-        env=None,
-        num_threads=1,
-        language=Language.PYTHON,
-    ):
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Callable[..., Any] = timer,
+        globals: dict[str, Callable[..., Any]] | None = None,
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: Any = None,
+        num_threads: int = 1,
+        language: Language = Language.PYTHON,
+    ) -> None:
         if not isinstance(stmt, str):
             raise ValueError(f"Timer: stmt must be a str, got {type(stmt).__name__}")
         if language not in (Language.PYTHON, "py", "python"):
@@ -81,13 +86,13 @@ class Timer:
     def _seconds(self, number):
         return max(self._timer.timeit(number), 1e-9)
 
-    def timeit(self, number=1000000):
+    def timeit(self, number: int = 1000000) -> Measurement:
         """One block of `number` runs, after a hundredth of it as a warm-up; gives a Measurement."""
         with set_torch_threads(self._task_spec.num_threads):
             self._seconds(max(number // 100, 2))
             return Measurement(number, [self._seconds(number)], self._task_spec)
 
-    def blocked_autorange(self, callback=None, min_run_time=0.2):
+    def blocked_autorange(self, callback: Callable[..., Any] | None = None, min_run_time: float = 0.2) -> Measurement:
         """Blocks large enough that starting them does not count, until they took `min_run_time` seconds together.
 
         Args:
@@ -101,7 +106,8 @@ class Timer:
             times = self._repeat(number, callback, lambda times: sum(times) >= min_run_time)
         return Measurement(number, times, self._task_spec)
 
-    def adaptive_autorange(self, threshold=0.1, *, min_run_time=0.01, max_run_time=10.0, callback=None):
+    def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
+                           callback: Callable[..., Any] | None = None) -> Measurement:  # fmt: skip
         """Blocks until the quartiles lie within `threshold` of the median, or for `max_run_time` seconds.
 
         Args:
@@ -142,7 +148,7 @@ class Timer:
                 callback(number, times[-1])
         return times
 
-    def repeat(self, repeat=-1, number=-1):
+    def repeat(self, repeat: int = -1, number: int = -1) -> Any:
         """Not supported: raises NotImplementedError; `repeat` and `number` are those of the standard class.
 
         >>> torch.utils.benchmark.Timer().repeat()
@@ -152,7 +158,7 @@ class Timer:
         """
         raise NotImplementedError("Timer.repeat: use blocked_autorange or adaptive_autorange")
 
-    def autorange(self, callback=None):
+    def autorange(self, callback: Callable[..., Any] | None = None) -> Any:
         """Not supported: raises NotImplementedError; `callback` is that of the standard class.
 
         >>> torch.utils.benchmark.Timer().autorange()
@@ -162,7 +168,8 @@ class Timer:
         """
         raise NotImplementedError("Timer.autorange: use blocked_autorange")
 
-    def collect_callgrind(self, number=100, *, repeats=None, collect_baseline=True, retain_out_file=False):
+    def collect_callgrind(self, number: int = 100, *, repeats: int | None = None, collect_baseline: bool = True,
+                          retain_out_file: bool = False) -> Any:  # fmt: skip
         """Not supported: raises NotImplementedError; `number`, `repeats`, `collect_baseline` and `retain_out_file` are
         PyTorch's.
 

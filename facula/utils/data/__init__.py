@@ -1,5 +1,9 @@
 """Datasets, samplers and the DataLoader."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from facula.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -27,6 +31,9 @@ from facula.utils.data.dataloader import (  # isort: skip
     get_worker_info,
 )
 from facula.utils.data.distributed import DistributedSampler
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "BatchSampler",
@@ -59,7 +66,7 @@ _DECORATORS = """
 __all__ += _PIPES + _DECORATORS
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     import importlib
 
     if name in ("datapipes", "graph", "graph_settings"):

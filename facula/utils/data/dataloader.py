@@ -1,11 +1,13 @@
 """DataLoader: batches of a dataset, fetched in this process or ahead of time by worker processes."""
 
+from __future__ import annotations
+
 import itertools
 import math
 import multiprocessing.context
 import os
 import warnings
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import facula
 from facula._C import _watching
@@ -19,6 +21,12 @@ from .dataset import (  # noqa: F401  (programs import Dataset and IterableDatas
     IterableDataset,
 )
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, _draw_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from facula import Generator
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
@@ -41,7 +49,7 @@ class _DatasetKind:
 class _InfiniteConstantSampler(Sampler):
     """Stands in for a sampler where the dataset is a stream: None, for ever."""
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return itertools.repeat(None)
 
 
@@ -85,32 +93,33 @@ class DataLoader(Generic[_T_co]):
 
     _iterator = None
     _initialized = False
+    dataset: Any
 
     def __init__(
         self,
         dataset: Dataset[_T_co],
-        batch_size=1,
-        shuffle=None,
-        sampler=None,
-        batch_sampler=None,
-        num_workers=0,
-        collate_fn=None,
-        pin_memory=False,
-        drop_last=False,
-        timeout=0,
-        worker_init_fn=None,
-        multiprocessing_context=None,
-        generator=None,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Sequence[Any]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Generator | None = None,
         *,
-        prefetch_factor=None,
-        persistent_workers=False,
-        pin_memory_device="",
-        in_order=True,
-    ):
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.num_workers = num_workers
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.prefetch_factor: int | None = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.timeout = timeout
@@ -135,7 +144,7 @@ class DataLoader(Generic[_T_co]):
         self.sampler = sampler
         self.batch_sampler = batch_sampler
         self.generator = generator
-        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+        self.collate_fn: Any = collate_fn or (default_collate if self._auto_collation else default_convert)
         self.persistent_workers = persistent_workers
         self._IterableDataset_len_called = None  # what len() said, to warn when a stream gives more
         self._initialized = True
@@ -147,7 +156,7 @@ class DataLoader(Generic[_T_co]):
             return _InfiniteConstantSampler()
         return RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         fixed = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
         if self._initialized and name in fixed:
             raise ValueError(
@@ -156,12 +165,12 @@ class DataLoader(Generic[_T_co]):
         super().__setattr__(name, value)
 
     @property
-    def multiprocessing_context(self):
+    def multiprocessing_context(self) -> Any:
         """The context that starts the workers; may be set to a context, the name of a start method, or "threads"."""
         return self._context
 
     @multiprocessing_context.setter
-    def multiprocessing_context(self, context):
+    def multiprocessing_context(self, context: Any) -> None:
         if context is not None and not self.num_workers:
             raise ValueError(f"DataLoader: multiprocessing_context={context!r} needs num_workers > 0")
         if isinstance(context, str):
@@ -192,7 +201,7 @@ class DataLoader(Generic[_T_co]):
             return _ThreadingDataLoaderIter(self)
         return _MultiProcessingDataLoaderIter(self)
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         if not (self.persistent_workers and self.num_workers):
             return self._get_iterator()
         if self._iterator is None or self._iterator._shutdown:  # a worker's death ends them all
@@ -201,7 +210,7 @@ class DataLoader(Generic[_T_co]):
             self._iterator._reset(self)
         return self._iterator
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Number of batches; for a stream what its own `__len__` says, divided by the batch size."""
         if self._dataset_kind != _DatasetKind.Iterable:
             return len(self._index_sampler)
@@ -210,7 +219,7 @@ class DataLoader(Generic[_T_co]):
             length = length // self.batch_size if self.drop_last else math.ceil(length / self.batch_size)
         return length
 
-    def check_worker_number_rationality(self):
+    def check_worker_number_rationality(self) -> None:
         """Warns (UserWarning) when there are more workers than processors to run them; called when the loader is made.
 
         >>> torch.utils.data.DataLoader([1, 2]).check_worker_number_rationality()

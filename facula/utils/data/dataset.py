@@ -1,13 +1,21 @@
 """Datasets: by index (`Dataset`) or as a stream (`IterableDataset`), and ways to combine them."""
 
+from __future__ import annotations
+
 import bisect
 import itertools
 import math
 import warnings
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from facula import Generator, Tensor
 
 __all__ = [
     "Dataset",
@@ -41,10 +49,10 @@ class Dataset(Generic[_T_co]):
     (8, 9, 1)
     """
 
-    def __getitem__(self, index) -> _T_co:
+    def __getitem__(self, index: int) -> _T_co:
         raise NotImplementedError(f"{type(self).__name__}: a Dataset subclass defines __getitem__")
 
-    def __add__(self, other):
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
         return ConcatDataset([self, other])
 
 
@@ -60,7 +68,7 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
     [[3, 2], [1]]
     """
 
-    def __add__(self, other):
+    def __add__(self, other: Dataset[Any]) -> ChainDataset:
         return ChainDataset([self, other])
 
 
@@ -77,17 +85,17 @@ class TensorDataset(Dataset[tuple]):
     (2, (tensor([3., 4.]), tensor(1)))
     """
 
-    def __init__(self, *tensors):
+    def __init__(self, *tensors: Tensor) -> None:
         if any(tensors[0].size(0) != tensor.size(0) for tensor in tensors):
             raise AssertionError(
                 f"TensorDataset: tensors differ in their first dimension: {[tuple(t.shape) for t in tensors]}"
             )
         self.tensors = tensors
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
         return tuple(tensor[index] for tensor in self.tensors)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.tensors[0].size(0)
 
 
@@ -105,10 +113,10 @@ class StackDataset(Dataset):
     {'image': 20, 'label': 'b'}
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if bool(args) == bool(kwargs):
             raise ValueError("StackDataset: give datasets either by position or by keyword, and at least one")
-        self.datasets = args or kwargs
+        self.datasets: Any = args or kwargs
         lengths = [len(dataset) for dataset in self._each()]
         if len(set(lengths)) > 1:
             raise ValueError(f"StackDataset: datasets differ in length: {lengths}")
@@ -117,18 +125,18 @@ class StackDataset(Dataset):
     def _each(self):
         return self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> dict[str, int | str]:
         if isinstance(self.datasets, dict):
             return {key: dataset[index] for key, dataset in self.datasets.items()}
         return tuple(dataset[index] for dataset in self.datasets)
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Sequence[int]) -> list[tuple[int, str]]:
         columns = [_fetch_many(dataset, indices) for dataset in self._each()]
         if isinstance(self.datasets, dict):
             return [dict(zip(self.datasets, row)) for row in zip(*columns)]
         return list(zip(*columns))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._length
 
 
@@ -158,7 +166,7 @@ class ConcatDataset(Dataset[_T_co]):
     """
 
     @staticmethod
-    def cumsum(sequence):
+    def cumsum(sequence: Any) -> list[int]:
         """Lengths of the datasets, added up.
 
         Args:
@@ -169,18 +177,18 @@ class ConcatDataset(Dataset[_T_co]):
         """
         return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
-    def __init__(self, datasets):
-        self.datasets = list(datasets)
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
+        self.datasets: list[Dataset[Any]] = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset: needs at least one dataset")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise AssertionError("ConcatDataset: takes no IterableDataset; ChainDataset does")
-        self.cumulative_sizes = self.cumsum(self.datasets)
+        self.cumulative_sizes: list[int] = self.cumsum(self.datasets)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: int) -> int:
         if idx < 0:
             if -idx > len(self):
                 raise ValueError(f"ConcatDataset: index {idx} is out of range for length {len(self)}")
@@ -190,7 +198,7 @@ class ConcatDataset(Dataset[_T_co]):
         return self.datasets[which][idx - before]
 
     @property
-    def cummulative_sizes(self):
+    def cummulative_sizes(self) -> list[int]:
         """Older spelling of cumulative_sizes."""
         warnings.warn(
             "ConcatDataset: cummulative_sizes is spelt cumulative_sizes", DeprecationWarning, stacklevel=2
@@ -215,7 +223,7 @@ class ChainDataset(IterableDataset):
     ['a', 'b', 'c']
     """
 
-    def __init__(self, datasets):
+    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
         super().__init__()
         self.datasets = datasets
 
@@ -227,11 +235,11 @@ class ChainDataset(IterableDataset):
                 )
             yield dataset
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for dataset in self._checked():
             yield from dataset
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(len(dataset) for dataset in self._checked())
 
 
@@ -247,23 +255,23 @@ class Subset(Dataset[_T_co]):
     (2, 'c')
     """
 
-    def __init__(self, dataset, indices):
+    def __init__(self, dataset: Dataset[_T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
 
-    def __getitem__(self, idx):
+    def __getitem__(self, idx: Any) -> Any:
         if isinstance(idx, list):
             return self.dataset[[self.indices[i] for i in idx]]
         return self.dataset[self.indices[idx]]
 
-    def __getitems__(self, indices):
+    def __getitems__(self, indices: Sequence[int]) -> list[int]:
         return _fetch_many(self.dataset, [self.indices[index] for index in indices])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.indices)
 
 
-def random_split(dataset, lengths, generator=None):
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset[Any]]:
     """Splits `dataset` at random into Subsets of the given lengths, or of fractions that sum to 1.
 
     With fractions, floor(len * fraction) samples go to each and what is left over goes round one by one.

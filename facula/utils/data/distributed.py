@@ -1,11 +1,17 @@
 """The sampler that gives each of several processes its own part of a dataset."""
 
+from __future__ import annotations
+
 import math
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import facula
 
 from .sampler import Sampler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 __all__ = ["DistributedSampler"]
 _T_co = TypeVar("_T_co", covariant=True)
@@ -28,7 +34,8 @@ class DistributedSampler(Sampler[_T_co]):
     [1, 3, 0]
     """
 
-    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+    def __init__(self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
+                 seed: int = 0, drop_last: bool = False) -> None:  # fmt: skip
         if num_replicas is None or rank is None:
             group = facula.distributed
             if not group.is_available():
@@ -45,12 +52,12 @@ class DistributedSampler(Sampler[_T_co]):
         if drop_last and len(dataset) % num_replicas:
             self.num_samples = math.ceil((len(dataset) - num_replicas) / num_replicas)
         else:
-            self.num_samples = math.ceil(len(dataset) / num_replicas)
-        self.total_size = self.num_samples * num_replicas
+            self.num_samples: int = math.ceil(len(dataset) / num_replicas)
+        self.total_size: Any = self.num_samples * num_replicas
         self.shuffle = shuffle
         self.seed = seed
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         count = len(self.dataset)
         if self.shuffle:
             generator = facula.Generator()
@@ -63,10 +70,10 @@ class DistributedSampler(Sampler[_T_co]):
             indices += (indices * math.ceil(missing / max(count, 1)))[:missing]
         return iter(indices[self.rank : self.total_size : self.num_replicas])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         """Call before each epoch, or every epoch has the same order.
 
         Args:
@@ -78,4 +85,4 @@ class DistributedSampler(Sampler[_T_co]):
         >>> first == list(sampler)
         False
         """
-        self.epoch = epoch
+        self.epoch: int = epoch

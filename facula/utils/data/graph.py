@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .datapipes.datapipe import IterDataPipe, MapDataPipe
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["traverse", "traverse_dps"]
 
@@ -21,7 +26,7 @@ def _inner(value, seen):
         yield from _inner(part, seen | {id(value)})
 
 
-def traverse_dps(datapipe):
+def traverse_dps(datapipe: Any) -> dict[int, Any]:
     """{id: (pipe, the same of the pipes that it is made of)}, of the pipe `datapipe`.
 
     Errors: RuntimeError for what is no pipe.
@@ -46,7 +51,7 @@ def _graph(pipe, above):
     return {id(pipe): (pipe, below)}
 
 
-def traverse(datapipe, only_datapipe=None):
+def traverse(datapipe: Any, only_datapipe: Any = None) -> dict[int, Any]:
     """The old name of `traverse_dps`.
 
     Args:

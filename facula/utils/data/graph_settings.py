@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -10,10 +11,17 @@ from .datapipes.iter.combinatorics import ShufflerIterDataPipe
 from .datapipes.map import ShufflerIterDataPipe as ShufflerOfMap
 from .graph import traverse_dps
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Generator
+    from facula.utils.data.datapipes.datapipe import IterDataPipe
+    from facula.utils.data.datapipes.iter.streams import ShardingFilterIterDataPipe
+
 __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_seed", "apply_shuffle_settings", "get_all_graph_pipes"]
 
 
-def get_all_graph_pipes(graph):
+def get_all_graph_pipes(graph: dict[int, Any]) -> list[Any]:
     """The pipes of `graph`, which `traverse_dps` gives, each once, as a list.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper([1, 2]).map(str)
@@ -31,7 +39,8 @@ def _pipes(datapipe):
     return get_all_graph_pipes(traverse_dps(datapipe))
 
 
-def apply_sharding(datapipe, num_of_instances, instance_id, sharding_group=None):
+def apply_sharding(datapipe: IterDataPipe[Any], num_of_instances: int, instance_id: int,
+                   sharding_group: Any = None) -> ShardingFilterIterDataPipe:  # fmt: skip
     """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
 
     Args:
@@ -66,7 +75,8 @@ def _shuffles(pipe):
     )
 
 
-def apply_shuffle_settings(datapipe, shuffle=None):
+def apply_shuffle_settings(datapipe: IterDataPipe[Any],
+                           shuffle: bool | None = None) -> IterDataPipe[Any]:
     """Turns shuffling on or off in all pipes of which `datapipe` is made and that shuffle; gives the pipe.
 
     Args:
@@ -94,7 +104,7 @@ def apply_shuffle_settings(datapipe, shuffle=None):
     return datapipe
 
 
-def apply_shuffle_seed(datapipe, rng):
+def apply_shuffle_seed(datapipe: Any, rng: Any) -> IterDataPipe[Any]:
     """The old name of `apply_random_seed`, with the same arguments `datapipe` and `rng`.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()
@@ -104,7 +114,7 @@ def apply_shuffle_seed(datapipe, rng):
     return apply_random_seed(datapipe, rng)
 
 
-def apply_random_seed(datapipe, rng):
+def apply_random_seed(datapipe: IterDataPipe[Any], rng: Generator) -> IterDataPipe[Any]:
     """Gives every pipe of which `datapipe` is made a seed of its own, drawn by the Generator `rng`; gives the pipe.
 
     >>> pipe = torch.utils.data.datapipes.iter.IterableWrapper(range(5)).shuffle()

@@ -3,11 +3,19 @@
 The random draws follow PyTorch's one for one, so that equal seeds give equal orders.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator, Sized
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import facula
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from facula import Generator, Tensor
 
 __all__ = [
     "BatchSampler",
@@ -37,7 +45,7 @@ class Sampler(Generic[_T_co]):
     [[7], [6], [5]]
     """
 
-    def __init__(self, data_source=None):
+    def __init__(self, data_source: Any = None) -> None:
         pass
 
     def __iter__(self) -> Iterator[_T_co]:
@@ -57,10 +65,10 @@ class SequentialSampler(Sampler[int]):
     def __init__(self, data_source: Sized):
         self.data_source = data_source
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         return iter(range(len(self.data_source)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.data_source)
 
 
@@ -80,7 +88,8 @@ class RandomSampler(Sampler[int]):
     (5, [0, 1, 2, 3, 4])
     """
 
-    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+    def __init__(self, data_source: Any, replacement: bool = False, num_samples: int | None = None,
+                 generator: Generator | None = None) -> None:  # fmt: skip
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -93,12 +102,12 @@ class RandomSampler(Sampler[int]):
             )
 
     @property
-    def num_samples(self):
+    def num_samples(self) -> int:
         """How many indices one pass gives."""
         # asked anew each time: a dataset may grow
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         n, generator = len(self.data_source), self.generator
         if generator is None:
             generator = facula.Generator()
@@ -114,7 +123,7 @@ class RandomSampler(Sampler[int]):
         # drawn even when nothing of it is used: PyTorch does, and the stream goes on from there
         yield from facula.randperm(n, generator=generator).tolist()[: self.num_samples - rounds * n]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
 
@@ -138,15 +147,15 @@ class SubsetRandomSampler(Sampler[int]):
     [2, 4, 7]
     """
 
-    def __init__(self, indices, generator=None):
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
         self.generator = generator
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for i in facula.randperm(len(self.indices), generator=self.generator).tolist():
             yield self.indices[i]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.indices)
 
 
@@ -165,7 +174,8 @@ class WeightedRandomSampler(Sampler[int]):
     [1, 1, 1]
     """
 
-    def __init__(self, weights, num_samples, replacement=True, generator=None):
+    def __init__(self, weights: Sequence[float] | Tensor, num_samples: int, replacement: bool = True,
+                 generator: Generator | None = None) -> None:  # fmt: skip
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise ValueError(
                 f"WeightedRandomSampler: num_samples must be a positive int, got {num_samples!r}"
@@ -182,11 +192,11 @@ class WeightedRandomSampler(Sampler[int]):
         self.replacement = replacement
         self.generator = generator
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         drawn = facula.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
         yield from iter(drawn.tolist())
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.num_samples
 
 
@@ -204,7 +214,7 @@ class BatchSampler(Sampler[list]):
     [[0, 1], [2, 3], [4]]
     """
 
-    def __init__(self, sampler, batch_size, drop_last):
+    def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise ValueError(f"BatchSampler: batch_size must be a positive int, got {batch_size!r}")
         if not isinstance(drop_last, bool):
@@ -213,13 +223,13 @@ class BatchSampler(Sampler[list]):
         self.batch_size = batch_size
         self.drop_last = drop_last
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[list[int | None]]:
         indices = iter(self.sampler)
         while batch := list(itertools.islice(indices, self.batch_size)):
             if len(batch) < self.batch_size and self.drop_last:
                 return
             yield batch
 
-    def __len__(self):
+    def __len__(self) -> int:
         count = len(self.sampler)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)

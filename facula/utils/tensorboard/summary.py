@@ -6,6 +6,7 @@ The layouts of the messages (which tensor a plugin expects, under which tag) are
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
@@ -22,6 +23,9 @@ from tensorboard.plugins.text import metadata as text_plugin
 from tensorboard.util import tensor_util
 
 from facula.utils.tensorboard import _media
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _MOST_THRESHOLDS = 127  # what the dashboard of precision-recall curves can show
 _SMALLEST_COUNT = 1e-7  # keeps precision and recall defined where nothing was counted
@@ -55,7 +59,7 @@ def _plugin(name: str) -> SummaryMetadata:
     return SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=name))
 
 
-def scalar(tag: str, value, new_style: bool = False, double_precision: bool = False) -> Summary:
+def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool = False) -> Summary:
     """One number. The new style is a tensor of the scalars plugin, in float32 or float64."""
     number = _media.to_numpy(value)
     if number.size != 1:
@@ -70,12 +74,12 @@ def scalar(tag: str, value, new_style: bool = False, double_precision: bool = Fa
     return _one(tag, tensor=proto, metadata=_plugin("scalars"))
 
 
-def tensor(tag: str, value) -> Summary:
+def tensor(tag: str, value: Any) -> Summary:
     """A tensor as it is."""
     return _one(tag, tensor=tensor_util.make_tensor_proto(_media.to_numpy(value)), metadata=_plugin("tensor"))
 
 
-def histogram(tag: str, values, bins, max_bins: int | None = None) -> Summary:
+def histogram(tag: str, values: Any, bins: Any, max_bins: int | None = None) -> Summary:
     """Counts of `values` in `bins`: edges, or the name of one of NumPy's rules, or "tensorflow"."""
     values = _media.to_numpy(values).astype(np.float64).reshape(-1)
     if values.size == 0:
@@ -98,7 +102,7 @@ def histogram(tag: str, values, bins, max_bins: int | None = None) -> Summary:
     )  # fmt: skip
 
 
-def histogram_raw(tag, least, most, num, total, squares, limits, counts) -> Summary:
+def histogram_raw(tag: str, least: Any, most: Any, num: int, total: Any, squares: Any, limits: Any, counts: Any) -> Summary:
     """A histogram that was counted already; `limits` are the right edges of the buckets."""
     content = HistogramProto(
         min=least, max=most, num=num, sum=total, sum_squares=squares,
@@ -114,7 +118,7 @@ def image(tag: str, pixels: np.ndarray) -> Summary:
     return _one(tag, image=content)
 
 
-def video(tag: str, films, fps: float) -> Summary:
+def video(tag: str, films: Any, fps: float) -> Summary:
     """(N, T, C, H, W), uint8 or from 0 to 1, as a moving picture."""
     films = _media.to_numpy(films)
     if films.ndim != 5 or films.shape[2] not in (1, 3):
@@ -125,7 +129,7 @@ def video(tag: str, films, fps: float) -> Summary:
     return _one(tag, image=Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=encoded))
 
 
-def audio(tag: str, sound, rate: int) -> Summary:
+def audio(tag: str, sound: Any, rate: int) -> Summary:
     """(frames,) or (channels, frames) from -1 to 1 as sound."""
     sound = _media.to_numpy(sound)
     if sound.ndim == 2:
@@ -165,7 +169,7 @@ def _hparam(name: str, value):
     raise ValueError(f"SummaryWriter.add_hparams: {name!r} is to be a bool, a number or a str, got {type(value).__name__}")
 
 
-def hparams(values: dict, metrics: dict, domains: dict | None = None) -> list[Summary]:
+def hparams(values: dict[Any, Any], metrics: dict[Any, Any], domains: dict[Any, Any] | None = None) -> list[Summary]:
     """The experiment (which hyperparameters and metrics there are), the start of a session, and its end."""
     for name, given in (("hparam_dict", values), ("metric_dict", metrics)):
         if not isinstance(given, dict):
@@ -206,7 +210,7 @@ def _hparams_summary(tag: str, **data) -> Summary:
 # Precision and recall
 
 
-def pr_curve(tag: str, labels, predictions, num_thresholds: int, weights=None) -> Summary:
+def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int, weights: Any = None) -> Summary:
     """Counts of right and wrong answers at thresholds spread evenly from 0 to 1."""
     num_thresholds = min(num_thresholds, _MOST_THRESHOLDS)
     positive = _media.to_numpy(labels).reshape(-1).astype(bool)
@@ -228,7 +232,7 @@ def pr_curve(tag: str, labels, predictions, num_thresholds: int, weights=None) -
     return pr_curve_raw(tag, (true_positive, false_positive, true_negative, false_negative, precision, recall), num_thresholds)
 
 
-def pr_curve_raw(tag: str, rows, num_thresholds: int) -> Summary:
+def pr_curve_raw(tag: str, rows: tuple[Any, ...], num_thresholds: int) -> Summary:
     """`rows`: true and false positives, true and false negatives, precision, recall, each (num_thresholds,)."""
     num_thresholds = min(num_thresholds, _MOST_THRESHOLDS)
     table = np.stack([_media.to_numpy(row) for row in rows]).astype(np.float32)
@@ -244,7 +248,7 @@ def _float_tensor(array: np.ndarray) -> TensorProto:
 # Charts and meshes
 
 
-def custom_scalars(layout: dict) -> Summary:
+def custom_scalars(layout: dict[Any, Any]) -> Summary:
     """`{category: {chart: ["Multiline" or "Margin", tags]}}` as the layout of the dashboard."""
     categories = []
     for title, charts in layout.items():
@@ -266,7 +270,7 @@ def custom_scalars(layout: dict) -> Summary:
     return _one(custom_scalar.CONFIG_SUMMARY_TAG, metadata=metadata, tensor=stored)
 
 
-def mesh(tag: str, vertices, colors=None, faces=None, config: dict | None = None) -> Summary:
+def mesh(tag: str, vertices: Any, colors: Any = None, faces: Any = None, config: dict[Any, Any] | None = None) -> Summary:
     """(B, N, 3) points, with colours (B, N, 3) from 0 to 255 and triangles (B, F, 3) of point numbers."""
     given = ((vertices, MeshPluginData.VERTEX), (faces, MeshPluginData.FACE), (colors, MeshPluginData.COLOR))
     parts = [(_media.to_numpy(value), kind) for value, kind in given if value is not None]
@@ -285,7 +289,7 @@ def mesh(tag: str, vertices, colors=None, faces=None, config: dict | None = None
     return result
 
 
-def figure_pixels(figure) -> np.ndarray:
+def figure_pixels(figure: Any) -> np.ndarray[Any, Any]:
     """What a Matplotlib figure shows, (H, W, 4) uint8."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -294,7 +298,7 @@ def figure_pixels(figure) -> np.ndarray:
     return np.asarray(canvas.buffer_rgba())
 
 
-def label_sheet(images) -> bytes:
+def label_sheet(images: Any) -> bytes:
     """(N, C, H, W) pictures of embedded points as one PNG, in as square a grid as can be."""
     images = _media.to_bytes(_media.to_numpy(images)).transpose(0, 2, 3, 1)
     columns = int(np.ceil(np.sqrt(len(images))))

@@ -7,6 +7,7 @@ import socket
 import time
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from google.protobuf import text_format
@@ -16,6 +17,16 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from facula.utils.tensorboard import _media, summary
 from facula.utils.tensorboard._graph import module_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from os import PathLike
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 
 class FileWriter:
@@ -27,25 +38,26 @@ class FileWriter:
         filename_suffix: added to the file's name.
     """
 
-    def __init__(self, log_dir, max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = ""):
-        self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
+    def __init__(self, log_dir: str | PathLike[str], max_queue: int = 10, flush_secs: int = 120,
+                 filename_suffix: str = "") -> None:  # fmt: skip
+        self.event_writer: EventFileWriter = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
 
     def get_logdir(self) -> str:
         """The directory of the file."""
         return self.event_writer.get_logdir()
 
-    def add_event(self, event, step=None, walltime=None) -> None:
+    def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
         """Writes an `Event` message, stamped with the step and the time (now, unless given in seconds)."""
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
             event.step = int(step)
         self.event_writer.add_event(event)
 
-    def add_summary(self, summary, global_step=None, walltime=None) -> None:
+    def add_summary(self, summary: Any, global_step: int | None = None, walltime: float | None = None) -> None:
         """Writes a `Summary` message."""
         self.add_event(Event(summary=summary), global_step, walltime)
 
-    def add_graph(self, graph, walltime=None) -> None:
+    def add_graph(self, graph: Any, walltime: float | None = None) -> None:
         """Writes a `GraphDef` message."""
         self.add_event(Event(graph_def=graph.SerializeToString()), None, walltime)
 
@@ -74,16 +86,19 @@ class SummaryWriter:
     given). Values may be tensors, NumPy arrays or numbers.
     """
 
-    def __init__(self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""):
+    file_writer: FileWriter | None
+
+    def __init__(self, log_dir: Any = None, comment: str = "", purge_step: int | None = None, max_queue: int = 10,
+                 flush_secs: int = 120, filename_suffix: str = "") -> None:  # fmt: skip
         if not log_dir:
             started = datetime.now().strftime("%b%d_%H-%M-%S")
             log_dir = os.path.join("runs", f"{started}_{socket.gethostname()}{comment}")
-        self.log_dir = str(log_dir)
+        self.log_dir: str = str(log_dir)
         self.purge_step = purge_step
         self.max_queue = max_queue
         self.flush_secs = flush_secs
         self.filename_suffix = filename_suffix
-        self.default_bins = summary.default_edges()
+        self.default_bins: list[float] = summary.default_edges()
         self._projector = ProjectorConfig()
         self.file_writer = None
         self.all_writers: dict[str, FileWriter] | None = None
@@ -113,13 +128,13 @@ class SummaryWriter:
 
     # Numbers
 
-    def add_scalar(
-        self, tag, scalar_value, global_step=None, walltime=None, new_style=False, double_precision=False
-    ) -> None:
+    def add_scalar(self, tag: str, scalar_value: Tensor | float, global_step: int | None = None, walltime: float | None = None,
+                   new_style: bool = False, double_precision: bool = False) -> None:  # fmt: skip
         """One number of a curve; `new_style` stores it as a tensor, in float64 if `double_precision`."""
         self._add(summary.scalar(tag, scalar_value, new_style, double_precision), global_step, walltime)
 
-    def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None) -> None:
+    def add_scalars(self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None,
+                    walltime: float | None = None) -> None:  # fmt: skip
         """Several curves in one chart: `{name: number}`, each in a file of its own below the run."""
         walltime = time.time() if walltime is None else walltime
         own = self._get_file_writer().get_logdir()
@@ -130,11 +145,13 @@ class SummaryWriter:
                 writer = self.all_writers[folder] = self._open(folder)
             writer.add_summary(summary.scalar(main_tag, value), global_step, walltime)
 
-    def add_tensor(self, tag, tensor, global_step=None, walltime=None) -> None:
+    def add_tensor(self, tag: str, tensor: Tensor, global_step: int | None = None, walltime: float | None = None) -> None:
         """A tensor of any shape."""
         self._add(summary.tensor(tag, tensor), global_step, walltime)
 
-    def add_histogram(self, tag, values, global_step=None, bins="tensorflow", walltime=None, max_bins=None) -> None:
+    def add_histogram(self, tag: str, values: Tensor, global_step: int | None = None,
+                      bins: Sequence[float] | str = "tensorflow", walltime: float | None = None,
+                      max_bins: int | None = None) -> None:  # fmt: skip
         """How `values`, of any shape, are distributed.
 
         Args:
@@ -146,9 +163,8 @@ class SummaryWriter:
         """
         self._add(summary.histogram(tag, values, bins, max_bins), global_step, walltime)
 
-    def add_histogram_raw(
-        self, tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts, global_step=None, walltime=None
-    ) -> None:
+    def add_histogram_raw(self, tag: str, min: float, max: float, num: Any, sum: Any, sum_squares: float, bucket_limits: Any,
+                          bucket_counts: Any, global_step: int | None = None, walltime: float | None = None) -> None:
         """A histogram counted elsewhere: bucket i reaches from limit i - 1 to limit i."""
         if len(bucket_limits) != len(bucket_counts):
             raise ValueError(
@@ -158,9 +174,8 @@ class SummaryWriter:
         made = summary.histogram_raw(tag, min, max, num, sum, sum_squares, bucket_limits, bucket_counts)
         self._add(made, global_step, walltime)
 
-    def add_pr_curve(
-        self, tag, labels, predictions, global_step=None, num_thresholds=127, weights=None, walltime=None
-    ) -> None:
+    def add_pr_curve(self, tag: str, labels: Any, predictions: Any, global_step: int | None = None, num_thresholds: int = 127,
+                     weights: Any = None, walltime: float | None = None) -> None:  # fmt: skip
         """Precision and recall of a binary classifier.
 
         Args:
@@ -173,17 +188,17 @@ class SummaryWriter:
 
     def add_pr_curve_raw(
         self,
-        tag,
-        true_positive_counts,
-        false_positive_counts,
-        true_negative_counts,
-        false_negative_counts,
-        precision,
-        recall,
-        global_step=None,
-        num_thresholds=127,
-        weights=None,
-        walltime=None,
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: str,
+        recall: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
     ) -> None:
         """A precision-recall curve counted elsewhere, each row (num_thresholds,)."""
         positives, negatives = (true_positive_counts, false_positive_counts), (true_negative_counts, false_negative_counts)
@@ -192,20 +207,22 @@ class SummaryWriter:
 
     # Pictures, sound, text
 
-    def add_image(self, tag, img_tensor, global_step=None, walltime=None, dataformats="CHW") -> None:
+    def add_image(self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+                  dataformats: str = "CHW") -> None:  # fmt: skip
         """A picture, uint8 or from 0 to 1; `dataformats` names its dimensions: CHW, HWC, HW."""
         pixels = _media.to_bytes(_media.to_hwc(_media.to_numpy(img_tensor), dataformats))
         self._add(summary.image(tag, pixels), global_step, walltime)
 
-    def add_images(self, tag, img_tensor, global_step=None, walltime=None, dataformats="NCHW") -> None:
+    def add_images(self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
+                   dataformats: str = "NCHW") -> None:  # fmt: skip
         """A batch of pictures as one, eight to a row; `dataformats` is NCHW, NHWC, ... or a list of tensors of CHW."""
         if isinstance(img_tensor, (list, tuple)):
             img_tensor = np.stack([_media.to_numpy(image) for image in img_tensor])
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
-    def add_image_with_boxes(
-        self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None
-    ) -> None:
+    def add_image_with_boxes(self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None,
+                             walltime: float | None = None, rescale: int = 1, dataformats: str = "CHW",
+                             labels: Any = None) -> None:  # fmt: skip
         """A picture with frames on it, which needs Pillow.
 
         Args:
@@ -222,7 +239,8 @@ class SummaryWriter:
             )
         self._add(summary.image(tag, _media.draw_boxes(pixels, boxes, labels, rescale)), global_step, walltime)
 
-    def add_figure(self, tag, figure, global_step=None, close=True, walltime=None) -> None:
+    def add_figure(self, tag: str, figure: Any, global_step: int | None = None, close: bool = True,
+                   walltime: float | None = None) -> None:  # fmt: skip
         """A Matplotlib figure, or a list of figures of one size, as a picture; closed afterwards unless told."""
         figures = figure if isinstance(figure, list) else [figure]
         pixels = np.stack([summary.figure_pixels(each) for each in figures])
@@ -236,21 +254,25 @@ class SummaryWriter:
         else:
             self.add_image(tag, pixels[0], global_step, walltime, "HWC")
 
-    def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None) -> None:
+    def add_video(self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: int = 4,
+                  walltime: float | None = None) -> None:  # fmt: skip
         """Films (N, T, C, H, W), uint8 or from 0 to 1, side by side at `fps` pictures a second; needs Pillow."""
         self._add(summary.video(tag, vid_tensor, fps), global_step, walltime)
 
-    def add_audio(self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None) -> None:
+    def add_audio(self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
+                  walltime: float | None = None) -> None:  # fmt: skip
         """Sound (frames,) or (channels, frames) from -1 to 1, `sample_rate` frames a second."""
         self._add(summary.audio(tag, snd_tensor, sample_rate), global_step, walltime)
 
-    def add_text(self, tag, text_string, global_step=None, walltime=None) -> None:
+    def add_text(self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None) -> None:
         """Text, read as Markdown."""
         self._add(summary.text(tag, text_string), global_step, walltime)
 
     # What a run is
 
-    def add_hparams(self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None, global_step=None) -> None:
+    def add_hparams(self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
+                    hparam_domain_discrete: dict[str, Sequence[int]] | None = None, run_name: str | None = None,
+                    global_step: int | None = None) -> None:  # fmt: skip
         """Hyperparameters, and the metrics they led to, as a run of their own below this one.
 
         Args:
@@ -267,7 +289,8 @@ class SummaryWriter:
             for tag, value in metric_dict.items():
                 writer.add_scalar(tag, value, global_step)
 
-    def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True) -> None:
+    def add_graph(self, model: Module, input_to_model: Tensor | None = None, verbose: bool = False,
+                  use_strict_trace: bool = True) -> None:  # fmt: skip
         """The ops that a module runs on `input_to_model`, a tensor or a tuple of arguments.
 
         The module is called once, without gradients. `verbose` prints the nodes; `use_strict_trace` has no meaning
@@ -280,13 +303,13 @@ class SummaryWriter:
             print(text_format.MessageToString(graph))
         self._get_file_writer().add_graph(graph)
 
-    def add_onnx_graph(self, prototxt) -> None:
+    def add_onnx_graph(self, prototxt: str) -> None:
         """Not supported: Facula does not read ONNX."""
         raise NotImplementedError(f"SummaryWriter.add_onnx_graph: ONNX files are not read, got {prototxt!r}")
 
-    def add_embedding(
-        self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None
-    ) -> None:
+    def add_embedding(self, mat: Any, metadata: Sequence[Sequence[int | str] | str] | None = None,
+                      label_img: Tensor | None = None, global_step: int | None = None, tag: str = "default",
+                      metadata_header: Sequence[str] | None = None) -> None:  # fmt: skip
         """Points for the projector.
 
         Args:
@@ -318,9 +341,9 @@ class SummaryWriter:
             entry.sprite.single_image_dim.extend([label_img.shape[3], label_img.shape[2]])
         (folder / "projector_config.pbtxt").write_text(text_format.MessageToString(self._projector))
 
-    def add_mesh(
-        self, tag, vertices, colors=None, faces=None, config_dict=None, global_step=None, walltime=None
-    ) -> None:
+    def add_mesh(self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
+                 config_dict: dict[str, Any] | None = None, global_step: int | None = None,
+                 walltime: float | None = None) -> None:  # fmt: skip
         """Points in space, with colours and triangles.
 
         Args:
@@ -333,18 +356,18 @@ class SummaryWriter:
 
     # Layout of the dashboard
 
-    def add_custom_scalars(self, layout) -> None:
+    def add_custom_scalars(self, layout: dict[str, dict[str, Sequence[Any]]]) -> None:
         """Which curves share a chart: `{category: {chart: ["Multiline", tags] or ["Margin", [value, lower, upper]]}}`.
 
         Called once, before or after the curves are written.
         """
         self._add(summary.custom_scalars(layout), None, None)
 
-    def add_custom_scalars_multilinechart(self, tags, category="default", title="untitled") -> None:
+    def add_custom_scalars_multilinechart(self, tags: Any, category: str = "default", title: str = "untitled") -> None:
         """One chart of several curves."""
         self.add_custom_scalars({category: {title: ["Multiline", tags]}})
 
-    def add_custom_scalars_marginchart(self, tags, category="default", title="untitled") -> None:
+    def add_custom_scalars_marginchart(self, tags: Sequence[str], category: str = "default", title: str = "untitled") -> None:
         """One chart of a curve with its lower and upper bounds."""
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
@@ -362,10 +385,10 @@ class SummaryWriter:
             writer.close()
         self.file_writer = self.all_writers = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
 

@@ -1,15 +1,21 @@
 """Layers that follow each other, in one: containers of floating point, `qat` to train with rounding, `quantized`."""
 
+from __future__ import annotations
+
 import importlib
+from typing import TYPE_CHECKING
 
 from .modules import *  # noqa: F403
 from .modules import __all__ as _names
 from .modules import _FusedModule  # noqa: F401
 
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = list(_names)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in ("qat", "quantized"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula._quantized import products
 from facula.nn import functional as F
 
 from .modules._levels import requantized
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = [
     "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d", "celu", "clamp", "conv1d", "conv2d", "conv3d",
@@ -22,7 +30,7 @@ def _quantized(name, input):
     return input
 
 
-def adaptive_avg_pool2d(input, output_size):
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
     """nn.functional.adaptive_avg_pool2d of a quantised tensor, on its levels.
 
     Args:
@@ -38,7 +46,7 @@ def adaptive_avg_pool2d(input, output_size):
     return F.adaptive_avg_pool2d(_quantized("functional.adaptive_avg_pool2d", input), output_size)
 
 
-def adaptive_avg_pool3d(input, output_size):
+def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int]) -> Tensor:
     """nn.functional.adaptive_avg_pool3d of a quantised tensor, on its levels.
 
     Args:
@@ -54,7 +62,9 @@ def adaptive_avg_pool3d(input, output_size):
     return F.adaptive_avg_pool3d(_quantized("functional.adaptive_avg_pool3d", input), output_size)
 
 
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: Any = None) -> Tensor:  # fmt: skip
     """nn.functional.avg_pool2d of a quantised tensor, on its levels.
 
     Args:
@@ -76,7 +86,9 @@ def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     return F.avg_pool2d(_quantized("avg_pool2d", input), *more)
 
 
-def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: Any = None) -> Tensor:  # fmt: skip
     """nn.functional.avg_pool3d of a quantised tensor, on its levels.
 
     Args:
@@ -98,7 +110,9 @@ def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
     return F.avg_pool3d(_quantized("avg_pool3d", input), *more)
 
 
-def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """nn.functional.max_pool1d of a quantised tensor, on its levels.
 
     Args:
@@ -119,7 +133,9 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     return F.max_pool1d(_quantized("max_pool1d", input), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+def max_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
+               padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Tensor | Any:  # fmt: skip
     """nn.functional.max_pool2d of a quantised tensor, on its levels.
 
     Args:
@@ -178,10 +194,14 @@ def _conv(dims):
     return function
 
 
+conv1d: Callable[..., Tensor]
+conv2d: Callable[..., Tensor]
+conv3d: Callable[..., Tensor]
 conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))
 
 
-def linear(input, weight, bias=None, scale=None, zero_point=None):
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float | None = None,
+           zero_point: int | None = None) -> Any:  # fmt: skip
     """``input @ weight.T + bias`` of a quantised tensor and a weight of qint8.
 
     Args:
@@ -201,7 +221,8 @@ def linear(input, weight, bias=None, scale=None, zero_point=None):
     return products.linear(input, weight, bias, scale, input.q_zero_point() if zero_point is None else zero_point)
 
 
-def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+def interpolate(input: Tensor, size: Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
+                mode: str = "nearest", align_corners: bool | None = None) -> Any:  # fmt: skip
     """nn.functional.interpolate of a quantised tensor, on its levels.
 
     Args:
@@ -220,7 +241,8 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     return F.interpolate(_quantized("interpolate", input), size, scale_factor, mode, align_corners)
 
 
-def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+def upsample(input: Tensor, size: Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
+             mode: str = "nearest", align_corners: bool | None = None) -> Any:  # fmt: skip
     """The same as `interpolate`.
 
     Args:
@@ -239,7 +261,8 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_bilinear(input, size=None, scale_factor=None):
+def upsample_bilinear(input: Tensor, size: Sequence[int] | None = None,
+                      scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
     """`interpolate` with mode='bilinear' and align_corners=True.
 
     Args:
@@ -256,7 +279,8 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
-def upsample_nearest(input, size=None, scale_factor=None):
+def upsample_nearest(input: Tensor, size: Sequence[int] | None = None,
+                     scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
     """`interpolate` with mode='nearest'.
 
     Args:
@@ -273,7 +297,7 @@ def upsample_nearest(input, size=None, scale_factor=None):
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """nn.functional.hardtanh of a quantised tensor: limited to [min_val, max_val], on its levels.
 
     Args:
@@ -290,7 +314,7 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     return F.hardtanh(_quantized("hardtanh", input), min_val, max_val, inplace)
 
 
-def hardsigmoid(input, inplace=False):
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``relu6(x + 3) / 6`` of a quantised tensor, on levels from 0 to 1.
 
     Args:
@@ -306,7 +330,7 @@ def hardsigmoid(input, inplace=False):
     return F.hardsigmoid(_quantized("hardsigmoid", input))
 
 
-def hardswish(input, scale, zero_point):
+def hardswish(input: Tensor, scale: float, zero_point: int) -> Any:
     """``x * relu6(x + 3) / 6`` of a quantised tensor.
 
     Args:
@@ -322,7 +346,7 @@ def hardswish(input, scale, zero_point):
     return requantized(F.hardswish, _quantized("hardswish", input), scale, zero_point)
 
 
-def elu(input, scale, zero_point, alpha=1.0):
+def elu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any:
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)``, of a quantised tensor.
 
     Args:
@@ -339,7 +363,7 @@ def elu(input, scale, zero_point, alpha=1.0):
     return requantized(lambda x: F.elu(x, alpha), _quantized("elu", input), scale, zero_point)
 
 
-def celu(input, scale, zero_point, alpha=1.0):
+def celu(input: Tensor, scale: float, zero_point: int, alpha: float = 1.0) -> Any:
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``, of a quantised tensor.
 
     Args:
@@ -356,7 +380,8 @@ def celu(input, scale, zero_point, alpha=1.0):
     return requantized(lambda x: F.celu(x, alpha), _quantized("celu", input), scale, zero_point)
 
 
-def leaky_relu(input, negative_slope=0.01, inplace=False, scale=None, zero_point=None):
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, scale: float | None = None,
+               zero_point: int | None = None) -> Any:  # fmt: skip
     """``x`` where it is positive, else ``negative_slope * x``, of a quantised tensor.
 
     Args:
@@ -376,7 +401,7 @@ def leaky_relu(input, negative_slope=0.01, inplace=False, scale=None, zero_point
     return requantized(lambda x: F.leaky_relu(x, negative_slope), _quantized("leaky_relu", input), scale, zero_point)
 
 
-def threshold(input, threshold, value):
+def threshold(input: Tensor, threshold: Any, value: Any) -> Tensor:
     """``x`` where it is greater than the threshold, else ``value``, of a quantised tensor, on its levels.
 
     Args:
@@ -395,7 +420,7 @@ def threshold(input, threshold, value):
     return F.threshold(_quantized("threshold", input), threshold, value)
 
 
-def clamp(input, min_, max_):
+def clamp(input: Tensor, min_: int, max_: int) -> Tensor:
     """``min(max(x, min_), max_)`` of a quantised tensor, on its levels.
 
     Args:

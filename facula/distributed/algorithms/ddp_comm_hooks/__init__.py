@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import partial
+from typing import TYPE_CHECKING
 
 from . import default_hooks, post_localSGD_hook, powerSGD_hook, quantization_hooks
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
@@ -40,7 +46,7 @@ def _power_sgd(model, state, hook):
     model.register_comm_hook(powerSGD_hook.PowerSGDState(state, matrix_approximation_rank=2), hook)
 
 
-def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model, state=None) -> None:
+def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Module, state: dict[str, Any] | None = None) -> None:
     """Registers the hook of that name with a model.
 
     Args:

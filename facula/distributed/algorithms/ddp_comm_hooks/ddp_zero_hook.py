@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["hook_with_zero_step", "hook_with_zero_step_interleaved"]
 
@@ -28,7 +34,7 @@ class _Steps:
             for message in self._sending:
                 self._zero._receive(message)
             self._zero._pull_options()
-        done: facula.futures.Future = facula.futures.Future()
+        done: facula.futures.Future[Any] = facula.futures.Future()
         done.set_result(bucket.buffer())
         return done
 
@@ -64,7 +70,7 @@ def _made(name: str, hook, ddp, zero, interleaved: bool):
     return _Steps(hook, ddp, zero, interleaved)
 
 
-def hook_with_zero_step(hook, ddp, zero, shard_buckets: bool = False):
+def hook_with_zero_step(hook: Callable[..., Any], ddp: Any, zero: Any, shard_buckets: bool = False) -> Any:
     """A hook that averages all buckets by `hook`, and steps in the order in which they are done; `zero.step()` does nothing.
 
     Args:
@@ -91,7 +97,7 @@ def hook_with_zero_step(hook, ddp, zero, shard_buckets: bool = False):
     return _made("hook_with_zero_step", hook, ddp, zero, False)
 
 
-def hook_with_zero_step_interleaved(hook, ddp, zero, shard_buckets: bool = False):
+def hook_with_zero_step_interleaved(hook: Callable[..., Any], ddp: Any, zero: Any, shard_buckets: bool = False) -> Any:
     """`hook_with_zero_step`, with the steps of a bucket while the next ones are averaged.
 
     Args:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = [
     "allreduce_hook",
@@ -23,7 +31,7 @@ def _sum(process_group, tensor) -> facula.futures.Future:
     return work.get_future().then(lambda future: future.value()[0])
 
 
-def allreduce_hook(process_group, bucket) -> facula.futures.Future:
+def allreduce_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
     """A hook of DistributedDataParallel that does what happens without one: gradients are averaged over the processes.
 
     Args:
@@ -50,7 +58,7 @@ def _compress(process_group, bucket, dtype) -> facula.futures.Future:
     return _sum(process_group, buffer.to(dtype)).then(lambda future: buffer.copy_(future.value()))
 
 
-def fp16_compress_hook(process_group, bucket) -> facula.futures.Future:
+def fp16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
     """A hook of DistributedDataParallel that averages gradients in float16: half the bytes.
 
     Args:
@@ -69,7 +77,7 @@ def fp16_compress_hook(process_group, bucket) -> facula.futures.Future:
     return _compress(process_group, bucket, facula.float16)
 
 
-def bf16_compress_hook(process_group, bucket) -> facula.futures.Future:
+def bf16_compress_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
     """A hook of DistributedDataParallel that averages gradients in bfloat16: half the bytes, and float32's range.
 
     Args:
@@ -124,7 +132,7 @@ class _Compressed:
         self._buffer = tensor
 
 
-def fp16_compress_wrapper(hook):
+def fp16_compress_wrapper(hook: Callable[..., Any]) -> Any:
     """A hook whose bucket is handed over in float16.
 
     Args:
@@ -141,7 +149,7 @@ def fp16_compress_wrapper(hook):
     return _compress_wrapper(hook, facula.float16)
 
 
-def bf16_compress_wrapper(hook):
+def bf16_compress_wrapper(hook: Callable[..., Any]) -> Any:
     """A hook whose bucket is handed over in bfloat16.
 
     Args:
@@ -158,7 +166,7 @@ def bf16_compress_wrapper(hook):
     return _compress_wrapper(hook, facula.bfloat16)
 
 
-def noop_hook(_, bucket) -> facula.futures.Future:
+def noop_hook(_: Any, bucket: Any) -> facula.futures.Future[Any]:
     """A hook of DistributedDataParallel that leaves gradients as they are, different in every process: to see what
     communication costs.
 
@@ -173,6 +181,6 @@ def noop_hook(_, bucket) -> facula.futures.Future:
     >>> model.register_comm_hook(None, noop_hook)
     >>> dist.destroy_process_group()
     """
-    future: facula.futures.Future = facula.futures.Future()
+    future: facula.futures.Future[Any] = facula.futures.Future()
     future.set_result(bucket.buffer())
     return future

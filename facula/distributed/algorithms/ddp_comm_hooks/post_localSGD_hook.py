@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
 
 from . import default_hooks
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["PostLocalSGDState", "post_localSGD_hook"]
 
@@ -24,13 +31,18 @@ class PostLocalSGDState:
     0
     """
 
-    def __init__(self, process_group, subgroup, start_localSGD_iter, post_local_gradient_allreduce=True) -> None:
+    process_group: ProcessGroup
+    subgroup: Any
+    iter: int
+
+    def __init__(self, process_group: ProcessGroup, subgroup: Any, start_localSGD_iter: Any,
+                 post_local_gradient_allreduce: bool = True) -> None:  # fmt: skip
         self.process_group, self.subgroup = process_group, subgroup
         self.start_localSGD_iter = start_localSGD_iter
         self.post_local_gradient_allreduce = post_local_gradient_allreduce
         self.iter = 0
 
-    def maybe_increase_iter(self, bucket) -> None:
+    def maybe_increase_iter(self, bucket: Any) -> None:
         """Counts a step, at its last bucket; the hook calls it.
 
         Args:
@@ -47,7 +59,7 @@ class PostLocalSGDState:
             self.iter += 1
 
 
-def post_localSGD_hook(state: PostLocalSGDState, bucket) -> facula.futures.Future:
+def post_localSGD_hook(state: PostLocalSGDState, bucket: Any) -> facula.futures.Future[Any]:
     """A hook of DistributedDataParallel that averages gradients over all processes at first, then within subgroups only; a
     `PeriodicModelAverager` or `PostLocalSGDOptimizer` averages the parameters of all now and then.
 

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import distributed as dist
 
 from . import default_hooks
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
+
 __all__ = ["PowerSGDState", "batched_powerSGD_hook", "powerSGD_hook"]
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 class PowerSGDState:
@@ -42,17 +48,25 @@ class PowerSGDState:
     (0, 0, 0)
     """
 
+    matrix_approximation_rank: int
+    start_powerSGD_iter: int
+    use_error_feedback: bool
+    warm_start: bool
+    orthogonalization_epsilon: int
+    random_seed: int
+    iter: int
+
     def __init__(
         self,
-        process_group,
-        matrix_approximation_rank=1,
-        start_powerSGD_iter=1_000,
-        min_compression_rate=2,
-        use_error_feedback=True,
-        warm_start=True,
-        orthogonalization_epsilon=0,
-        random_seed=0,
-        compression_stats_logging_frequency=10_000,
+        process_group: ProcessGroup,
+        matrix_approximation_rank: int = 1,
+        start_powerSGD_iter: int = 1_000,
+        min_compression_rate: int = 2,
+        use_error_feedback: bool = True,
+        warm_start: bool = True,
+        orthogonalization_epsilon: int = 0,
+        random_seed: int = 0,
+        compression_stats_logging_frequency: int = 10_000,
         batch_tensors_with_same_shape: bool = False,
     ) -> None:
         if matrix_approximation_rank < 1:
@@ -67,7 +81,7 @@ class PowerSGDState:
         self.min_compression_rate = min_compression_rate
         self.use_error_feedback, self.warm_start = use_error_feedback, warm_start
         self.orthogonalization_epsilon, self.random_seed = orthogonalization_epsilon, random_seed
-        self.compression_stats_logging_frequency = max(1, compression_stats_logging_frequency)
+        self.compression_stats_logging_frequency: int = max(1, compression_stats_logging_frequency)
         self.batch_tensors_with_same_shape = batch_tensors_with_same_shape
         self.error_dict: dict[int, facula.Tensor] = {}
         self.q_memory_dict: dict[int, list[facula.Tensor]] = {}
@@ -75,13 +89,13 @@ class PowerSGDState:
         self.total_numel_before_compression = self.total_numel_after_compression = 0
         self.next_stats_report = 0
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return {name: value for name, value in self.__dict__.items() if name != "process_group"}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, process_group=dist.group.WORLD)
 
-    def maybe_increase_iter(self, bucket) -> None:
+    def maybe_increase_iter(self, bucket: Any) -> None:
         """Counts a step, at its last bucket; the hook calls it.
 
         Args:
@@ -97,7 +111,7 @@ class PowerSGDState:
         if bucket.is_last():
             self.iter += 1
 
-    def compression_stats(self):
+    def compression_stats(self) -> tuple[float | int, int, int]:
         """(how many times fewer numbers travel, numbers before, numbers after)."""
         before, after = self.total_numel_before_compression, self.total_numel_after_compression
         return (before / after if after else 0), before, after
@@ -116,7 +130,7 @@ def _orthogonalize(matrices: facula.Tensor, epsilon: float) -> None:
             rest.sub_((column * rest).sum(dim=-2, keepdim=True) * column)
 
 
-def powerSGD_hook(state: PowerSGDState, bucket) -> facula.futures.Future:
+def powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[Any]:
     """A hook of DistributedDataParallel: every tensor with two dimensions or more travels as two thin matrices, all others as
     they are. A matrix of ``n x m`` becomes ``r (n + m)`` numbers.
 
@@ -140,7 +154,7 @@ def powerSGD_hook(state: PowerSGDState, bucket) -> facula.futures.Future:
     return _run(state, bucket, group, bucket.gradients())
 
 
-def batched_powerSGD_hook(state: PowerSGDState, bucket) -> facula.futures.Future:
+def batched_powerSGD_hook(state: PowerSGDState, bucket: Any) -> facula.futures.Future[Any]:
     """A hook of DistributedDataParallel: the whole bucket travels as one square matrix in two thin ones: faster, less close.
 
     Args:
@@ -192,7 +206,7 @@ def _run(state: PowerSGDState, bucket, group, tensors, whole=None) -> facula.fut
         state.next_stats_report = state.iter + state.compression_stats_logging_frequency
         logger.info("PowerSGD: rate %s, %s numbers became %s", *state.compression_stats())
     state.maybe_increase_iter(bucket)
-    future: facula.futures.Future = facula.futures.Future()
+    future: facula.futures.Future[Any] = facula.futures.Future()
     future.set_result(buffer if whole is None else whole)
     return future
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["quantization_perchannel_hook", "quantization_pertensor_hook"]
 
@@ -34,12 +41,12 @@ def _averaged(process_group, rows):
 
 
 def _done(value) -> facula.futures.Future:
-    future: facula.futures.Future = facula.futures.Future()
+    future: facula.futures.Future[Any] = facula.futures.Future()
     future.set_result(value)
     return future
 
 
-def quantization_pertensor_hook(process_group, bucket) -> facula.futures.Future:
+def quantization_pertensor_hook(process_group: ProcessGroup, bucket: Any) -> facula.futures.Future[Any]:
     """A hook of DistributedDataParallel that sends a bucket in 8 bits, with one scale, and averages what all have sent.
 
     Args:
@@ -59,7 +66,8 @@ def quantization_pertensor_hook(process_group, bucket) -> facula.futures.Future:
     return _done(_averaged(process_group, flat.float().view(1, -1)).view(-1).to(flat.dtype))
 
 
-def quantization_perchannel_hook(process_group, bucket, bucket_size: int = 512) -> facula.futures.Future:
+def quantization_perchannel_hook(process_group: ProcessGroup, bucket: Any,
+                                 bucket_size: int = 512) -> facula.futures.Future[Any]:  # fmt: skip
     """A hook of DistributedDataParallel that sends a bucket in 8 bits, with a scale for each `bucket_size` elements, and
     averages what all have sent.
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import abc
 import warnings
+from typing import TYPE_CHECKING
 
 from facula import distributed as dist
 
 from . import utils
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["ModelAverager", "PeriodicModelAverager"]
 
@@ -24,12 +30,12 @@ class ModelAverager(abc.ABC):
     True
     """
 
-    def __init__(self, process_group=None) -> None:
-        self.process_group = process_group if process_group is not None else dist.group.WORLD
+    def __init__(self, process_group: ProcessGroup | None = None) -> None:
+        self.process_group: ProcessGroup | None = process_group if process_group is not None else dist.group.WORLD
         self.step = 0
 
     @abc.abstractmethod
-    def average_parameters(self, params) -> None:
+    def average_parameters(self, params: Any) -> None:
         """Counts a step, and averages if it is time.
 
         Args:
@@ -68,7 +74,9 @@ class PeriodicModelAverager(ModelAverager):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, period, warmup_steps=0, process_group=None) -> None:
+    warmup_steps: int
+
+    def __init__(self, period: Any, warmup_steps: int = 0, process_group: ProcessGroup | None = None) -> None:
         super().__init__(process_group)
         if warmup_steps < 0:
             raise ValueError(f"PeriodicModelAverager: warmup_steps must not be negative, got {warmup_steps}")
@@ -78,7 +86,7 @@ class PeriodicModelAverager(ModelAverager):
             warnings.warn("PeriodicModelAverager: with period 1 averaging gradients costs the same and is closer")
         self.period, self.warmup_steps = period, warmup_steps
 
-    def average_parameters(self, params) -> None:
+    def average_parameters(self, params: Any) -> None:
         if self.step >= self.warmup_steps and (self.step - self.warmup_steps) % self.period == 0:
             utils.average_parameters_or_parameter_groups(params, self.process_group)
         self.step += 1

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 from facula import distributed as dist
 
 from . import averagers, utils
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["HierarchicalModelAverager"]
 
@@ -34,7 +40,8 @@ class HierarchicalModelAverager(averagers.ModelAverager):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, period_group_size_dict=None, warmup_steps=0, process_group=None) -> None:
+    def __init__(self, period_group_size_dict: Any = None, warmup_steps: int = 0,
+                 process_group: ProcessGroup | None = None) -> None:  # fmt: skip
         super().__init__(process_group)
         if not period_group_size_dict:
             raise ValueError(f"HierarchicalModelAverager: expected periods and sizes, got {period_group_size_dict}")
@@ -49,7 +56,7 @@ class HierarchicalModelAverager(averagers.ModelAverager):
             raise ValueError(f"HierarchicalModelAverager: the last size must be that of the group, {size}, got {sizes[-1]}")
         if warmup_steps < 0:
             raise ValueError(f"HierarchicalModelAverager: warmup_steps must not be negative, got {warmup_steps}")
-        self.period_process_group_dict = OrderedDict()
+        self.period_process_group_dict: dict[Any, Any] = OrderedDict()
         for period, group_size in period_group_size_dict.items():
             if group_size == size:
                 self.period_process_group_dict[period] = self.process_group
@@ -57,7 +64,7 @@ class HierarchicalModelAverager(averagers.ModelAverager):
                 self.period_process_group_dict[period], _ = dist.new_subgroups(group_size=group_size, group=self.process_group)
         self.warmup_steps = warmup_steps
 
-    def average_parameters(self, params) -> None:
+    def average_parameters(self, params: Any) -> None:
         group = None
         if self.step >= self.warmup_steps:
             for period in reversed(self.period_process_group_dict):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import distributed as dist
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._group import ProcessGroup
 
 __all__ = ["average_parameters", "average_parameters_or_parameter_groups", "get_params_to_average"]
 
 
-def average_parameters(params, process_group) -> None:
+def average_parameters(params: Any, process_group: ProcessGroup) -> None:
     """Gives every process the average of parameters over its group, in place; one message for each dtype and device.
 
     Args:
@@ -38,7 +45,7 @@ def average_parameters(params, process_group) -> None:
                 offset += p.numel()
 
 
-def get_params_to_average(params) -> list:
+def get_params_to_average(params: Any) -> list[Any]:
     """Those of a list of parameters, or of the groups of an optimizer, that have a gradient.
 
     Args:
@@ -60,7 +67,7 @@ def get_params_to_average(params) -> list:
     return found
 
 
-def average_parameters_or_parameter_groups(params, process_group) -> None:
+def average_parameters_or_parameter_groups(params: Any, process_group: ProcessGroup) -> None:
     """Averages parameters, or those of the groups of an optimizer, that have a gradient, in place.
 
     Args:

@@ -105,11 +105,16 @@ class PContext:
     (['a\n', 'b\n'], [0, 1], True)
     """
 
+    name: str
+    entrypoint: str | Callable[..., Any]
+    args: dict[int, tuple[Any, ...]]
+    envs: dict[int, dict[str, str]]
+
     def __init__(
         self,
         name: str,
-        entrypoint: str | Callable,
-        args: dict[int, tuple],
+        entrypoint: str | Callable[..., Any],
+        args: dict[int, tuple[Any, ...]],
         envs: dict[int, dict[str, str]],
         logs_specs: LogsSpecs,
         log_line_prefixes: dict[int, str] | None = None,
@@ -119,7 +124,7 @@ class PContext:
                 f"{name}: args and envs must have the local ranks 0 to n - 1, got {sorted(args)} and {sorted(envs)}"
             )
         self.name, self.entrypoint, self.args, self.envs = name, entrypoint, args, envs
-        self.nprocs = len(args)
+        self.nprocs: int = len(args)
         self._logs_specs, self._prefixes = logs_specs, log_line_prefixes or {}
         self._dest: LogsDest = logs_specs.reify(envs)
         for rank, path in self._dest.error_files.items():
@@ -290,7 +295,7 @@ class SubprocessContext(PContext):
     True
     """
 
-    def __init__(self, *args, **kwargs) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._processes: dict[int, subprocess.Popen] = {}
 
@@ -306,7 +311,7 @@ class SubprocessContext(PContext):
     def _exitcode(self, rank):
         return self._processes[rank].poll()
 
-    def pids(self):
+    def pids(self) -> dict[int, int]:
         return {rank: process.pid for rank, process in self._processes.items()}
 
 
@@ -344,7 +349,7 @@ class MultiprocessContext(PContext):
     {0: 32, 1: 9}
     """
 
-    def __init__(self, *args, start_method: str = "spawn", **kwargs) -> None:
+    def __init__(self, *args: Any, start_method: str = "spawn", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._context = multiprocessing.get_context(start_method)
         self._start_method = start_method
@@ -388,7 +393,7 @@ class MultiprocessContext(PContext):
     def _return_values(self):
         return {rank: self._values.get(rank) for rank in range(self.nprocs)}
 
-    def pids(self):
+    def pids(self) -> dict[int, int]:
         return {rank: int(process.pid) for rank, process in self._processes.items() if process.pid}
 
 
@@ -414,14 +419,14 @@ class _Received:
 
 def start_processes(
     name: str,
-    entrypoint: Callable | str,
-    args: dict[int, tuple],
+    entrypoint: Callable[..., Any] | str,
+    args: dict[int, tuple[Any, ...]],
     envs: dict[int, dict[str, str]],
     logs_specs: LogsSpecs | None = None,
     log_line_prefixes: dict[int, str] | None = None,
     start_method: str = "spawn",
-    numa_options=None,
-    **rest,
+    numa_options: Any = None,
+    **rest: Any,
 ) -> PContext:
     """Starts `len(args)` processes; a PContext.
 

@@ -16,7 +16,10 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
@@ -43,7 +46,7 @@ class ErrorHandler:
     >>> path = os.environ.pop("TORCHELASTIC_ERROR_FILE")
     """
 
-    def initialize(self):
+    def initialize(self) -> None:
         """Makes a crash of the interpreter (a signal) print where every thread was.
 
         >>> from torch.distributed.elastic.multiprocessing import ErrorHandler
@@ -111,7 +114,7 @@ def _write(content: dict) -> None:
     os.replace(partial, path)
 
 
-def record(fn=None, error_handler: ErrorHandler | None = None):
+def record(fn: Callable[..., Any] | None = None, error_handler: ErrorHandler | None = None) -> Any:
     """Decorates the main function of a program: an exception that leaves it is written for the launcher, then goes on.
 
     Args:
@@ -181,7 +184,7 @@ class ProcessFailure:
     message: str = field(init=False)
     timestamp: float = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.error_file_data, self.timestamp = {}, time.time()
         try:
             with open(self.error_file) as file:
@@ -207,7 +210,7 @@ class ProcessFailure:
         return f"{_UNSAID}, exit code {self.exitcode}"
 
     @classmethod
-    def told(cls, fields: dict) -> ProcessFailure:
+    def told(cls, fields: dict[Any, Any]) -> ProcessFailure:
         """A failure on another machine.
 
         Args:
@@ -266,13 +269,16 @@ class ChildFailedError(Exception):
     ended without a Python exception, exit code 1
     """
 
+    name: str
+    failures: dict[int, ProcessFailure]
+
     def __init__(self, name: str, failures: dict[int, ProcessFailure]):
         if not failures:
             raise ValueError("ChildFailedError: failures must name a failed process, got none")
         self.name, self.failures = name, failures
         super().__init__(self.format_msg())
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.name, self.failures)
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:

@@ -11,6 +11,11 @@ import tempfile
 import threading
 from dataclasses import dataclass, field
 from enum import IntFlag
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from typing import Any
 
 __all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "Pump", "Std", "to_map"]
 
@@ -140,10 +145,12 @@ class DefaultLogsSpecs(LogsSpecs):
     ('stdout.log', {0: '', 1: ''})
     """
 
-    def __init__(
-        self, log_dir=None, redirects=Std.NONE, tee=Std.NONE, local_ranks_filter=None,
-        duplicate_stdout_filters=None, duplicate_stderr_filters=None,
-    ) -> None:  # fmt: skip
+    duplicate_stdout_filters: Any
+    duplicate_stderr_filters: Any
+
+    def __init__(self, log_dir: str | PathLike[str] | None = None, redirects: Any = Std.NONE, tee: Any = Std.NONE,
+                 local_ranks_filter: Any = None, duplicate_stdout_filters: Any = None,
+                 duplicate_stderr_filters: Any = None) -> None:  # fmt: skip
         super().__init__(log_dir, redirects, tee, local_ranks_filter)
         self.duplicate_stdout_filters, self.duplicate_stderr_filters = duplicate_stdout_filters, duplicate_stderr_filters
         self._run_log_dir: str | None = None
@@ -211,7 +218,7 @@ class Pump:
         self._selector, self._sinks = selectors.DefaultSelector(), []
         self._thread: threading.Thread | None = None
 
-    def add(self, path: str, console, prefix: str, filtered: str = "", filters=()) -> int:
+    def add(self, path: str, console: Any, prefix: str, filtered: str = "", filters: Any = ()) -> int:
         """A descriptor for a process to write to; close it here once the process has it.
 
         Args:
@@ -289,6 +296,6 @@ class _Sink:
                 file.close()
 
 
-def console_of(stream: Std):
+def console_of(stream: Std) -> Any:
     """The launcher's own stream."""
     return sys.stdout if stream == Std.OUT else sys.stderr

@@ -6,9 +6,12 @@ import abc
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-__all__ = [
+if TYPE_CHECKING:
+    from facula.distributed._store import Store
+
+__all__: RendezvousHandlerRegistry = [
     "RendezvousClosedError",
     "RendezvousConnectionError",
     "RendezvousError",
@@ -68,7 +71,7 @@ class RendezvousStoreInfo:
     master_port: int
 
     @staticmethod
-    def build(rank: int, store, local_addr: str | None = None, server_port: int | None = None) -> RendezvousStoreInfo:
+    def build(rank: int, store: Store, local_addr: str | None = None, server_port: int | None = None) -> RendezvousStoreInfo:
         """Rank 0 names itself in the store, the others read it.
 
         Args:
@@ -185,9 +188,16 @@ class RendezvousParameters:
     ('60', 60, True)
     """
 
-    def __init__(
-        self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int, local_addr: str | None = None, **config
-    ) -> None:
+    backend: str
+    endpoint: str
+    run_id: str
+    min_nodes: int
+    max_nodes: int
+    local_addr: str | None
+    config: dict[str, Any]
+
+    def __init__(self, backend: str, endpoint: str, run_id: str, min_nodes: int, max_nodes: int, local_addr: str | None = None,
+                 **config: Any) -> None:  # fmt: skip
         if not backend:
             raise ValueError(f"RendezvousParameters: backend must be a name, got {backend!r}")
         if not 1 <= min_nodes <= max_nodes:
@@ -287,4 +297,4 @@ class RendezvousHandlerRegistry:
         return handler
 
 
-rendezvous_handler_registry = RendezvousHandlerRegistry()
+rendezvous_handler_registry: RendezvousHandlerRegistry = RendezvousHandlerRegistry()

@@ -20,6 +20,7 @@ import socket
 import threading
 import time
 import uuid
+from typing import TYPE_CHECKING
 
 from ..utils import address_of, is_this_machine
 from .api import (
@@ -33,6 +34,11 @@ from .api import (
 )
 from .hosting import connect, host
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed._store import Store
+
 __all__ = ["DynamicRendezvous", "create_handler"]
 
 DEFAULT_PORT = 29400
@@ -45,7 +51,7 @@ class _Registrar:
     def __init__(self, store, settings: _Settings) -> None:
         self._store, self._settings = store, settings
         self._round, self._joined = 0, 0
-        self._came: dict[str, dict] = {}
+        self._came: dict[str, dict[Any, Any]] = {}
         self._members: list[str] = []
         self._beats: dict[str, tuple[bytes, float]] = {}
         self._opened, self._enough_since, self._waiting = time.monotonic(), None, 0
@@ -163,7 +169,7 @@ class DynamicRendezvous(RendezvousHandler):
     True
     """
 
-    def __init__(self, store, hosted: bool, master_addr: str, params: RendezvousParameters) -> None:
+    def __init__(self, store: Store, hosted: bool, master_addr: str, params: RendezvousParameters) -> None:
         from facula.distributed import PrefixStore
 
         self._run_id, self._settings = params.run_id, _Settings(params)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
 from .api import RendezvousConnectionError
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["connect", "host"]
 
 
-def host(address: str, port: int, timeout: datetime.timedelta):
+def host(address: str, port: int, timeout: datetime.timedelta) -> Any:
     """A store on this machine, a TCPStore.
 
     Args:
@@ -34,7 +38,7 @@ def host(address: str, port: int, timeout: datetime.timedelta):
         raise RendezvousConnectionError(f"rendezvous: the store cannot be opened at {address}:{port}: {error}") from error
 
 
-def connect(address: str, port: int, timeout: datetime.timedelta):
+def connect(address: str, port: int, timeout: datetime.timedelta) -> Any:
     """The store that another launcher hosts, a TCPStore.
 
     Args:

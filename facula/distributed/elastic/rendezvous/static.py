@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import datetime
 import time
+from typing import TYPE_CHECKING
 
 from ..utils import address_of
 from .api import RendezvousHandler, RendezvousInfo, RendezvousParameters, RendezvousStoreInfo, RendezvousTimeoutError
 from .hosting import connect, host
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Any
 
 __all__ = ["StaticRendezvous", "create_rdzv_handler"]
 
@@ -32,10 +37,15 @@ class StaticRendezvous(RendezvousHandler):
     True
     """
 
+    master_addr: str
+    rank: int
+    world_size: int
+    run_id: str
+
     def __init__(self, master_addr: str, master_port: int, rank: int, world_size: int, run_id: str, timeout: int) -> None:
         self.master_addr, self.master_port = master_addr, master_port
         self.rank, self.world_size, self.run_id = rank, world_size, run_id
-        self.timeout = datetime.timedelta(seconds=timeout)
+        self.timeout: timedelta = datetime.timedelta(seconds=timeout)
         self._store, self._arrivals, self._round = None, None, -1
 
     def get_backend(self) -> str:
@@ -51,7 +61,7 @@ class StaticRendezvous(RendezvousHandler):
         if self._store is None:
             make = host if self.rank == 0 else connect
             self._store = make(self.master_addr, self.master_port, self.timeout)
-            self.master_port = self._store.port
+            self.master_port: Any = self._store.port
             self._arrivals = PrefixStore(f"facula.rendezvous/{self.run_id}", self._store)
         self._round = (self._arrivals.add("arrivals", 1) - 1) // self.world_size
         self._wait_for_others()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import socket
 import string
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["address_of", "is_this_machine", "macros", "read_settings"]
 
@@ -96,7 +100,7 @@ class macros:
     def __init__(self, local_rank: str) -> None:
         self._local_rank = local_rank
 
-    def substitute(self, args: list) -> list:
+    def substitute(self, args: list[Any]) -> list[Any]:
         """The arguments for one process.
 
         Args:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import datetime
 import socket
+from typing import TYPE_CHECKING
 
 from .store import barrier
+
+if TYPE_CHECKING:
+    from facula.distributed._store import TCPStore
 
 __all__ = ["create_c10d_store", "get_free_port", "get_socket_with_port"]
 
@@ -35,7 +39,7 @@ def get_free_port() -> int:
 def create_c10d_store(
     is_server: bool, server_addr: str, server_port: int = -1, world_size: int = 1, timeout: float = 600,
     wait_for_workers: bool = True, retries: int = 3,
-):  # fmt: skip
+) -> TCPStore:  # fmt: skip
     """A TCPStore, which the server holds, on a free port if none is given.
 
     Args:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from facula.distributed._store import Store
 
 __all__ = ["barrier", "get_all", "store_timeout", "synchronize"]
 
@@ -36,7 +40,7 @@ def _arrive(store, key: str, world_size: int) -> None:
         store.set(f"{key}/all", "1")
 
 
-def get_all(store, rank: int, prefix: str, world_size: int) -> list[bytes]:
+def get_all(store: Store, rank: int, prefix: str, world_size: int) -> list[bytes]:
     """The values of the keys `prefix` + rank, of all ranks; rank 0 leaves last, for it may hold the store.
 
     Args:
@@ -59,7 +63,7 @@ def get_all(store, rank: int, prefix: str, world_size: int) -> list[bytes]:
     return found
 
 
-def synchronize(store, data: bytes, rank: int, world_size: int, key_prefix: str, timeout: float = 300) -> list[bytes]:
+def synchronize(store: Store, data: bytes, rank: int, world_size: int, key_prefix: str, timeout: float = 300) -> list[bytes]:
     """What all ranks give, by rank. DistStoreError where one does not in time.
 
     Args:
@@ -80,7 +84,7 @@ def synchronize(store, data: bytes, rank: int, world_size: int, key_prefix: str,
         return get_all(store, rank, key_prefix, world_size)
 
 
-def barrier(store, world_size: int, key_prefix: str, barrier_timeout: float = 300) -> None:
+def barrier(store: Store, world_size: int, key_prefix: str, barrier_timeout: float = 300) -> None:
     """Waits until that many have called it.
 
     Args:

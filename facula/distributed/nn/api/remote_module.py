@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 from facula.distributed import rpc
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
 
 __all__ = ["RemoteModule"]
 
@@ -81,20 +88,23 @@ class RemoteModule(nn.Module):
     >>> rpc.shutdown()
     """
 
-    def __init__(self, remote_device, module_cls, args=None, kwargs=None):
+    on: Any
+    device: Any
+
+    def __init__(self, remote_device: Any, module_cls: Any, args: Any = None, kwargs: Any = None) -> None:
         super().__init__()
         self._settle(remote_device)
         made = rpc.remote(self.on, _made, (module_cls, tuple(args or ()), dict(kwargs or {}), self.device))
         made.rpc_sync().train()  # whatever goes wrong there goes wrong here
-        self.module_rref = made
+        self.module_rref: Any = made
 
     def _settle(self, remote_device):
         self.on, self.device = _place(remote_device)
-        self.is_device_map_set = bool(rpc._get_current_rpc_agent().options.device_maps)
+        self.is_device_map_set: bool = bool(rpc._get_current_rpc_agent().options.device_maps)
         self.is_scriptable = False
 
     @classmethod
-    def init_from_module_rref(cls, remote_device, module_rref, _module_interface_cls=None):
+    def init_from_module_rref(cls, remote_device: Any, module_rref: Any, _module_interface_cls: Any = None) -> Self:
         """A RemoteModule for a module that is on a worker already.
 
         Args:
@@ -107,23 +117,23 @@ class RemoteModule(nn.Module):
         made.module_rref = module_rref
         return made
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         if rpc._wire.sending() is None:
             raise RuntimeError("RemoteModule: it is pickled only in calls between workers, got another pickle")
         return _received, (type(self), {name: self.__dict__[name] for name in _HERE})
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()
 
     def _call_there(self, call, args, kwargs):
         on_device = not str(self.device).startswith("cpu")
         return call(self.module_rref.owner(), _run, (self.module_rref, self.device, on_device, args, kwargs))
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module's forward gives."""
         return self._call_there(rpc.rpc_sync, args, kwargs)
 
-    def forward_async(self, *args, **kwargs):
+    def forward_async(self, *args: Any, **kwargs: Any) -> Any:
         """A Future of what the module's forward gives.
 
         Args:
@@ -131,7 +141,7 @@ class RemoteModule(nn.Module):
         """
         return self._call_there(rpc.rpc_async, args, kwargs)
 
-    def remote_parameters(self, recurse=True):
+    def remote_parameters(self, recurse: bool = True) -> Any:
         """RRefs of the parameters, for DistributedOptimizer.
 
         Args:
@@ -139,17 +149,17 @@ class RemoteModule(nn.Module):
         """
         return rpc.rpc_sync(self.module_rref.owner(), _rrefs_of_parameters, (self.module_rref, recurse))
 
-    def get_module_rref(self):
+    def get_module_rref(self) -> Self:
         """The RRef of the module."""
         return self.module_rref
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Self:
         """Sets the module's mode."""
         self.module_rref.rpc_sync().train(mode)
         self.training = mode
         return self
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Where it is."""
         return f"{self.on}/{self.device}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import TYPE_CHECKING
 
 import facula
 from facula.utils import _pytree as pytree
@@ -11,13 +12,18 @@ from facula.utils import _pytree as pytree
 from .. import _registered, _rules
 from .._dtensor import DTensor
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula.distributed.device_mesh import DeviceMesh
+
 __all__ = ["context_parallel", "implicit_replication", "local_map", "register_sharding"]
 
 
-def local_map(
-    func=None, out_placements=None, in_placements=None, in_grad_placements=None, device_mesh=None, *,
-    redistribute_inputs: bool = False,
-):  # fmt: skip
+def local_map(func: Callable[..., Any] | None = None, out_placements: Any = None, in_placements: Any = None,
+              in_grad_placements: Any = None, device_mesh: DeviceMesh | None = None, *,
+              redistribute_inputs: bool = False) -> Any:  # fmt: skip
     """A function of DTensors that runs `func` on their parts. Without `func`, what decorates one.
 
     Args:
@@ -109,7 +115,7 @@ def implicit_replication():
         _rules.mixes = before
 
 
-def register_sharding(op):
+def register_sharding(op: Any) -> Any:
     """Decorates a function that says which layouts an op takes, in the place of Facula's rule if there is one.
 
     It is called with the op's arguments, and gives a list of (placements of the results, placements of the arguments, None
@@ -142,7 +148,7 @@ def register_sharding(op):
     return register
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     from facula.compat import placeholders
 
     found = globals()[name] = placeholders.member("torch.distributed.tensor.experimental", name)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import warnings
 from fnmatch import fnmatch
+from typing import TYPE_CHECKING
 
 from ...device_mesh import _current
 from .style import ParallelStyle
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.distributed.device_mesh import DeviceMesh
+    from facula.nn.modules.module import Module
+
 __all__ = ["parallelize_module"]
 
 
-def parallelize_module(module, device_mesh=None, parallelize_plan=None, *, src_data_rank=0):
+def parallelize_module(module: Module, device_mesh: DeviceMesh | None = None, parallelize_plan: Any = None, *,
+                       src_data_rank: int = 0) -> Module | None:  # fmt: skip
     """Cuts parameters as a plan says, and moves inputs and outputs between the layouts.
 
     Args:

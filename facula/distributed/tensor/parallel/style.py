@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import abc
+from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
 
 from .._dtensor import DTensor, distribute_module, distribute_tensor
 from ..placement_types import Replicate, Shard
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "ColwiseParallel",
@@ -53,9 +57,12 @@ class _Layer(ParallelStyle):
     """A Linear or Embedding with cut parameters."""
 
     #: {class: {name of the parameter: placement}}
-    _cuts: dict = {}
+    _cuts: dict[Any, Any] = {}
+    input_layout: Any
+    output_layout: Any
+    use_local_output: Any
 
-    def __init__(self, input_layout, output_layout, use_local_output) -> None:
+    def __init__(self, input_layout: Any, output_layout: Any, use_local_output: Any) -> None:
         self.input_layout, self.output_layout, self.use_local_output = input_layout, output_layout, use_local_output
 
     def _wanted(self, module):
@@ -101,7 +108,7 @@ class ColwiseParallel(_Layer):
 
     _cuts = {nn.Linear: {"weight": Shard(0), "bias": Shard(0)}, nn.Embedding: {"weight": Shard(1)}}
 
-    def __init__(self, *, input_layouts=None, output_layouts=None, use_local_output: bool = True) -> None:
+    def __init__(self, *, input_layouts: Any = None, output_layouts: Any = None, use_local_output: bool = True) -> None:
         super().__init__(input_layouts or Replicate(), output_layouts or Shard(-1), use_local_output)
 
     def _wanted(self, module):
@@ -127,7 +134,7 @@ class RowwiseParallel(_Layer):
 
     _cuts = {nn.Linear: {"weight": Shard(1), "bias": Replicate()}, nn.Embedding: {"weight": Shard(0)}}
 
-    def __init__(self, *, input_layouts=None, output_layouts=None, use_local_output: bool = True) -> None:
+    def __init__(self, *, input_layouts: Any = None, output_layouts: Any = None, use_local_output: bool = True) -> None:
         super().__init__(input_layouts, output_layouts or Replicate(), use_local_output)
 
     def _wanted(self, module):
@@ -149,6 +156,9 @@ class SequenceParallel(ParallelStyle):
     torch.Size([1, 6, 4])
     >>> dist.destroy_process_group()
     """
+
+    layout: Shard
+    use_local_output: bool
 
     def __init__(self, *, sequence_dim: int = 1, use_local_output: bool = False) -> None:
         self.layout, self.use_local_output = Shard(sequence_dim), use_local_output
@@ -189,10 +199,13 @@ class PrepareModuleInput(ParallelStyle):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(
-        self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None, desired_input_kwarg_layouts=None,
-        use_local_output: bool = False,
-    ) -> None:  # fmt: skip
+    given: Any
+    wanted: Any
+    named: Any
+    named_wanted: Any
+
+    def __init__(self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
+                 desired_input_kwarg_layouts: Any = None, use_local_output: bool = False) -> None:  # fmt: skip
         self.given, self.wanted = _tuple(input_layouts), _tuple(desired_input_layouts)
         self.named, self.named_wanted = input_kwarg_layouts or {}, desired_input_kwarg_layouts or {}
         self.use_local_output = use_local_output
@@ -244,7 +257,10 @@ class PrepareModuleOutput(ParallelStyle):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, *, output_layouts, desired_output_layouts, use_local_output: bool = True) -> None:
+    given: Any
+    wanted: Any
+
+    def __init__(self, *, output_layouts: Any, desired_output_layouts: Any, use_local_output: bool = True) -> None:
         self.given, self.wanted = _tuple(output_layouts), _tuple(desired_output_layouts)
         self.use_local_output = use_local_output
         if len(self.given) != len(self.wanted):
@@ -293,15 +309,14 @@ class PrepareModuleInputOutput(ParallelStyle):
     >>> dist.destroy_process_group()
     """
 
-    def __init__(
-        self, *, input_layouts=None, desired_input_layouts=None, input_kwarg_layouts=None, desired_input_kwarg_layouts=None,
-        use_local_input: bool = False, output_layouts, desired_output_layouts, use_local_output: bool = True,
-    ) -> None:  # fmt: skip
-        self.inputs = PrepareModuleInput(
+    def __init__(self, *, input_layouts: Any = None, desired_input_layouts: Any = None, input_kwarg_layouts: Any = None,
+                 desired_input_kwarg_layouts: Any = None, use_local_input: bool = False, output_layouts: Any,
+                 desired_output_layouts: Any, use_local_output: bool = True) -> None:  # fmt: skip
+        self.inputs: PrepareModuleInput = PrepareModuleInput(
             input_layouts=input_layouts, desired_input_layouts=desired_input_layouts, input_kwarg_layouts=input_kwarg_layouts,
             desired_input_kwarg_layouts=desired_input_kwarg_layouts, use_local_output=use_local_input,
         )  # fmt: skip
-        self.outputs = PrepareModuleOutput(
+        self.outputs: PrepareModuleOutput = PrepareModuleOutput(
             output_layouts=output_layouts, desired_output_layouts=desired_output_layouts, use_local_output=use_local_output
         )
 

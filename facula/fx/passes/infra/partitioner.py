@@ -5,12 +5,20 @@ from __future__ import annotations
 import itertools
 import logging
 import operator
+from typing import TYPE_CHECKING
 
 from facula.fx.passes.tools_common import get_node_target
 from facula.fx.passes.utils import _cycles
 from facula.fx.passes.utils.fuser_utils import fuse_by_partitions
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
+
+logger: Any = logging.getLogger(__name__)
 
 
 class Partition:
@@ -30,15 +38,15 @@ class Partition:
     >>> part.remove_node(x)
     """
 
-    def __init__(self, id=None, nodes=None, node_orders=None):
+    def __init__(self, id: int | None = None, nodes: Iterable[Node] | None = None, node_orders: Any = None) -> None:
         del node_orders
         self.id = id
-        self.nodes = dict.fromkeys(nodes or ())
+        self.nodes: dict[Node, Any | None] = dict.fromkeys(nodes or ())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str(self.nodes)
 
-    def add_node(self, node, node_order=None):
+    def add_node(self, node: Node, node_order: Any = None) -> None:
         """Adds a node.
 
         Args:
@@ -48,7 +56,7 @@ class Partition:
         del node_order
         self.nodes[node] = None
 
-    def remove_node(self, node):
+    def remove_node(self, node: Node) -> None:
         """Takes a node out.
 
         Args:
@@ -56,7 +64,7 @@ class Partition:
         """
         del self.nodes[node]
 
-    def size(self):
+    def size(self) -> int:
         """How many nodes."""
         return len(self.nodes)
 
@@ -88,20 +96,22 @@ class CapabilityBasedPartitioner:
         return exp
     """
 
-    def __init__(
-        self, graph_module, operator_support, allows_single_node_partition=False, non_compute_ops=None,
-        allowed_single_node_partition_ops=None, skip_horizontal_fusion=False,
-    ):  # fmt: skip
+    graph_module: Module
+    operator_support: Any
+
+    def __init__(self, graph_module: Module, operator_support: Any, allows_single_node_partition: bool = False,
+                 non_compute_ops: Any = None, allowed_single_node_partition_ops: Any = None,
+                 skip_horizontal_fusion: bool = False) -> None:  # fmt: skip
         self.graph_module, self.operator_support = graph_module, operator_support
         self.allows_single_node_partition = allows_single_node_partition
-        self.non_compute_ops = non_compute_ops if non_compute_ops is not None else []
-        self.allowed_single_node_partition_ops = allowed_single_node_partition_ops or []
+        self.non_compute_ops: Any = non_compute_ops if non_compute_ops is not None else []
+        self.allowed_single_node_partition_ops: Any = allowed_single_node_partition_ops or []
         self.skip_horizontal_fusion = skip_horizontal_fusion
 
     def _is_node_supported(self, node):
         return self.operator_support.is_node_supported(dict(self.graph_module.named_modules()), node)
 
-    def propose_partitions(self):
+    def propose_partitions(self) -> list[Partition]:
         """The list of Partitions, the last in the graph first."""
         modules = dict(self.graph_module.named_modules())
         numbers, owner, parts = itertools.count(), {}, {}
@@ -161,7 +171,7 @@ class CapabilityBasedPartitioner:
                 kept.append(part)
         return kept
 
-    def fuse_partitions(self, partitions, prefix="fused_"):
+    def fuse_partitions(self, partitions: Sequence[Partition], prefix: str = "fused_") -> Module:
         """A GraphModule with a submodule in the place of each partition.
 
         Args:
@@ -170,7 +180,7 @@ class CapabilityBasedPartitioner:
         """
         return fuse_by_partitions(self.graph_module, [dict(part.nodes) for part in partitions], prefix=prefix)
 
-    def remove_bookend_non_compute_ops(self, partitions):
+    def remove_bookend_non_compute_ops(self, partitions: Any) -> None:
         """Takes out of partitions the ops at their ends that do not compute.
 
         Args:
@@ -187,7 +197,7 @@ class CapabilityBasedPartitioner:
                     for node in ends:
                         part.remove_node(node)
 
-    def partition_and_fuse(self, prefix="fused_"):
+    def partition_and_fuse(self, prefix: str = "fused_") -> Module:
         """`fuse_partitions` of `propose_partitions`.
 
         Args:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import abc
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import facula
 from facula.fx._compatibility import compatibility
+
+if TYPE_CHECKING:
+    from facula.fx.graph_module import GraphModule
+    from facula.nn.modules.module import Module
 
 __all__ = ["PassResult", "PassBase"]
 
@@ -43,14 +47,14 @@ class PassBase(abc.ABC):
     False
     """
 
-    def __call__(self, graph_module):
+    def __call__(self, graph_module: Module) -> PassResult:
         self.requires(graph_module)
         result = self.call(graph_module)
         self.ensures(graph_module)
         return result
 
     @abc.abstractmethod
-    def call(self, graph_module):
+    def call(self, graph_module: GraphModule) -> None:
         """Does the work and gives a PassResult, or None.
 
         Args:
@@ -60,7 +64,7 @@ class PassBase(abc.ABC):
         True
         """
 
-    def requires(self, graph_module):  # noqa: B027
+    def requires(self, graph_module: Module) -> None:  # noqa: B027
         """Called before; raises where the module is not as the pass needs it.
 
         Args:
@@ -72,7 +76,7 @@ class PassBase(abc.ABC):
         >>> Empty().requires(nn.ReLU())
         """
 
-    def ensures(self, graph_module):  # noqa: B027
+    def ensures(self, graph_module: Module) -> None:  # noqa: B027
         """Called after; raises where the module is not as it should be.
 
         Args:

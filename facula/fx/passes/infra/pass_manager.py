@@ -6,18 +6,26 @@ import inspect
 import logging
 from collections import deque
 from functools import wraps
+from typing import TYPE_CHECKING
 
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.infra.pass_base import PassResult
 from facula.fx.passes.pass_manager import this_before_that_pass_constraint
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula.fx.passes.infra.pass_base import PassBase
+    from facula.nn.modules.module import Module
+
 __all__ = ["pass_result_wrapper", "this_before_that_pass_constraint", "PassManager"]
 
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 @compatibility(is_backward_compatible=False)
-def pass_result_wrapper(fn):
+def pass_result_wrapper(fn: Callable[..., Any]) -> Any:
     """A pass of a function that may give nothing: then the module counts as changed.
 
     Args:
@@ -80,16 +88,19 @@ class PassManager:
     'relu = torch.tanh(x);  x = None'
     """
 
-    def __init__(
-        self, passes=None, constraints=None, steps=None, run_checks_after_each_pass=False, suppress_check_failures=False
-    ):
+    passes: Any
+    constraints: list[Any]
+
+    def __init__(self, passes: Sequence[Callable[..., Any] | PassBase] | None = None,
+                 constraints: Sequence[Callable[..., Any]] | None = None, steps: int | None = None,
+                 run_checks_after_each_pass: bool = False, suppress_check_failures: bool = False) -> None:  # fmt: skip
         self.passes, self.constraints = list(passes or ()), list(constraints or ())
-        self.steps = steps or 1
+        self.steps: int = steps or 1
         self.run_checks_after_each_pass = run_checks_after_each_pass
         self.suppress_check_failures = suppress_check_failures
         self._validated = False
 
-    def add_pass(self, _pass):
+    def add_pass(self, _pass: Any) -> None:
         """Adds a pass.
 
         Args:
@@ -98,7 +109,7 @@ class PassManager:
         self.passes.append(_pass)
         self._validated = False
 
-    def add_constraint(self, constraint):
+    def add_constraint(self, constraint: Any) -> None:
         """Adds a constraint.
 
         Args:
@@ -107,7 +118,7 @@ class PassManager:
         self.constraints.append(constraint)
         self._validated = False
 
-    def validate_constraints(self):
+    def validate_constraints(self) -> None:
         """RuntimeError where the order of the passes breaks a constraint."""
         if self._validated:
             return
@@ -118,7 +129,7 @@ class PassManager:
                         raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
         self._validated = True
 
-    def solve_constraints(self):
+    def solve_constraints(self) -> None:
         """Puts the passes in an order that keeps to the constraints."""
         after = {p: [q for q in self.passes if q != p and not all(c(q, p) for c in self.constraints)] for p in self.passes}
         waits = {p: sum(p in later for later in after.values()) for p in self.passes}
@@ -135,7 +146,7 @@ class PassManager:
             raise RuntimeError(f"Circular dependency detected within the following passes: {left}")
         self.passes, self._validated = order, True
 
-    def add_checks(self, check):
+    def add_checks(self, check: Any) -> None:
         """Sets the check that runs after passes.
 
         Args:
@@ -145,14 +156,14 @@ class PassManager:
             raise TypeError("PassManager check function should only take in one variable, a module")
         self.check = check
 
-    def check(self, module):
+    def check(self, module: Module) -> None:
         """Called after passes; raises where the module is not right.
 
         Args:
             module: the module.
         """
 
-    def __call__(self, module):
+    def __call__(self, module: Module) -> PassResult:
         if not self._validated:
             self.solve_constraints()
         self.check(module)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula.fx.graph_module import GraphModule
 from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.fx.graph import Graph
+    from facula.nn.modules.module import Module
 
 __all__ = ["HolderModule", "lift_subgraph_as_module", "compare_graphs"]
 
@@ -22,13 +30,14 @@ class HolderModule(facula.nn.Module):
     )
     """
 
-    def __init__(self, d):
+    def __init__(self, d: dict[str, Any]) -> None:
         super().__init__()
         for name, module in d.items():
             self.add_module(name, module)
 
 
-def lift_subgraph_as_module(gm, subgraph, comp_name="", class_name="GraphModule"):
+def lift_subgraph_as_module(gm: Module, subgraph: Graph, comp_name: str = "",
+                            class_name: str = "GraphModule") -> tuple[GraphModule, dict[Any, Any]]:  # fmt: skip
     """A GraphModule of a part of another's graph, with what it names.
 
     Args:
@@ -72,7 +81,7 @@ def lift_subgraph_as_module(gm, subgraph, comp_name="", class_name="GraphModule"
     return GraphModule(submodule, subgraph, class_name), renamed
 
 
-def compare_graphs(left, right):
+def compare_graphs(left: bool, right: bool) -> bool:
     """Whether two graphs do the same by the same nodes.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from facula.fx._compatibility import compatibility
 from facula.fx.graph import Graph
@@ -12,11 +13,18 @@ from facula.fx.passes.utils._cycles import leads_back
 from facula.fx.passes.utils.common import lift_subgraph_as_module
 from facula.fx.proxy import Proxy
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from facula.fx.graph_module import GraphModule
+    from facula.fx.node import Node
+    from facula.nn.modules.module import Module
+
 __all__ = ["topo_sort", "validate_partition", "fuse_as_graphmodule", "insert_subgm", "erase_nodes", "fuse_by_partitions"]
 
 
 @compatibility(is_backward_compatible=False)
-def topo_sort(nodes):
+def topo_sort(nodes: Iterable[Node]) -> list[Node]:
     """The nodes, each behind those that it takes.
 
     Args:
@@ -48,7 +56,7 @@ def topo_sort(nodes):
 
 
 @compatibility(is_backward_compatible=False)
-def validate_partition(partition):
+def validate_partition(partition: Sequence[Node]) -> bool:
     """Whether nodes can become one: nothing that they need from outside is computed from them.
 
     Args:
@@ -63,7 +71,8 @@ def validate_partition(partition):
 
 
 @compatibility(is_backward_compatible=False)
-def fuse_as_graphmodule(gm, nodes, module_name, partition_lookup_table=None, *, always_return_tuple=False):
+def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, partition_lookup_table: dict[Node, None] = None, *,
+                        always_return_tuple: bool = False) -> tuple[GraphModule, tuple[Node, Node], tuple[Node, ...]]:
     """A GraphModule of some nodes.
 
     Args:
@@ -116,7 +125,8 @@ def fuse_as_graphmodule(gm, nodes, module_name, partition_lookup_table=None, *, 
 
 
 @compatibility(is_backward_compatible=False)
-def insert_subgm(gm, sub_gm, orig_inputs, orig_outputs, insertion_point=None):
+def insert_subgm(gm: Module, sub_gm: Module, orig_inputs: Sequence[Node], orig_outputs: Sequence[Node],
+                 insertion_point: Node | None = None) -> Module:  # fmt: skip
     """Lets a submodule be called for what some nodes give, which stay without users.
 
     Args:
@@ -151,7 +161,7 @@ def insert_subgm(gm, sub_gm, orig_inputs, orig_outputs, insertion_point=None):
 
 
 @compatibility(is_backward_compatible=False)
-def erase_nodes(gm, nodes):
+def erase_nodes(gm: Module, nodes: Iterable[Node]) -> None:
     """Takes nodes out, the last first.
 
     Args:
@@ -169,7 +179,8 @@ def erase_nodes(gm, nodes):
 
 
 @compatibility(is_backward_compatible=False)
-def fuse_by_partitions(gm, partitions, prefix="fused_", always_return_tuple=False):
+def fuse_by_partitions(gm: Module, partitions: Sequence[dict[Node, None]], prefix: str = "fused_",
+                       always_return_tuple: bool = False) -> Module:  # fmt: skip
     """Puts a submodule in the place of each of several groups of nodes.
 
     Args:

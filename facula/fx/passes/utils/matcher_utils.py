@@ -6,15 +6,21 @@ import copy
 import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import facula
 from facula._ops import OpOverload
 from facula.fx.node import Node
 from facula.fx.passes.utils._cycles import leads_back
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.fx.graph import Graph
+
 __all__ = ["SubgraphMatcher", "InternalMatch"]
 
-logger = logging.getLogger(__name__)
+logger: Any = logging.getLogger(__name__)
 
 
 @dataclass
@@ -35,13 +41,13 @@ class InternalMatch:
     ([y], [add])
     """
 
-    anchors: list
-    nodes_map: dict = field(default_factory=dict)
-    placeholder_nodes: list = field(default_factory=list)
-    returning_nodes: list = field(default_factory=list)
-    name_node_map: dict = field(default_factory=dict)
+    anchors: list[Any]
+    nodes_map: dict[Any, Any] = field(default_factory=dict)
+    placeholder_nodes: list[Any] = field(default_factory=list)
+    returning_nodes: list[Any] = field(default_factory=list)
+    name_node_map: dict[Any, Any] = field(default_factory=dict)
 
-    def __copy__(self):
+    def __copy__(self) -> InternalMatch:
         return InternalMatch(
             anchors=self.anchors, nodes_map=self.nodes_map.copy(), placeholder_nodes=self.placeholder_nodes.copy(),
             returning_nodes=self.returning_nodes.copy(),
@@ -67,9 +73,13 @@ class SubgraphMatcher:
     {relu: relu, add: add, x: y}
     """
 
-    def __init__(
-        self, pattern, match_output=False, match_placeholder=False, remove_overlapping_matches=True, ignore_literals=False
-    ):
+    match_output: bool
+    match_placeholder: bool
+    remove_overlapping_matches: bool
+    ignore_literals: bool
+
+    def __init__(self, pattern: Graph, match_output: bool = False, match_placeholder: bool = False,
+                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip
         self.pattern = pattern
         self.match_output, self.match_placeholder = match_output, match_placeholder
         self.remove_overlapping_matches, self.ignore_literals = remove_overlapping_matches, ignore_literals
@@ -78,13 +88,13 @@ class SubgraphMatcher:
         for node in pattern.nodes:
             if node.op != "output" and not node.users:
                 raise AssertionError("SubgraphMatcher cannot be initialized with an pattern with dead code")
-        self.pattern_placeholder_nodes = [n for n in pattern.nodes if n.op == "placeholder"]
+        self.pattern_placeholder_nodes: list[Any] = [n for n in pattern.nodes if n.op == "placeholder"]
         output = next(iter(reversed(pattern.nodes)))
-        self.pattern_returning_nodes = output.all_input_nodes
+        self.pattern_returning_nodes: Any = output.all_input_nodes
         if match_output:
             self.pattern_anchors = [output]
         else:
-            self.pattern_anchors = [n for n in output.all_input_nodes if len(n.users) == 1]
+            self.pattern_anchors: list[Any] = [n for n in output.all_input_nodes if len(n.users) == 1]
 
     # ---- single nodes
 
@@ -189,7 +199,7 @@ class SubgraphMatcher:
 
     # ---- all occurrences
 
-    def match(self, graph, node_name_match=""):
+    def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """The list of occurrences in a graph.
 
         Args:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.fx.graph import Graph
+    from facula.fx.passes.utils.matcher_utils import InternalMatch
+    from facula.nn.modules.module import Module
 
 __all__ = ["SubgraphMatcherWithNameNodeMap"]
 
@@ -38,13 +47,14 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
     {'inner': add}
     """
 
-    def __init__(
-        self, pattern_gm, match_output=False, match_placeholder=False, remove_overlapping_matches=True, ignore_literals=False
-    ):
+    name_node_map: Any
+
+    def __init__(self, pattern_gm: Module, match_output: bool = False, match_placeholder: bool = False,
+                 remove_overlapping_matches: bool = True, ignore_literals: bool = False) -> None:  # fmt: skip
         pattern_gm, self.name_node_map = _split_to_graph_and_name_node_map(pattern_gm)
         super().__init__(pattern_gm.graph, match_output, match_placeholder, remove_overlapping_matches, ignore_literals)
 
-    def match(self, graph, node_name_match=""):
+    def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         """The list of occurrences in a graph.
 
         Args:

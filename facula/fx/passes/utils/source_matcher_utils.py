@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from facula.fx._compatibility import compatibility
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula.fx.graph import Graph
 
 __all__ = ["get_source_partitions", "check_subgraphs_connected", "SourcePartition"]
 
@@ -28,11 +35,11 @@ class SourcePartition:
     ([x], [relu])
     """
 
-    nodes: list
+    nodes: list[Any]
     source: object
-    input_nodes: list = field(default_factory=list)
-    output_nodes: list = field(default_factory=list)
-    params: list = field(default_factory=list)
+    input_nodes: list[Any] = field(default_factory=list)
+    output_nodes: list[Any] = field(default_factory=list)
+    params: list[Any] = field(default_factory=list)
 
 
 def _sources(node):
@@ -48,7 +55,8 @@ def _sources(node):
 
 
 @compatibility(is_backward_compatible=False)
-def get_source_partitions(graph, wanted_sources, filter_fn=None):
+def get_source_partitions(graph: Graph, wanted_sources: Sequence[type],
+                          filter_fn: Any = None) -> dict[type, list[SourcePartition]]:  # fmt: skip
     """{source: [SourcePartition]} of the nodes that come from some functions or classes.
 
     Args:
@@ -88,7 +96,7 @@ def _partition(nodes, source):
 
 
 @compatibility(is_backward_compatible=False)
-def check_subgraphs_connected(subgraph1, subgraph2):
+def check_subgraphs_connected(subgraph1: SourcePartition, subgraph2: SourcePartition) -> bool:
     """Whether the second takes something from the first.
 
     Args:

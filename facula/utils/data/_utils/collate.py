@@ -3,11 +3,17 @@
 `default_collate_fn_map` says what happens to which type; programs add to it.
 """
 
+from __future__ import annotations
+
 import collections.abc
 import copy
 import re
+from typing import TYPE_CHECKING
 
 import facula
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _TEXT_OR_OBJECTS = re.compile(r"[SaUO]")
 _NO_WAY = (
@@ -52,7 +58,7 @@ def apply_to_parts(data, function):
     return data
 
 
-def default_convert(data):
+def default_convert(data: Any) -> Any:
     """NumPy arrays and scalars to tensors, through containers; everything else as it is. What a loader without batches does.
 
     Args:
@@ -163,7 +169,7 @@ default_collate_fn_map.update(
 )
 
 
-def default_collate(batch):
+def default_collate(batch: Any) -> Any:
     """One batch from a list of samples, as a loader makes it.
 
     Tensors of shape (...) become one of shape (len(batch), ...); numbers a tensor of shape (len(batch),), of float64 or int64;

@@ -1,5 +1,7 @@
 """What a DataLoader worker process does, and what code inside one can ask about it."""
 
+from __future__ import annotations
+
 import os
 import queue
 import random
@@ -7,11 +9,15 @@ import select
 import sys
 import threading
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import facula
 from facula._utils import ExceptionWrapper
 
 from . import channel as _channel
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ _worker_info = None  # of a process
 _of_thread = threading.local()
 
 
-def get_worker_info():
+def get_worker_info() -> Any:
     """What a dataset can know of the worker that reads it: its number ``id``, ``num_workers``, ``seed``, ``dataset``.
 
     Returns a WorkerInfo; None outside of workers of a DataLoader.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from facula.utils.data.dataset import Dataset, IterableDataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -15,21 +18,22 @@ __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
 class _Pipe:
     """What both kinds have: functions by name, and text."""
 
-    functions: dict
+    functions: dict[Any, Any]
+    __iter__: Any
 
-    def __init_subclass__(cls, **more):
+    def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         made = cls.__dict__.get("__iter__")
         if made is not None and issubclass(cls, IterDataPipe):
             cls.__iter__ = _only_the_last(made)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in type(self).functions:
             return functools.partial(type(self).functions[name], self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
-    def register_function(cls, function_name, function):
+    def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
         """Gives pipes of this kind a function, which is called with the pipe and what a call gives.
 
         Args:
@@ -44,7 +48,8 @@ class _Pipe:
         cls.functions[function_name] = function
 
     @classmethod
-    def register_datapipe_as_function(cls, function_name, cls_to_register, enable_df_api_tracing=False):
+    def register_datapipe_as_function(cls, function_name: str, cls_to_register: type,
+                                      enable_df_api_tracing: bool = False) -> None:  # fmt: skip
         """Gives pipes of this kind a function that makes another pipe of them; the decorator `functional_datapipe` calls it.
 
         Args:
@@ -69,12 +74,12 @@ class _Pipe:
             raise NotImplementedError("functional_datapipe: data frames are not traced, got enable_df_api_tracing=True")
         cls.functions[function_name] = cls_to_register
 
-    def __str__(self):
+    def __str__(self) -> str:
         return type(self).__qualname__
 
     __repr__ = __str__
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return [*super().__dir__(), *type(self).functions]
 
 
@@ -111,9 +116,9 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
     [10, 20, 30]
     """
 
-    functions: dict = {}
+    functions: dict[Any, Any] = {}
 
-    def reset(self):
+    def reset(self) -> None:
         """Called by pipes that begin again; a subclass may do something then. Here it does nothing.
 
         >>> torch.utils.data.datapipes.iter.IterableWrapper([1]).reset()
@@ -130,7 +135,7 @@ class MapDataPipe(_Pipe, Dataset[_T_co]):
     (3, 30)
     """
 
-    functions: dict = {}
+    functions: dict[Any, Any] = {}
 
 
 class DFIterDataPipe(IterDataPipe):
@@ -141,7 +146,7 @@ class DFIterDataPipe(IterDataPipe):
     """
 
 
-class DataChunk(list):
+class DataChunk(list[Any]):
     """A batch of a stream: a list.
 
     Args:
@@ -152,10 +157,10 @@ class DataChunk(list):
     ([1, 2], '[1, 2]', [1, 2])
     """
 
-    def as_str(self, indent=""):
+    def as_str(self, indent: str = "") -> str:
         """The text of the batch, behind the text `indent`."""
         return indent + "[" + ", ".join(map(str, self)) + "]"
 
-    def raw_iterator(self):
+    def raw_iterator(self) -> Iterator[Any]:
         """Its samples."""
         yield from self

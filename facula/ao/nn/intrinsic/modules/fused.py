@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 from facula.nn.utils.parametrize import type_before_parametrizations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "BNReLU2d", "BNReLU3d", "ConvAdd2d", "ConvAddReLU2d", "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d",
@@ -14,7 +23,7 @@ __all__ = [
 class _FusedModule(nn.Sequential):
     """What all containers of fused layers are."""
 
-    _KINDS: tuple = ()
+    _KINDS: tuple[Any, ...] = ()
 
     def _checked(self, *modules):
         found = [type_before_parametrizations(module) for module in modules]
@@ -86,9 +95,20 @@ def _sizes(name, base, *kinds):
         yield type(base)(f"{name}{n}d", (base,), {"_KINDS": layers, "__doc__": doc, "__module__": __name__})
 
 
+ConvReLU1d: type[Any]
+ConvReLU2d: type[Any]
+ConvReLU3d: type[Any]
+ConvBn1d: type[Any]
+ConvBn2d: type[Any]
+ConvBn3d: type[Any]
+ConvBnReLU1d: type[Any]
+ConvBnReLU2d: type[Any]
+ConvBnReLU3d: type[Any]
 ConvReLU1d, ConvReLU2d, ConvReLU3d = _sizes("ConvReLU", _ConvReLU, "Conv{}d", "ReLU")
 ConvBn1d, ConvBn2d, ConvBn3d = _sizes("ConvBn", _ConvBn, "Conv{}d", "BatchNorm{}d")
 ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = _sizes("ConvBnReLU", _ConvBnReLU, "Conv{}d", "BatchNorm{}d", "ReLU")
+BNReLU2d: type[Any]
+BNReLU3d: type[Any]
 _, BNReLU2d, BNReLU3d = _sizes("BNReLU", _BNReLU, "BatchNorm{}d", "ReLU")
 
 
@@ -96,7 +116,7 @@ class LinearReLU(_FusedModule):
     _KINDS = (nn.Linear, nn.ReLU)
     __doc__ = _doc("LinearReLU", "A linear layer and a ReLU", "linear, relu", _KINDS)
 
-    def __init__(self, linear, relu) -> None:
+    def __init__(self, linear: Module, relu: Module) -> None:
         super().__init__(*self._checked(linear, relu))
 
 
@@ -104,7 +124,7 @@ class LinearBn1d(_FusedModule):
     _KINDS = (nn.Linear, nn.BatchNorm1d)
     __doc__ = _doc("LinearBn1d", "A linear layer and a batch normalisation", "linear, bn", _KINDS)
 
-    def __init__(self, linear, bn) -> None:
+    def __init__(self, linear: Module, bn: Module) -> None:
         super().__init__(*self._checked(linear, bn))
 
 
@@ -112,7 +132,7 @@ class LinearLeakyReLU(_FusedModule):
     _KINDS = (nn.Linear, nn.LeakyReLU)
     __doc__ = _doc("LinearLeakyReLU", "A linear layer and a leaky ReLU", "linear, leaky_relu", _KINDS)
 
-    def __init__(self, linear, leaky_relu) -> None:
+    def __init__(self, linear: Module, leaky_relu: Module) -> None:
         super().__init__(*self._checked(linear, leaky_relu))
 
 
@@ -120,7 +140,7 @@ class LinearTanh(_FusedModule):
     _KINDS = (nn.Linear, nn.Tanh)
     __doc__ = _doc("LinearTanh", "A linear layer and a hyperbolic tangent", "linear, tanh", _KINDS)
 
-    def __init__(self, linear, tanh) -> None:
+    def __init__(self, linear: Module, tanh: Module) -> None:
         super().__init__(*self._checked(linear, tanh))
 
 
@@ -136,11 +156,11 @@ class ConvAdd2d(_FusedModule):
     torch.Size([4, 2, 3, 3])
     """
 
-    def __init__(self, conv, add) -> None:
+    def __init__(self, conv: Module, add: Callable[..., Any]) -> None:
         super().__init__(conv)
         self.add = add
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """add(conv(x1), x2)"""
         return self.add(self[0](x1), x2)
 
@@ -158,11 +178,11 @@ class ConvAddReLU2d(_FusedModule):
     True
     """
 
-    def __init__(self, conv, add, relu) -> None:
+    def __init__(self, conv: Module, add: Callable[..., Any], relu: Module) -> None:
         super().__init__(conv)
         self.add = add
         self.relu = relu
 
-    def forward(self, x1, x2):
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """relu(add(conv(x1), x2))"""
         return self.relu(self.add(self[0](x1), x2))

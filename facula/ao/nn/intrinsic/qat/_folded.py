@@ -7,20 +7,31 @@ divided by g / s again, so that the normalisation sees, and counts into its stat
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
 from facula.nn import init
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula.nn.modules.module import Module
+
 
 class Folded(nn.Module):
     """What layers share that have `weight`, `bias`, `bn` and `weight_fake_quant`."""
 
+    weight: Any
+    bias: Any
+
     def _with_bn(self, bn, rounding, qconfig, freeze_bn):
-        self.qconfig = qconfig
+        self.qconfig: Any = qconfig
         self.freeze_bn = freeze_bn if self.training else True
-        self.bn = bn
-        self.weight_fake_quant = rounding
+        self.bn: Any = bn
+        self.weight_fake_quant: Any = rounding
         self.reset_bn_parameters()
         if self.training:
             if freeze_bn:
@@ -43,15 +54,15 @@ class Folded(nn.Module):
             bound = 1 / math.sqrt(init._calculate_fan_in_and_fan_out(self.weight)[0])
             init.uniform_(self.bias, -bound, bound)
 
-    def update_bn_stats(self):
+    def update_bn_stats(self) -> Self:
         """Lets the batch normalisation count into its statistics; returns the layer."""
         self.freeze_bn = False
         self.bn.training = True
         return self
 
-    def freeze_bn_stats(self):
+    def freeze_bn_stats(self) -> Self:
         """Has the batch normalisation use its statistics as they are; returns the layer."""
-        self.freeze_bn = True
+        self.freeze_bn: bool = True
         self.bn.training = False
         return self
 
@@ -68,7 +79,7 @@ class Folded(nn.Module):
             result = result + self.bias.reshape(channels)
         return self.bn(result)
 
-    def train(self, mode=True):
+    def train(self, mode: bool = True) -> Self:
         """As nn.Module's, but a frozen batch normalisation stays in evaluation mode."""
         self.training = mode
         if not self.freeze_bn:
@@ -85,7 +96,7 @@ class Folded(nn.Module):
         return self
 
 
-def update_bn_stats(mod) -> None:
+def update_bn_stats(mod: Module) -> None:
     """Lets the batch normalisation of a fused layer count into its statistics: for ``model.apply(update_bn_stats)``.
 
     Args:
@@ -101,7 +112,7 @@ def update_bn_stats(mod) -> None:
         mod.update_bn_stats()
 
 
-def freeze_bn_stats(mod) -> None:
+def freeze_bn_stats(mod: Module) -> None:
     """Has the batch normalisation of a fused layer use its statistics as they are: for ``model.apply(freeze_bn_stats)``.
 
     Args:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula.nn.modules.module import Module
 
 
 @contextlib.contextmanager
@@ -23,7 +29,7 @@ class Fused:
     """A quantised layer that is made of a container."""
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Any:
         """The quantised form of a container that has been observed (`prepare`), or of a fused layer trained so
         (`prepare_qat`).
 

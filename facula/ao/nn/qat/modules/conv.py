@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 from facula.ao.nn.intrinsic import _FusedModule
 from facula.ao.nn.qat._base import as_parameter, conv_arguments, qconfig_of, weight_rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    import facula
+    from facula import Tensor
+    from facula.ao.nn.intrinsic.modules.fused import ConvReLU2d
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d"]
 
@@ -15,21 +29,23 @@ class _ConvNd(nn.modules.conv._ConvNd):
     _FLOAT_MODULE: type
     _FLOAT_CONV_MODULE: type
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-                 padding_mode="zeros", qconfig=None, device=None, dtype=None) -> None:  # fmt: skip
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", qconfig: Any = None, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         rounding = weight_rounding(type(self).__name__, qconfig, device)
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )
         self.qconfig = qconfig
-        self.weight_fake_quant = rounding
+        self.weight_fake_quant: Any = rounding
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         """The convolution with the rounded weight."""
         return self._conv_forward(input, self.weight_fake_quant(self.weight), self.bias)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The layer made of one of floating point with a qconfig, whose parameters it takes over.
 
         Args:
@@ -49,7 +65,7 @@ class _ConvNd(nn.modules.conv._ConvNd):
         made.weight, made.bias = conv.weight, conv.bias
         return made
 
-    def to_float(self):
+    def to_float(self) -> ConvReLU2d:
         """The layer without rounding, with its ReLU where it has one.
 
         >>> layer = torch.ao.nn.qat.Conv1d(1, 1, 2, qconfig=torch.ao.quantization.default_qat_qconfig)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 from facula.ao.nn.qat._base import as_parameter, qconfig_of, weight_rounding
 from facula.nn import functional as F
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -25,11 +36,11 @@ class _Embeddings(nn.Module):
                 f"qat.{type(self).__name__}: Embedding weights requires a qscheme of "
                 f"torch.per_channel_affine_float_qparams, got {rounding.qscheme}"
             )
-        self.qconfig = qconfig
-        self.weight_fake_quant = rounding
+        self.qconfig: Any = qconfig
+        self.weight_fake_quant: Any = rounding
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The layer made of one of floating point with a qconfig, whose weight it takes over.
 
         Args:
@@ -47,7 +58,7 @@ class _Embeddings(nn.Module):
         qconfig = qconfig_of(cls, mod)
         return cls(**{name: getattr(mod, name) for name in cls._NAMES}, qconfig=qconfig, _weight=mod.weight)
 
-    def to_float(self):
+    def to_float(self) -> EmbeddingBag:
         """The layer without rounding.
 
         >>> torch.ao.nn.qat.Embedding(3, 2, qconfig=torch.ao.quantization.default_embedding_qat_qconfig).to_float()
@@ -76,16 +87,16 @@ class Embedding(_Embeddings, nn.Embedding):
     _FLOAT_MODULE = nn.Embedding
     _NAMES = _SHARED
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
-                 scale_grad_by_freq=False, sparse=False, _weight=None, device=None, dtype=None,
-                 qconfig=None) -> None:  # fmt: skip
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+                 norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
+                 device: Device = None, dtype: facula.dtype | None = None, qconfig: Any = None) -> None:  # fmt: skip
         super().__init__(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight,
             device=device, dtype=dtype,
         )  # fmt: skip
         self._round_with(qconfig, device)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """Rows of the rounded weight."""
         return F.embedding(
             input, self.weight_fake_quant(self.weight), self.padding_idx, self.max_norm, self.norm_type,
@@ -112,16 +123,17 @@ class EmbeddingBag(_Embeddings, nn.EmbeddingBag):
     _FLOAT_MODULE = nn.EmbeddingBag
     _NAMES = [*_SHARED, "mode", "include_last_offset"]
 
-    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean",
-                 sparse=False, _weight=None, include_last_offset=False, padding_idx=None, qconfig=None, device=None,
-                 dtype=None) -> None:  # fmt: skip
+    def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+                 scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Any = None,
+                 include_last_offset: bool = False, padding_idx: int | None = None, qconfig: Any = None, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(
             num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, mode, sparse, _weight,
             include_last_offset, padding_idx, device, dtype,
         )  # fmt: skip
         self._round_with(qconfig, device)
 
-    def forward(self, input, offsets=None, per_sample_weights=None):
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """Sums, means or maxima of rows of the rounded weight."""
         return F.embedding_bag(
             input, self.weight_fake_quant(self.weight), offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,

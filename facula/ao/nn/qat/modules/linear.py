@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 from facula.ao.nn.qat._base import as_parameter, qconfig_of, weight_rounding
 from facula.nn import functional as F
 from facula.nn.utils.parametrize import is_parametrized, transfer_parametrizations_and_params
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    import facula
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["Linear"]
 
@@ -27,18 +39,19 @@ class Linear(nn.Linear):
 
     _FLOAT_MODULE = nn.Linear
 
-    def __init__(self, in_features, out_features, bias=True, qconfig=None, device=None, dtype=None) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, qconfig: Any = None, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         rounding = weight_rounding(type(self).__name__, qconfig, device)
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
         self.qconfig = qconfig
-        self.weight_fake_quant = rounding
+        self.weight_fake_quant: Any = rounding
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """input @ rounded weight.T + bias"""
         return F.linear(input, self.weight_fake_quant(self.weight), self.bias)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The layer made of one of floating point with a qconfig, whose parameters it takes over.
 
         Args:
@@ -63,7 +76,7 @@ class Linear(nn.Linear):
                 setattr(made, name, getattr(linear, name))
         return made
 
-    def to_float(self):
+    def to_float(self) -> Linear:
         """The layer without rounding.
 
         >>> torch.ao.nn.qat.Linear(2, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 
@@ -13,6 +15,12 @@ from .embedding_ops import Embedding, EmbeddingBag
 from .functional_modules import FloatFunctional, FXFloatFunctional, QFunctional
 from .linear import Linear
 from .normalization import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 MaxPool2d = nn.MaxPool2d
 
@@ -38,19 +46,20 @@ class Quantize(nn.Module):
         tensor([3], dtype=torch.uint8)
     """
 
-    def __init__(self, scale, zero_point, dtype, factory_kwargs=None):
+    def __init__(self, scale: float, zero_point: int, dtype: facula.dtype,
+                 factory_kwargs: dict[str, Any] | None = None) -> None:  # fmt: skip
         super().__init__()
         device = (factory_kwargs or {}).get("device")
         self.register_buffer("scale", facula.tensor([float(scale)], device=device))
         self.register_buffer("zero_point", facula.tensor([int(zero_point)], dtype=facula.long, device=device))
         self.dtype = dtype
 
-    def forward(self, X):
+    def forward(self, X: Tensor) -> Tensor:
         """The quantised input."""
         return facula.quantize_per_tensor(X, float(self.scale), int(self.zero_point), self.dtype)
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Quantize:
         """The quantised form of an observed `QuantStub`; `convert` calls it.
 
         Args:
@@ -70,7 +79,7 @@ class Quantize(nn.Module):
         scale, zero_point = mod.activation_post_process.calculate_qparams()
         return Quantize(scale.float().item(), zero_point.long().item(), mod.activation_post_process.dtype)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         return f"scale={self.scale}, zero_point={self.zero_point}, dtype={self.dtype}"
 
@@ -88,12 +97,12 @@ class DeQuantize(nn.Module):
     def __init__(self):
         super().__init__()
 
-    def forward(self, Xq):
+    def forward(self, Xq: Tensor) -> Tensor:
         """The values."""
         return Xq.dequantize()
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> DeQuantize:
         """The quantised form of a `DeQuantStub`; `convert` calls it.
 
         Args:

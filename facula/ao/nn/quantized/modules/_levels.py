@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def requantized(function, input, scale, zero_point):
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+
+
+def requantized(function: Callable[..., Any], input: Tensor, scale: Tensor | float, zero_point: Tensor | int) -> Tensor:
     """`function` of the values of a quantised tensor, on other levels of its dtype."""
     if not isinstance(input, facula.Tensor) or not input.is_quantized:
         kind = input.dtype if isinstance(input, facula.Tensor) else type(input).__name__
@@ -27,12 +36,12 @@ class _Levels:
     def _apply_float(self, input):
         return super().forward(input)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The outputs of a quantised input, on the levels of `scale` and `zero_point`."""
         return requantized(self._apply_float, input, self.scale, self.zero_point)
 
     @classmethod
-    def from_reference(cls, mod, scale, zero_point):
+    def from_reference(cls, mod: Module, scale: float, zero_point: int) -> Any:
         """Raises NotImplementedError: reference modules belong to quantisation of graphs, which is not here.
 
         Args:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 from facula.nn import functional as F
 
 from ._levels import _Levels, requantized
 from .utils import output_levels
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["ELU", "Hardswish", "LeakyReLU", "PReLU", "ReLU6", "Sigmoid", "Softmax"]
 
@@ -23,10 +34,10 @@ class ReLU6(nn.ReLU):
     tensor([0., 3., 6.])
     """
 
-    def __init__(self, inplace=False):
+    def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The limited input."""
         return F.relu6(input, self.inplace)
 
@@ -34,7 +45,7 @@ class ReLU6(nn.ReLU):
         return "QuantizedReLU6"
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ReLU6:
         """The quantised form of nn.ReLU6; `convert` calls it.
 
         Args:
@@ -61,12 +72,12 @@ class Hardswish(_Levels, nn.Hardswish):
     tensor([0.0000, 0.0000, 1.5000])
     """
 
-    def __init__(self, scale, zero_point, device=None, dtype=None):
+    def __init__(self, scale: float, zero_point: int, device: Device = None, dtype: facula.dtype | None = None) -> None:
         super().__init__()
         self._set_levels(scale, zero_point)
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Hardswish:
         """The quantised form of an observed nn.Hardswish; `convert` calls it.
 
         Args:
@@ -98,12 +109,12 @@ class ELU(_Levels, nn.ELU):
     tensor([-0.5000,  0.0000,  2.0000])
     """
 
-    def __init__(self, scale, zero_point, alpha=1.0):
+    def __init__(self, scale: float, zero_point: int, alpha: float = 1.0) -> None:
         super().__init__(alpha)
         self._set_levels(scale, zero_point)
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> ELU:
         """The quantised form of an observed nn.ELU; `convert` calls it.
 
         Args:
@@ -136,12 +147,13 @@ class LeakyReLU(_Levels, nn.LeakyReLU):
     tensor([-0.5000,  0.0000,  2.0000])
     """
 
-    def __init__(self, scale, zero_point, negative_slope=0.01, inplace=False, device=None, dtype=None):
+    def __init__(self, scale: float, zero_point: int, negative_slope: float = 0.01, inplace: bool = False,
+                 device: Device = None, dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(negative_slope, inplace)
         self._set_levels(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.LeakyReLU; `convert` calls it.
 
         Args:
@@ -172,16 +184,19 @@ class Sigmoid(nn.Sigmoid):
     tensor([0.2500, 0.5000, 1.0000])
     """
 
-    def __init__(self, output_scale, output_zero_point):
+    output_scale: float
+    output_zero_point: int
+
+    def __init__(self, output_scale: float, output_zero_point: int) -> None:
         super().__init__()
         self.output_scale, self.output_zero_point = output_scale, output_zero_point
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The outputs of a quantised input."""
         return requantized(facula.sigmoid, input, self.output_scale, self.output_zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.Sigmoid; `convert` calls it.
 
         Args:
@@ -213,12 +228,15 @@ class Softmax(_Levels, nn.Softmax):
     tensor([0.0430, 0.1133, 0.8438])
     """
 
-    def __init__(self, dim=None, scale=1.0, zero_point=0):
+    scale: float
+    zero_point: int
+
+    def __init__(self, dim: int | None = None, scale: float = 1.0, zero_point: int = 0) -> None:
         super().__init__(-1 if dim is None else dim)
         self.scale, self.zero_point = scale, zero_point
 
     @staticmethod
-    def from_float(mod, use_precomputed_fake_quant=False):
+    def from_float(mod: Module, use_precomputed_fake_quant: bool = False) -> Softmax:
         """The quantised form of an observed nn.Softmax; `convert` calls it.
 
         Args:
@@ -254,13 +272,16 @@ class PReLU(nn.Module):
     tensor([[-2.,  2.]])
     """
 
-    def __init__(self, output_scale, output_zero_point, num_parameters=1):
+    scale: float
+    zero_point: int
+
+    def __init__(self, output_scale: float, output_zero_point: int, num_parameters: int = 1) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.scale, self.zero_point = output_scale, output_zero_point
         self.set_weight(facula.quantize_per_tensor(facula.full((num_parameters,), 0.25), 0.01, 0, facula.quint8))
 
-    def set_weight(self, w):
+    def set_weight(self, w: Any) -> None:
         """Puts quantised slopes.
 
         Args:
@@ -268,7 +289,7 @@ class PReLU(nn.Module):
         """
         self.weight = w
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Any:
         """The outputs of a quantised input."""
         return requantized(lambda x: F.prelu(x, self.weight.dequantize()), input, self.scale, self.zero_point)
 
@@ -276,7 +297,7 @@ class PReLU(nn.Module):
         return "QuantizedPReLU"
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.PReLU with a qconfig; `convert` calls it.
 
         Args:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 from facula.nn import functional as F
 
 from ._levels import _Levels
 from .utils import output_levels
+
+if TYPE_CHECKING:
+    import facula
+    from facula.ao.nn.intrinsic.quantized.modules.bn_relu import BNReLU2d, BNReLU3d
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["BatchNorm2d", "BatchNorm3d"]
 
@@ -14,7 +22,8 @@ __all__ = ["BatchNorm2d", "BatchNorm3d"]
 class _BatchNorm(_Levels):
     _RELU = False
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, device=None, dtype=None):
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum)
         self._set_levels(1.0, 0)
         self.requires_grad_(False)
@@ -24,7 +33,7 @@ class _BatchNorm(_Levels):
         return result.relu_() if self._RELU else result
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> BNReLU2d | BNReLU3d:
         """The quantised form of an observed batch normalisation, or of one with its ReLU; `convert` calls it.
 
         Args:

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 from facula._quantized import products
 
 from .utils import WeightedQuantizedModule, observed_weight, output_levels, quantize_weight
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
 
@@ -20,9 +32,20 @@ class _Conv(WeightedQuantizedModule):
     _FLOAT: type = nn.Module
     _TRANSPOSED = False
     _RELU = False
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: Any
+    stride: Any
+    padding: Any
+    dilation: Any
+    output_padding: Any
+    scale: float
+    zero_point: int
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-                 padding_mode="zeros", output_padding=0):  # fmt: skip
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", output_padding: int | Sequence[int] = 0) -> None:  # fmt: skip
         super().__init__()
         dims = self._DIMS
         if in_channels % groups or out_channels % groups:
@@ -46,7 +69,7 @@ class _Conv(WeightedQuantizedModule):
     def _get_name(self):
         return f"Quantized{self._FLOAT.__name__}"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}, "
@@ -59,7 +82,7 @@ class _Conv(WeightedQuantizedModule):
         text += f", groups={self.groups}" if self.groups != 1 else ""
         return text + (", bias=False" if self.bias() is None else "")
 
-    def set_weight_bias(self, w, b):
+    def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
         """Puts a weight and a bias, which are not copied.
 
         Args:
@@ -81,7 +104,7 @@ class _Conv(WeightedQuantizedModule):
     def _weight_bias(self):
         return self._weight, self._bias
 
-    def weight(self):
+    def weight(self) -> Tensor:
         """The weight, quantised.
 
         >>> torch.ao.nn.quantized.Conv1d(1, 1, 2).weight().dtype
@@ -89,7 +112,7 @@ class _Conv(WeightedQuantizedModule):
         """
         return self._weight
 
-    def bias(self):
+    def bias(self) -> Tensor:
         """The bias, float32, or None.
 
         >>> torch.ao.nn.quantized.Conv1d(1, 1, 2).bias()
@@ -97,7 +120,7 @@ class _Conv(WeightedQuantizedModule):
         """
         return self._bias
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The quantised outputs of quantised inputs. Errors: ValueError for inputs of another number of dimensions."""
         if input.dim() != self._DIMS + 2:
             raise ValueError(f"{self._get_name()}: expected {self._DIMS + 2} dimensions, got shape {list(input.shape)}")
@@ -126,7 +149,7 @@ class _Conv(WeightedQuantizedModule):
         )
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`); `convert`
         calls it.
 
@@ -175,8 +198,10 @@ class _Plain(_Conv):
 class _Transposed(_Conv):
     _TRANSPOSED = True
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
-                 dilation=1, padding_mode="zeros", device=None, dtype=None):  # fmt: skip
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1, bias: bool = True,
+                 dilation: int | Sequence[int] = 1, padding_mode: str = "zeros", device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, output_padding
         )
@@ -208,6 +233,12 @@ def _named(name, base, dims, kind):
     return type(base)(name, (base,), body)
 
 
+Conv1d: type[Any]
+Conv2d: type[Any]
+Conv3d: type[Any]
+ConvTranspose1d: type[Any]
+ConvTranspose2d: type[Any]
+ConvTranspose3d: type[Any]
 Conv1d, Conv2d, Conv3d = (_named(f"Conv{n}d", _Plain, n, "convolution") for n in (1, 2, 3))
 ConvTranspose1d, ConvTranspose2d, ConvTranspose3d = (
     _named(f"ConvTranspose{n}d", _Transposed, n, "transposed convolution") for n in (1, 2, 3)

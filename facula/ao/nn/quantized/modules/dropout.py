@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["Dropout"]
 
@@ -17,7 +25,7 @@ class Dropout(nn.Dropout):
     tensor([1., 1.])
     """
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The input itself."""
         return input
 
@@ -25,7 +33,7 @@ class Dropout(nn.Dropout):
         return "QuantizedDropout"
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of nn.Dropout; `convert` calls it.
 
         Args:
@@ -38,7 +46,7 @@ class Dropout(nn.Dropout):
         return cls(mod.p, mod.inplace)
 
     @classmethod
-    def from_reference(cls, mod, scale, zero_point):
+    def from_reference(cls, mod: Module, scale: float, zero_point: int) -> Self:
         """What `from_float` gives.
 
         Args:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 from facula._quantized.tensor import levels_of
 from facula.nn import functional as F
 
 from .utils import quantize_weight
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["Embedding", "EmbeddingBag", "EmbeddingPackedParams"]
 
@@ -38,13 +48,13 @@ class EmbeddingPackedParams(nn.Module):
 
     _version = 1
 
-    def __init__(self, num_embeddings, embedding_dim, dtype=facula.quint8):
+    def __init__(self, num_embeddings: int, embedding_dim: int, dtype: facula.dtype = facula.quint8) -> None:
         super().__init__()
         self.dtype = _checked_dtype(dtype)
         ones, zeros = facula.ones(num_embeddings), facula.zeros(num_embeddings)
         self.set_weight(facula.quantize_per_channel(facula.zeros(num_embeddings, embedding_dim), ones, zeros, 0, dtype))
 
-    def set_weight(self, weight):
+    def set_weight(self, weight: Tensor) -> None:
         """Puts a table, which is not copied.
 
         Args:
@@ -59,7 +69,7 @@ class EmbeddingPackedParams(nn.Module):
     def _weight(self):
         return self._packed_weight
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """`x` itself."""
         return x
 
@@ -73,13 +83,13 @@ class EmbeddingPackedParams(nn.Module):
             if prefix + key not in state_dict:
                 missing_keys.append(prefix + key)
                 return
-        self.dtype = _checked_dtype(state_dict.pop(prefix + "dtype"))
+        self.dtype: Any = _checked_dtype(state_dict.pop(prefix + "dtype"))
         self.set_weight(state_dict.pop(prefix + "_packed_weight"))
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._packed_weight)
 
 
@@ -101,9 +111,13 @@ class Embedding(nn.Module):
     """
 
     _version = 1
+    num_embeddings: int
+    embedding_dim: int
+    dtype: facula.dtype
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0,
-                 scale_grad_by_freq=False, sparse=False, _weight=None, dtype=facula.quint8):  # fmt: skip
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+                 norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
+                 dtype: facula.dtype = facula.quint8) -> None:  # fmt: skip
         super().__init__()
         self.num_embeddings, self.embedding_dim, self.dtype = num_embeddings, embedding_dim, dtype
         self._packed_params = EmbeddingPackedParams(num_embeddings, embedding_dim, dtype)
@@ -116,17 +130,17 @@ class Embedding(nn.Module):
     def _get_name(self):
         return "QuantizedEmbedding"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self._get_name()}({self.extra_repr()})"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         return (
             f"num_embeddings={self.num_embeddings}, embedding_dim={self.embedding_dim}, "
             f"dtype={self._packed_params.dtype}, qscheme={self.weight().qscheme()}"
         )
 
-    def set_weight(self, w):
+    def set_weight(self, w: Any) -> None:
         """Puts a quantised table.
 
         Args:
@@ -142,7 +156,7 @@ class Embedding(nn.Module):
         """
         self._packed_params.set_weight(w)
 
-    def weight(self):
+    def weight(self) -> Tensor:
         """The quantised table.
 
         >>> torch.ao.nn.quantized.Embedding(3, 2).weight().dtype
@@ -159,7 +173,7 @@ class Embedding(nn.Module):
             return (rows - scheme.zero_points[indices].unsqueeze(1)) * scheme.scales[indices].float().unsqueeze(1)
         return scheme.values(rows)
 
-    def forward(self, indices):
+    def forward(self, indices: Tensor) -> Tensor:
         """The vectors at `indices`, float32."""
         return self._rows(indices.reshape(-1)).view(*indices.shape, self.embedding_dim)
 
@@ -179,7 +193,7 @@ class Embedding(nn.Module):
         return quantize_weight(weight, observer)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of nn.Embedding; `convert` calls it.
 
         Args:
@@ -214,15 +228,21 @@ class EmbeddingBag(Embedding):
         torch.Size([2, 3])
     """
 
-    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="sum",
-                 sparse=False, _weight=None, include_last_offset=False, dtype=facula.quint8):  # fmt: skip
+    mode: str
+    pruned_weights: bool
+    include_last_offset: bool
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+                 scale_grad_by_freq: bool = False, mode: str = "sum", sparse: bool = False, _weight: Tensor | None = None,
+                 include_last_offset: bool = False, dtype: facula.dtype = facula.quint8) -> None:  # fmt: skip
         super().__init__(num_embeddings, embedding_dim, _weight=_weight, dtype=dtype)
         self.mode, self.pruned_weights, self.include_last_offset = mode, False, include_last_offset
 
     def _get_name(self):
         return "QuantizedEmbeddingBag"
 
-    def forward(self, indices, offsets=None, per_sample_weights=None, compressed_indices_mapping=None):
+    def forward(self, indices: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None,
+                compressed_indices_mapping: Any = None) -> Tensor:  # fmt: skip
         """A row for each bag, float32."""
         used, places = facula.unique(indices.reshape(-1), return_inverse=True)
         return F.embedding_bag(
@@ -231,7 +251,7 @@ class EmbeddingBag(Embedding):
         )  # fmt: skip
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of nn.EmbeddingBag."""
         table = cls._table(mod)
         return cls(

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 
 from .utils import OutputLevels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["FXFloatFunctional", "FloatFunctional", "QFunctional"]
 
@@ -25,16 +36,16 @@ class FloatFunctional(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.activation_post_process = nn.Identity()
+        self.activation_post_process: Module = nn.Identity()
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Any:
         """There is none: call the functions. Errors: RuntimeError."""
         raise RuntimeError(
             f"{type(self).__name__}: FloatFunctional is not intended to use the 'forward', call its functions, "
             f"got {type(x).__name__}"
         )
 
-    def add(self, x, y):
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
         """``x + y``, observed.
 
         Args:
@@ -46,7 +57,7 @@ class FloatFunctional(nn.Module):
         """
         return self.activation_post_process(facula.add(x, y))
 
-    def add_scalar(self, x, y):
+    def add_scalar(self, x: Tensor, y: Tensor) -> Tensor:
         """``x + y`` for a number, not observed.
 
         Args:
@@ -59,7 +70,7 @@ class FloatFunctional(nn.Module):
         """
         return facula.add(x, y)
 
-    def mul(self, x, y):
+    def mul(self, x: Tensor, y: Tensor) -> Any:
         """``x * y``, observed.
 
         Args:
@@ -71,7 +82,7 @@ class FloatFunctional(nn.Module):
         """
         return self.activation_post_process(facula.mul(x, y))
 
-    def mul_scalar(self, x, y):
+    def mul_scalar(self, x: Tensor, y: Tensor) -> Tensor:
         """``x * y`` for a number, not observed.
 
         Args:
@@ -84,7 +95,7 @@ class FloatFunctional(nn.Module):
         """
         return facula.mul(x, y)
 
-    def cat(self, x, dim=0):
+    def cat(self, x: Tensor, dim: int = 0) -> Any:
         """Tensors joined along a dimension, observed.
 
         Args:
@@ -97,7 +108,7 @@ class FloatFunctional(nn.Module):
         """
         return self.activation_post_process(facula.cat(x, dim=dim))
 
-    def add_relu(self, x, y):
+    def add_relu(self, x: Tensor, y: Tensor) -> Any:
         """``max(x + y, 0)``, observed.
 
         Args:
@@ -109,7 +120,7 @@ class FloatFunctional(nn.Module):
         """
         return self.activation_post_process(_add_relu(x, y))
 
-    def matmul(self, x, y):
+    def matmul(self, x: Tensor, y: Tensor) -> Any:
         """The matrix product, observed.
 
         Args:
@@ -134,7 +145,7 @@ class FXFloatFunctional(FloatFunctional):
         super().__init__()
         del self.activation_post_process
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name == "activation_post_process":
             return lambda x: x
         return super().__getattr__(name)
@@ -150,19 +161,22 @@ class QFunctional(OutputLevels, nn.Module):
         tensor([2., 2.])
     """
 
+    scale: float
+    zero_point: int
+
     def __init__(self):
         super().__init__()
         self.scale, self.zero_point = 1.0, 0
-        self.activation_post_process = nn.Identity()
+        self.activation_post_process: Module = nn.Identity()
 
     def _get_name(self):
         return "QFunctional"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         return f"scale={self.scale}, zero_point={self.zero_point}"
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Any:
         """There is none: call the functions. Errors: RuntimeError."""
         raise RuntimeError(
             f"QFunctional: Functional is not intended to use the 'forward', call its functions, got {type(x).__name__}"
@@ -178,7 +192,7 @@ class QFunctional(OutputLevels, nn.Module):
             facula.quantize_per_tensor(result, self.scale, self.zero_point, values[0].dtype)
         )
 
-    def add(self, x, y):
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
         """``x + y``, on the levels of this module.
 
         Args:
@@ -192,7 +206,7 @@ class QFunctional(OutputLevels, nn.Module):
         """
         return self._made(facula.add, x, y)
 
-    def add_scalar(self, x, y):
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
         """``x + y`` for a number; the result has the levels of x, moved or scaled.
 
         Args:
@@ -205,7 +219,7 @@ class QFunctional(OutputLevels, nn.Module):
         """
         return _shifted(x, float(y))
 
-    def mul(self, x, y):
+    def mul(self, x: Tensor, y: Tensor) -> Tensor:
         """``x * y``, on the levels of this module.
 
         Args:
@@ -219,7 +233,7 @@ class QFunctional(OutputLevels, nn.Module):
         """
         return self._made(facula.mul, x, y)
 
-    def mul_scalar(self, x, y):
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
         """``x * y`` for a number; the result has the levels of x, moved or scaled.
 
         Args:
@@ -232,7 +246,7 @@ class QFunctional(OutputLevels, nn.Module):
         """
         return _scaled(x, float(y))
 
-    def cat(self, x, dim=0):
+    def cat(self, x: Sequence[Tensor], dim: int = 0) -> Tensor:
         """Tensors joined along a dimension, on the levels of this module.
 
         Args:
@@ -247,7 +261,7 @@ class QFunctional(OutputLevels, nn.Module):
         """
         return self._made(lambda *parts: facula.cat(parts, dim=dim), *x)
 
-    def add_relu(self, x, y):
+    def add_relu(self, x: Tensor, y: Tensor) -> Tensor:
         """``max(x + y, 0)``, on the levels of this module.
 
         Args:
@@ -261,7 +275,7 @@ class QFunctional(OutputLevels, nn.Module):
         """
         return self._made(_add_relu, x, y)
 
-    def matmul(self, x, y):
+    def matmul(self, x: Tensor, y: Tensor) -> Any:
         """The matrix product, on the levels of this module.
 
         Args:
@@ -277,7 +291,7 @@ class QFunctional(OutputLevels, nn.Module):
         return self._made(facula.matmul, x, y)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed `FloatFunctional`; `convert` calls it.
 
         Args:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
 from facula._quantized import products
 from facula.nn.utils.fusion import fuse_linear_bn_weights
 
 from .utils import OutputLevels, WeightedQuantizedModule, observed_weight, output_levels, quantize_weight
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["Linear", "LinearPackedParams"]
 
@@ -24,12 +32,12 @@ class LinearPackedParams(nn.Module):
 
     _version = 3
 
-    def __init__(self, dtype=facula.qint8):
+    def __init__(self, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__()
         self.dtype = dtype
         self.set_weight_bias(_blank(1, 1, dtype), None)
 
-    def set_weight_bias(self, weight, bias):
+    def set_weight_bias(self, weight: Tensor, bias: Tensor | None) -> None:
         """Puts a weight and a bias; they are not copied.
 
         Args:
@@ -59,7 +67,7 @@ class LinearPackedParams(nn.Module):
     def _weight_bias(self):
         return self._weight, self._bias
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """`x` itself."""
         return x
 
@@ -80,13 +88,13 @@ class LinearPackedParams(nn.Module):
         if not isinstance(params, tuple) or len(params) != 2:
             error_msgs.append(f"{prefix}_packed_params: expected a weight and a bias, got {type(params).__name__}")
             return
-        self.dtype = dtype
+        self.dtype: facula.dtype = dtype
         self.set_weight_bias(*params)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, False, missing_keys, unexpected_keys, error_msgs
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._weight_bias())
 
 
@@ -118,8 +126,12 @@ class Linear(OutputLevels, WeightedQuantizedModule):
     _version = 3
     _FLOAT_MODULE = (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear)
     _RELU = False
+    in_features: int
+    out_features: int
+    scale: float
+    zero_point: int
 
-    def __init__(self, in_features, out_features, bias_=True, dtype=facula.qint8):
+    def __init__(self, in_features: int, out_features: int, bias_: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self._packed_params = LinearPackedParams(dtype)
@@ -130,24 +142,24 @@ class Linear(OutputLevels, WeightedQuantizedModule):
     def _get_name(self):
         return "QuantizedLinear"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, scale={self.scale}, "
             f"zero_point={self.zero_point}, qscheme={self.weight().qscheme()}"
         )
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self._get_name()}({self.extra_repr()})"
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """The quantised outputs of quantised inputs."""
         return products.linear(x, self.weight(), self.bias(), self.scale, self.zero_point, relu=self._RELU)
 
     def _weight_bias(self):
         return self._packed_params._weight_bias()
 
-    def weight(self):
+    def weight(self) -> Tensor:
         """The weight, (out_features, in_features), quantised.
 
         >>> torch.ao.nn.quantized.Linear(2, 1).weight().shape
@@ -155,7 +167,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         """
         return self._weight_bias()[0]
 
-    def bias(self):
+    def bias(self) -> Tensor | None:
         """The bias, float32, or None.
 
         >>> torch.ao.nn.quantized.Linear(2, 1).bias()
@@ -163,7 +175,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         """
         return self._weight_bias()[1]
 
-    def set_weight_bias(self, w, b):
+    def set_weight_bias(self, w: Tensor, b: Tensor | None) -> None:
         """Puts a weight and a bias, which are not copied.
 
         Args:
@@ -180,7 +192,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         self._packed_params.set_weight_bias(w, b)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of a float layer that has been observed (`prepare`), or trained so (`prepare_qat`); `convert`
         calls it.
 

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 
 from ._levels import _Levels
 from .utils import output_levels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    import facula
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+    from facula.types import Device
 
 __all__ = ["GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm"]
 
@@ -28,14 +41,18 @@ class LayerNorm(_Levels, nn.LayerNorm):
     tensor([[-1.,  1.]])
     """
 
-    def __init__(self, normalized_shape, weight, bias, scale, zero_point, eps=1e-5, elementwise_affine=True, device=None,
-                 dtype=None):  # fmt: skip
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, normalized_shape: int | Sequence[int], weight: Tensor, bias: Tensor, scale: float, zero_point: int,
+                 eps: float = 1e-5, elementwise_affine: bool = True, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(normalized_shape, eps=eps, elementwise_affine=elementwise_affine)
         self.weight, self.bias = weight, bias
         self._set_levels(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.LayerNorm; `convert` calls it.
 
         Args:
@@ -72,14 +89,18 @@ class GroupNorm(_Levels, nn.GroupNorm):
     tensor([[-1.,  1.]])
     """
 
-    def __init__(self, num_groups, num_channels, weight, bias, scale, zero_point, eps=1e-5, affine=True, device=None,
-                 dtype=None):  # fmt: skip
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, num_groups: int, num_channels: Any, weight: Tensor, bias: Tensor, scale: float, zero_point: int,
+                 eps: float = 1e-5, affine: bool = True, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(num_groups, num_channels, eps, affine)
         self.weight, self.bias = weight, bias
         self._set_levels(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed nn.GroupNorm; `convert` calls it.
 
         Args:
@@ -99,14 +120,18 @@ class GroupNorm(_Levels, nn.GroupNorm):
 
 
 class _InstanceNorm(_Levels):
-    def __init__(self, num_features, weight, bias, scale, zero_point, eps=1e-5, momentum=0.1, affine=False,
-                 track_running_stats=False, device=None, dtype=None):  # fmt: skip
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, num_features: int, weight: Tensor, bias: Tensor, scale: float, zero_point: int, eps: float = 1e-5,
+                 momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self.weight, self.bias = weight, bias
         self._set_levels(scale, zero_point)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The quantised form of an observed instance normalisation; `convert` calls it.
 
         Args:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import nn
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["WeightedQuantizedModule"]
 
@@ -20,7 +28,7 @@ class WeightedQuantizedModule(nn.Module):
     """
 
     @classmethod
-    def from_reference(cls, ref_module, output_scale, output_zero_point):
+    def from_reference(cls, ref_module: Any, output_scale: float, output_zero_point: int) -> Any:
         """Raises NotImplementedError: reference modules belong to quantisation of graphs, which is not here.
 
         Args:
@@ -56,7 +64,7 @@ class OutputLevels:
         )
 
 
-def quantize_weight(weight, observer):
+def quantize_weight(weight: Tensor, observer: Module) -> Tensor:
     """A float weight on the levels that an observer has found: qint8, quint8, or with float16 the weight rounded to it."""
     scale, zero_point = observer.calculate_qparams()
     dtype = observer.dtype
@@ -68,7 +76,7 @@ def quantize_weight(weight, observer):
     return facula.quantize_per_channel(weight.float(), scale.double(), zeros, observer.ch_axis, dtype)
 
 
-def observed_weight(module, default, precomputed=False):
+def observed_weight(module: Module, default: Any, precomputed: bool = False) -> Any:
     """The observer of a module's weight, which has seen it.
 
     Args:
@@ -86,7 +94,7 @@ def observed_weight(module, default, precomputed=False):
     return observer
 
 
-def output_levels(module, name):
+def output_levels(module: Module, name: str) -> tuple[float, int]:
     """The scale and zero point that the observer behind a module has found."""
     observer = getattr(module, "activation_post_process", None)
     if observer is None:

@@ -46,9 +46,9 @@ class WorkerSpec:
     role: str
     local_world_size: int
     rdzv_handler: RendezvousHandler
-    fn: Callable | None = None
-    entrypoint: Callable | str | None = None
-    args: tuple = ()
+    fn: Callable[..., Any] | None = None
+    entrypoint: Callable[..., Any] | str | None = None
+    args: tuple[Any, ...] = ()
     max_restarts: int = 3
     monitor_interval: float = 0.1
     master_port: int | None = None
@@ -60,7 +60,7 @@ class WorkerSpec:
     duplicate_stderr_filters: list[str] | None = None
     virtual_local_rank: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.local_world_size < 1:
             raise ValueError(f"WorkerSpec: local_world_size must be positive, got {self.local_world_size}")
         if self.monitor_interval <= 0:
@@ -149,7 +149,7 @@ class WorkerGroup:
     token: str  # the same for all processes of a round, and for no other round
 
     @classmethod
-    def meet(cls, spec: WorkerSpec, info) -> WorkerGroup:
+    def meet(cls, spec: WorkerSpec, info: Any) -> WorkerGroup:
         """The launchers tell each other how many processes of which role they start; ranks follow the launchers' order.
 
         Args:

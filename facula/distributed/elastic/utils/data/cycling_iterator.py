@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from typing_extensions import Self
+
 __all__ = ["CyclingIterator"]
 
 
@@ -18,14 +26,14 @@ class CyclingIterator:
     ['1a', '1b', '2a', '2b']
     """
 
-    def __init__(self, n: int, generator_fn, start_epoch: int = 0) -> None:
+    def __init__(self, n: int, generator_fn: Callable[..., Any], start_epoch: int = 0) -> None:
         self._n, self._epoch, self._generator_fn = n, start_epoch, generator_fn
         self._iter = iter(generator_fn(start_epoch))
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self):
+    def __next__(self) -> int:
         while True:
             try:
                 return next(self._iter)

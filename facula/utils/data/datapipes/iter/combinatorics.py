@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import facula
 from facula.utils.data.sampler import SequentialSampler
@@ -10,6 +11,12 @@ from facula.utils.data.sampler import SequentialSampler
 from .._decorator import functional_datapipe
 from .._shuffling import Shuffling
 from ..datapipe import IterDataPipe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from facula.utils.data.datapipes.datapipe import MapDataPipe
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
@@ -26,14 +33,15 @@ class SamplerIterDataPipe(IterDataPipe):
     [0, 1, 2]
     """
 
-    def __init__(self, datapipe, sampler=SequentialSampler, sampler_args=None, sampler_kwargs=None):
+    def __init__(self, datapipe: MapDataPipe[Any], sampler: type = SequentialSampler, sampler_args: Any = None,
+                 sampler_kwargs: dict[str, Any] | None = None) -> None:  # fmt: skip
         self.datapipe = datapipe
-        self.sampler = sampler(*(sampler_args or ()), data_source=datapipe, **(sampler_kwargs or {}))
+        self.sampler: Any = sampler(*(sampler_args or ()), data_source=datapipe, **(sampler_kwargs or {}))
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         yield from self.sampler
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.sampler)
 
 
@@ -59,13 +67,13 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     [0, 1, 2, 3, 4]
     """
 
-    def __init__(self, datapipe, *, buffer_size=10000, unbatch_level=0):
+    def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size <= 0:
             raise ValueError(f"buffer_size should be larger than 0, got {buffer_size}")
-        self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
+        self.datapipe: Any = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         if not self._enabled:
             yield from self.datapipe
             return
@@ -82,5 +90,5 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
         while buffer:
             yield buffer.pop(draw.randint(0, len(buffer) - 1))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.datapipe)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import os
+from typing import TYPE_CHECKING
 
 from ..datapipe import IterDataPipe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 __all__ = ["FileListerIterDataPipe", "FileOpenerIterDataPipe", "StreamReaderIterDataPipe"]
 
@@ -26,12 +31,15 @@ class FileListerIterDataPipe(IterDataPipe):
     ['a.txt']
     """
 
-    def __init__(self, root=".", masks="", *, recursive=False, abspath=False):
-        self.roots = [root] if isinstance(root, str) else root
-        self.masks = [masks] if isinstance(masks, str) else masks
+    recursive: bool
+    abspath: bool
+
+    def __init__(self, root: str = ".", masks: str = "", *, recursive: bool = False, abspath: bool = False) -> None:
+        self.roots: list[str] = [root] if isinstance(root, str) else root
+        self.masks: list[str] = [masks] if isinstance(masks, str) else masks
         self.recursive, self.abspath = recursive, abspath
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         for root in self.roots:
             for folder, inner, files in os.walk(os.path.abspath(root) if self.abspath else root):
                 inner.sort()
@@ -59,12 +67,15 @@ class FileOpenerIterDataPipe(IterDataPipe):
     'text'
     """
 
-    def __init__(self, datapipe, mode="r", encoding=None):
+    datapipe: IterDataPipe[Any]
+    encoding: str | None
+
+    def __init__(self, datapipe: IterDataPipe[Any], mode: str = "r", encoding: str | None = None) -> None:
         if mode not in ("b", "t", "rb", "rt", "r"):
             raise ValueError(f"Invalid mode {mode}")
         self.datapipe, self.mode, self.encoding = datapipe, mode if "r" in mode else f"r{mode}", encoding
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
         for path in self.datapipe:
             yield path, open(path, self.mode, encoding=self.encoding)  # noqa: SIM115 - the reader closes it
 
@@ -81,10 +92,13 @@ class StreamReaderIterDataPipe(IterDataPipe):
     [('name', 'ab'), ('name', 'c')]
     """
 
-    def __init__(self, datapipe, chunk=None):
+    datapipe: IterDataPipe[Any]
+    chunk: int | None
+
+    def __init__(self, datapipe: IterDataPipe[Any], chunk: int | None = None) -> None:
         self.datapipe, self.chunk = datapipe, chunk
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[str, bytes | str]]:
         for path, file in self.datapipe:
             with file:
                 while part := file.read(-1 if self.chunk is None else self.chunk):

@@ -5,12 +5,17 @@ from __future__ import annotations
 import collections
 import copy
 import warnings
+from typing import TYPE_CHECKING
 
 from facula.utils.data._utils.collate import default_collate
 
 from .._columns import applied, picked
 from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
 
 __all__ = [
     "IterableWrapperIterDataPipe", "MapperIterDataPipe", "FilterIterDataPipe", "CollatorIterDataPipe",
@@ -32,10 +37,13 @@ class IterableWrapperIterDataPipe(IterDataPipe):
     [1, 2, 3]
     """
 
-    def __init__(self, iterable, deepcopy=True):
+    iterable: Iterable[Any]
+    deepcopy: bool
+
+    def __init__(self, iterable: Iterable[Any], deepcopy: bool = True) -> None:
         self.iterable, self.deepcopy = iterable, deepcopy
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         source = self.iterable
         if self.deepcopy:
             try:
@@ -44,7 +52,7 @@ class IterableWrapperIterDataPipe(IterDataPipe):
                 warnings.warn("IterableWrapper: the input can not be deepcopied and is read itself", UserWarning, stacklevel=2)
         yield from source
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.iterable)
 
 
@@ -63,16 +71,21 @@ class MapperIterDataPipe(IterDataPipe):
     [(1, 20), (3, 40)]
     """
 
-    def __init__(self, datapipe, fn, input_col=None, output_col=None):
+    datapipe: IterDataPipe[Any]
+    input_col: Sequence[int] | int | str | None
+    output_col: int | str | None
+
+    def __init__(self, datapipe: IterDataPipe[Any], fn: Callable[..., Any], input_col: Sequence[int] | int | str | None = None,
+                 output_col: int | str | None = None) -> None:  # fmt: skip
         if input_col is None and output_col is not None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
         self.datapipe, self.fn, self.input_col, self.output_col = datapipe, fn, input_col, output_col
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         for sample in self.datapipe:
             yield applied(self.fn, sample, self.input_col, self.output_col)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.datapipe)
 
 
@@ -92,10 +105,13 @@ class FilterIterDataPipe(IterDataPipe):
     [0, 2, 4]
     """
 
-    def __init__(self, datapipe, filter_fn, input_col=None):
+    datapipe: IterableWrapperIterDataPipe
+    input_col: int | None
+
+    def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any], input_col: int | None = None) -> None:
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int | tuple[int, int]]:
         for sample in self.datapipe:
             kept = self.filter_fn(*picked(sample, self.input_col))
             if not isinstance(kept, bool):
@@ -117,7 +133,7 @@ class CollatorIterDataPipe(MapperIterDataPipe):
     [tensor([1, 2]), tensor([3])]
     """
 
-    def __init__(self, datapipe, collate_fn=default_collate):
+    def __init__(self, datapipe: IterDataPipe[Any], collate_fn: Callable[..., Any] = default_collate) -> None:
         super().__init__(datapipe, fn=collate_fn)
 
 
@@ -138,12 +154,18 @@ class BatcherIterDataPipe(IterDataPipe):
     [[0, 1], [2, 3]]
     """
 
-    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
+    datapipe: IterDataPipe[Any]
+    batch_size: int
+    drop_last: bool
+    wrapper_class: type
+
+    def __init__(self, datapipe: IterDataPipe[Any], batch_size: int, drop_last: bool = False,
+                 wrapper_class: type = DataChunk) -> None:  # fmt: skip
         if batch_size <= 0:
             raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
         self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[DataChunk]:
         batch = []
         for sample in self.datapipe:
             batch.append(sample)
@@ -153,7 +175,7 @@ class BatcherIterDataPipe(IterDataPipe):
         if batch and not self.drop_last:
             yield self.wrapper_class(batch)
 
-    def __len__(self):
+    def __len__(self) -> int:
         count = len(self.datapipe)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
@@ -173,12 +195,15 @@ class UnBatcherIterDataPipe(IterDataPipe):
     [1, 2, 3]
     """
 
-    def __init__(self, datapipe, unbatch_level=1):
+    datapipe: IterDataPipe[Any]
+    unbatch_level: int
+
+    def __init__(self, datapipe: IterDataPipe[Any], unbatch_level: int = 1) -> None:
         if unbatch_level < -1:
             raise ValueError(f"unbatch_level must be -1 or >= 0, got {unbatch_level}")
         self.datapipe, self.unbatch_level = datapipe, unbatch_level
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for item in self.datapipe:
             yield from self._parts(item, self.unbatch_level)
 
@@ -212,10 +237,16 @@ class GrouperIterDataPipe(IterDataPipe):
     [(1, [1, 3]), (0, [2, 4])]
     """
 
-    def __init__(
-        self, datapipe, group_key_fn, *, keep_key=False, buffer_size=10000, group_size=None, guaranteed_group_size=None,
-        drop_remaining=False,
-    ):  # fmt: skip
+    datapipe: IterableWrapperIterDataPipe
+    keep_key: bool
+    buffer_size: int
+    group_size: int | None
+    guaranteed_group_size: Any
+    drop_remaining: bool
+
+    def __init__(self, datapipe: IterDataPipe[Any], group_key_fn: Callable[..., Any], *, keep_key: bool = False,
+                 buffer_size: int = 10000, group_size: int | None = None, guaranteed_group_size: Any = None,
+                 drop_remaining: bool = False) -> None:  # fmt: skip
         guaranteed = group_size if guaranteed_group_size is None else guaranteed_group_size
         sizes = [size for size in (group_size, guaranteed) if size is not None]
         if any(size <= 0 or buffer_size is not None and size > buffer_size for size in sizes):
@@ -226,7 +257,7 @@ class GrouperIterDataPipe(IterDataPipe):
     def _group(self, key, samples):
         return (key, DataChunk(samples)) if self.keep_key else DataChunk(samples)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[DataChunk | tuple[str, DataChunk]]:
         waiting, count = collections.defaultdict(list), 0
         for sample in self.datapipe:
             key = self.group_key_fn(sample)
@@ -259,16 +290,16 @@ class ConcaterIterDataPipe(IterDataPipe):
     [1, 2, 3]
     """
 
-    def __init__(self, *datapipes):
+    def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
         if not datapipes or not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
             raise TypeError(f"Expected at least one DataPipe and nothing else, got {datapipes}")
         self.datapipes = datapipes
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for pipe in self.datapipes:
             yield from pipe
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(map(len, self.datapipes))
 
 
@@ -284,11 +315,11 @@ class MultiplexerIterDataPipe(ConcaterIterDataPipe):
     [1, 10, 2, 20]
     """
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for samples in zip(*self.datapipes, strict=False):
             yield from samples
 
-    def __len__(self):
+    def __len__(self) -> int:
         return min(map(len, self.datapipes)) * len(self.datapipes)
 
 
@@ -304,10 +335,10 @@ class ZipperIterDataPipe(ConcaterIterDataPipe):
     [(1, 10), (2, 20)]
     """
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return zip(*self.datapipes, strict=False)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return min(map(len, self.datapipes))
 
 
@@ -379,7 +410,7 @@ class ForkerIterDataPipe(IterDataPipe):
     ([1, 2], [1, 2])
     """
 
-    def __new__(cls, datapipe, num_instances, buffer_size=1000):
+    def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int = 1000) -> list[Any]:
         reader = _Reader(datapipe, num_instances, buffer_size, None)
         return [_Branch(reader, number) for number in range(num_instances)]
 
@@ -403,7 +434,8 @@ class DemultiplexerIterDataPipe(IterDataPipe):
     ([0, 2, 4], [1, 3])
     """
 
-    def __new__(cls, datapipe, num_instances, classifier_fn, drop_none=False, buffer_size=1000):
+    def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, classifier_fn: Callable[..., Any],
+                drop_none: bool = False, buffer_size: int = 1000) -> list[Any]:  # fmt: skip
         def goes_to(sample):
             place = classifier_fn(sample)
             if place is None and drop_none:
@@ -430,11 +462,16 @@ class ShardingFilterIterDataPipe(IterDataPipe):
     [1, 3]
     """
 
-    def __init__(self, source_datapipe, sharding_group_filter=None):
+    source_datapipe: IterDataPipe[Any]
+    sharding_group_filter: Any
+    num_of_instances: int
+    instance_id: int
+
+    def __init__(self, source_datapipe: IterDataPipe[Any], sharding_group_filter: Any = None) -> None:
         self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
         self.num_of_instances, self.instance_id = 1, 0
 
-    def apply_sharding(self, num_of_instances, instance_id, sharding_group=None):
+    def apply_sharding(self, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> None:
         """Lets the samples through whose number is `instance_id` modulo `num_of_instances`.
 
         `sharding_group` names the kind of sharding: a filter heeds its own only. ValueError for an instance_id outside.
@@ -444,11 +481,11 @@ class ShardingFilterIterDataPipe(IterDataPipe):
         if self.sharding_group_filter is None or sharding_group == self.sharding_group_filter:
             self.num_of_instances, self.instance_id = num_of_instances, instance_id
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         for number, sample in enumerate(self.source_datapipe):
             if number % self.num_of_instances == self.instance_id:
                 yield sample
 
-    def __len__(self):
+    def __len__(self) -> int:
         count = len(self.source_datapipe)
         return count // self.num_of_instances + (self.instance_id < count % self.num_of_instances)

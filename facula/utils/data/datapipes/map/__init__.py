@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import copy
 import random
+from typing import TYPE_CHECKING
 
 import facula
 
 from .._decorator import functional_datapipe
 from .._shuffling import Shuffling
 from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
 
@@ -27,13 +32,13 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
     (2, 20)
     """
 
-    def __init__(self, sequence, deepcopy=True):
-        self.sequence = copy.deepcopy(sequence) if deepcopy else sequence
+    def __init__(self, sequence: Any, deepcopy: bool = True) -> None:
+        self.sequence: Any = copy.deepcopy(sequence) if deepcopy else sequence
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | str) -> int:
         return self.sequence[index]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.sequence)
 
 
@@ -50,13 +55,15 @@ class MapperMapDataPipe(MapDataPipe):
     20
     """
 
-    def __init__(self, datapipe, fn):
+    datapipe: SequenceWrapperMapDataPipe
+
+    def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[..., Any]) -> None:
         self.datapipe, self.fn = datapipe, fn
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> int | str:
         return self.fn(self.datapipe[index])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.datapipe)
 
 
@@ -75,18 +82,24 @@ class BatcherMapDataPipe(MapDataPipe):
     (3, [0, 1], [4])
     """
 
-    def __init__(self, datapipe, batch_size, drop_last=False, wrapper_class=DataChunk):
+    datapipe: SequenceWrapperMapDataPipe
+    batch_size: int
+    drop_last: bool
+    wrapper_class: type
+
+    def __init__(self, datapipe: MapDataPipe[Any], batch_size: int, drop_last: bool = False,
+                 wrapper_class: type = DataChunk) -> None:  # fmt: skip
         if batch_size <= 0:
             raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
         self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> DataChunk:
         if not 0 <= index < len(self):
             raise IndexError(f"Index {index} is out of bound.")
         end = min((index + 1) * self.batch_size, len(self.datapipe))
         return self.wrapper_class([self.datapipe[i] for i in range(index * self.batch_size, end)])
 
-    def __len__(self):
+    def __len__(self) -> int:
         count = len(self.datapipe)
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
@@ -103,12 +116,12 @@ class ConcaterMapDataPipe(MapDataPipe):
     3
     """
 
-    def __init__(self, *datapipes):
+    def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
         if not datapipes or not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
             raise TypeError(f"Expected at least one MapDataPipe and nothing else, got {datapipes}")
         self.datapipes = datapipes
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> int:
         place = index
         for pipe in self.datapipes:
             if 0 <= place < len(pipe):
@@ -116,7 +129,7 @@ class ConcaterMapDataPipe(MapDataPipe):
             place -= len(pipe)
         raise IndexError(f"Index {index} is out of range.")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(map(len, self.datapipes))
 
 
@@ -132,12 +145,12 @@ class ZipperMapDataPipe(ConcaterMapDataPipe):
     (2, 20)
     """
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> tuple[int, int]:
         if index >= len(self):
             raise IndexError(f"Index {index} is out of range for a zip of {len(self)} samples.")
         return tuple(pipe[index] for pipe in self.datapipes)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return min(map(len, self.datapipes))
 
 
@@ -156,11 +169,12 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     [10, 20, 30]
     """
 
-    def __init__(self, datapipe, *, indices=None):
+    def __init__(self, datapipe: MapDataPipe[Any], *,
+                 indices: Sequence[int] | None = None) -> None:  # fmt: skip
         self.datapipe = datapipe
-        self.indices = list(range(len(datapipe))) if indices is None else indices
+        self.indices: list[int] | Sequence[int] = list(range(len(datapipe))) if indices is None else indices
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int | str]:
         order = self.indices
         if self._enabled:
             seed = int(facula.empty((), dtype=facula.int64).random_()) if self._seed is None else self._seed
@@ -169,7 +183,7 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
         for index in order:
             yield self.datapipe[index]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.datapipe)
 
 

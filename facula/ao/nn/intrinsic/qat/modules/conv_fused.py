@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 from facula.ao.nn import intrinsic as nni
 from facula.ao.nn import qat as nnqat
@@ -10,6 +12,16 @@ from facula.ao.nn.intrinsic.qat._folded import Folded, freeze_bn_stats, update_b
 from facula.ao.nn.qat._base import as_parameter, conv_arguments, qconfig_of, weight_rounding
 from facula.nn import functional as F
 from facula.nn.utils import fuse_conv_bn_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.conv import Conv2d
+    from facula.nn.modules.module import Module
 
 __all__ = [
     "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d", "ConvBnReLU3d", "ConvReLU1d", "ConvReLU2d",
@@ -33,8 +45,10 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
     _FLOAT_RELU_MODULE: type | None = None
     _FUSED_FLOAT_MODULE: type
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=None,
-                 padding_mode="zeros", eps=1e-05, momentum=0.1, freeze_bn=False, qconfig=None) -> None:  # fmt: skip
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: int | Sequence[int], stride: int | Sequence[int] = 1,
+                 padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1, bias: bool | None = None,
+                 padding_mode: str = "zeros", eps: float = 1e-05, momentum: float = 0.1, freeze_bn: bool = False,
+                 qconfig: Any = None) -> None:  # fmt: skip
         rounding = weight_rounding(type(self).__name__, qconfig)
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bool(bias), padding_mode
@@ -44,7 +58,7 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
     def _product(self, input, weight, bias):
         return self._conv_forward(input, weight, bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The convolution with the rounded weight, normalised."""
         result = self._folded(input)
         return result if self._FLOAT_RELU_MODULE is None else F.relu(result)
@@ -57,7 +71,7 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The layer made of a container with a qconfig, whose parameters and statistics it takes over; `prepare_qat` calls it.
 
         Args:
@@ -78,7 +92,7 @@ class _ConvBnNd(Folded, nn.modules.conv._ConvNd, _FusedModule):
         made = cls(**conv_arguments(conv), eps=bn.eps, momentum=bn.momentum, freeze_bn=False, qconfig=qconfig)
         return made._take(conv, bn)
 
-    def to_float(self):
+    def to_float(self) -> Conv2d | ConvReLU2d:
         """The convolution with the normalisation in its weight, with its ReLU where it has one.
 
         >>> from torch.ao.nn.intrinsic import qat
@@ -162,6 +176,12 @@ def _conv_relu(n):
     return type(f"ConvReLU{n}d", (getattr(nnqat, f"Conv{n}d"), _FusedModule), body)
 
 
+ConvBn1d: type[Any]
+ConvBn2d: type[Any]
+ConvBn3d: type[Any]
+ConvBnReLU1d: type[Any]
+ConvBnReLU2d: type[Any]
+ConvBnReLU3d: type[Any]
 ConvBn1d, ConvBn2d, ConvBn3d = map(_conv_bn, (1, 2, 3))
 ConvBnReLU1d, ConvBnReLU2d, ConvBnReLU3d = map(_conv_bn_relu, (1, 2, 3), (ConvBn1d, ConvBn2d, ConvBn3d))
 ConvReLU1d, ConvReLU2d, ConvReLU3d = map(_conv_relu, (1, 2, 3))

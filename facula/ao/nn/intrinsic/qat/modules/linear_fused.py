@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 from facula.ao.nn import intrinsic as nni
 from facula.ao.nn.intrinsic.modules.fused import _FusedModule
@@ -9,6 +11,15 @@ from facula.ao.nn.intrinsic.qat._folded import Folded
 from facula.ao.nn.qat._base import as_parameter, qconfig_of, weight_rounding
 from facula.nn import functional as F
 from facula.nn.utils import fuse_linear_bn_weights
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.linear import Linear
+    from facula.nn.modules.module import Module
 
 __all__ = ["LinearBn1d"]
 
@@ -32,9 +43,8 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
 
     _FLOAT_MODULE = nni.LinearBn1d
 
-    def __init__(
-        self, in_features, out_features, bias=True, eps=1e-05, momentum=0.1, freeze_bn=False, qconfig=None
-    ) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, eps: float = 1e-05, momentum: float = 0.1,
+                 freeze_bn: bool = False, qconfig: Any = None) -> None:  # fmt: skip
         rounding = weight_rounding("LinearBn1d", qconfig)
         super().__init__(in_features, out_features, bias)
         self._with_bn(nn.BatchNorm1d(out_features, eps, momentum, True, True), rounding, qconfig, freeze_bn)
@@ -42,12 +52,12 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
     def _product(self, input, weight, bias):
         return F.linear(input, weight, bias)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """The product with the rounded weight, normalised."""
         return self._folded(input)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The layer made of a container with a qconfig, whose parameters and statistics it takes over; `prepare_qat` calls it.
 
         Args:
@@ -70,7 +80,7 @@ class LinearBn1d(Folded, nn.Linear, _FusedModule):
         )
         return made._take(linear, bn)
 
-    def to_float(self):
+    def to_float(self) -> Linear:
         """The linear layer with the normalisation in its weight.
 
         >>> torch.ao.nn.intrinsic.qat.LinearBn1d(2, 1, qconfig=torch.ao.quantization.default_qat_qconfig).to_float()

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula import nn
 from facula.ao.nn import intrinsic as nni
 from facula.ao.nn import qat as nnqat
 from facula.ao.nn.intrinsic.modules.fused import _FusedModule
 from facula.nn import functional as F
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from facula import Tensor
 
 __all__ = ["LinearReLU"]
 
@@ -28,13 +35,13 @@ class LinearReLU(nnqat.Linear, _FusedModule):
 
     _FLOAT_MODULE = nni.LinearReLU
 
-    def __init__(self, in_features, out_features, bias=True, qconfig=None) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, qconfig: Any = None) -> None:
         super().__init__(in_features, out_features, bias, qconfig)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         """relu(input @ rounded weight.T + bias)"""
         return F.relu(super().forward(input))
 
-    def to_float(self):
+    def to_float(self) -> LinearReLU:
         """The container of the layer without rounding and a ReLU."""
         return nni.LinearReLU(super().to_float(), nn.ReLU()).train(self.training)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 import facula.ao.nn.quantized as nnq
 from facula.ao.nn import intrinsic as nni
 from facula.ao.nn.intrinsic.quantized._base import Fused
 from facula.nn import functional as F
+
+if TYPE_CHECKING:
+    from facula import Tensor
 
 __all__ = ["ConvAdd2d", "ConvAddReLU2d"]
 
@@ -14,7 +19,7 @@ __all__ = ["ConvAdd2d", "ConvAddReLU2d"]
 class _ConvAdd(Fused, nnq.Conv2d):
     """Only the sum is rounded."""
 
-    def forward(self, input, extra_input):
+    def forward(self, input: Tensor, extra_input: Tensor) -> Tensor:
         """The quantised sum of the convolution of a quantised input and another quantised tensor."""
         x, padding = input.dequantize(), self.padding
         if self.padding_mode != "zeros":

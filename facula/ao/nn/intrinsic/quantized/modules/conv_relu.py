@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula.ao.nn.quantized as nnq
 from facula.ao.nn import intrinsic as nni
 from facula.ao.nn.intrinsic.quantized._base import Fused
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ConvReLU1d", "ConvReLU2d", "ConvReLU3d"]
 
@@ -29,4 +34,7 @@ def _conv_relu(n):
     return type(f"ConvReLU{n}d", (Fused, getattr(nnq, f"Conv{n}d")), body)
 
 
+ConvReLU1d: type[Any]
+ConvReLU2d: type[Any]
+ConvReLU3d: type[Any]
 ConvReLU1d, ConvReLU2d, ConvReLU3d = map(_conv_relu, (1, 2, 3))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 import facula.ao.nn.quantized as nnq
 from facula.ao.nn import intrinsic as nni
 from facula.ao.nn.intrinsic.quantized._base import Fused
 from facula.nn import functional as F
+
+if TYPE_CHECKING:
+    from facula import Tensor
+    from facula.nn.modules.module import Module
 
 __all__ = ["LinearLeakyReLU", "LinearReLU", "LinearTanh"]
 
@@ -25,7 +31,7 @@ class LinearReLU(Fused, nnq.Linear):
     _FLOAT_MODULE = nni.LinearReLU
     _RELU = True
 
-    def __init__(self, in_features, out_features, bias=True, dtype=facula.qint8) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__(in_features, out_features, bias, dtype)
 
     def _get_name(self):
@@ -38,7 +44,7 @@ class _LinearThen(Fused, nnq.Linear):
     def _then(self, x):
         raise NotImplementedError(f"{type(self).__name__}: a layer says which function follows, got shape {list(x.shape)}")
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """The quantised outputs of quantised inputs."""
         floats = self._then(F.linear(x.dequantize(), self.weight().dequantize(), self.bias()))
         return facula.quantize_per_tensor(floats, self.scale, self.zero_point, x.dtype)
@@ -58,7 +64,8 @@ class LinearLeakyReLU(_LinearThen):
 
     _FLOAT_MODULE = nni.LinearLeakyReLU
 
-    def __init__(self, in_features, out_features, negative_slope=0.01, bias=True, dtype=facula.qint8) -> None:
+    def __init__(self, in_features: int, out_features: int, negative_slope: float = 0.01, bias: bool = True,
+                 dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         super().__init__(in_features, out_features, bias, dtype)
         self.negative_slope = negative_slope
 
@@ -69,7 +76,7 @@ class LinearLeakyReLU(_LinearThen):
         return "QuantizedLinearLeakyReLU"
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> LinearLeakyReLU:
         """The quantised form of a container that has been observed.
 
         Args:
@@ -94,7 +101,7 @@ class LinearTanh(_LinearThen):
 
     _FLOAT_MODULE = nni.LinearTanh
 
-    def __init__(self, in_features, out_features, bias=True, dtype=facula.qint8) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__(in_features, out_features, bias, dtype)
 
     def _then(self, x):

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from facula.ao.nn.qat.modules import linear
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    import facula
+    from facula.types import Device
 
 __all__ = ["Linear"]
 
@@ -22,7 +30,8 @@ class Linear(linear.Linear):
     torch.Size([3, 2])
     """
 
-    def __init__(self, in_features, out_features, bias=True, qconfig=None, device=None, dtype=None) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, qconfig: Any = None, device: Device = None,
+                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
         from facula.ao.quantization.qconfig import _activation_is_memoryless
 
         super().__init__(in_features, out_features, bias, qconfig, device, dtype)

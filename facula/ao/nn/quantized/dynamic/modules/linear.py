@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 from facula import _C
 from facula._quantized.products import weight_scales
@@ -10,10 +12,16 @@ from facula.ao.nn.quantized.modules import linear as quantized
 from facula.ao.nn.quantized.modules.utils import observed_weight, quantize_weight
 from facula.nn import functional as F
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+
 __all__ = ["Linear"]
 
 
-def product(x, weight, bias):
+def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x (..., k) times the transpose of a weight (n, k), of qint8 or float16, plus a bias of float32; x is float32.
 
     Inputs are put on 128 levels, so that sums of pairs of products fit into 16 bits on every processor, as PyTorch's are.
@@ -47,7 +55,7 @@ class Linear(quantized.Linear):
 
     _version = 4
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """The float outputs of float inputs."""
         with facula.no_grad():
             result = product(x, *self._weight_bias())
@@ -56,13 +64,13 @@ class Linear(quantized.Linear):
     def _get_name(self):
         return "DynamicQuantizedLinear"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         text = f"in_features={self.in_features}, out_features={self.out_features}, dtype={self._packed_params.dtype}"
         return f"{text}, qscheme={self.weight().qscheme()}" if self._packed_params.dtype is facula.qint8 else text
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The layer with its weight quantised as the module's qconfig says.
 
         Errors: RuntimeError for weights that are neither to be qint8 nor float16.

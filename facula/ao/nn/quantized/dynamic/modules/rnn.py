@@ -1,6 +1,11 @@
-"""Recurrent layers on float tensors with weights of qint8 or float16; biases and gates are float32."""
+"""Recurrent layers on float tensors with weights of qint8 or float16; biases and gates are float32.
+
+Long because every function states its types and explains its arguments.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import facula
 from facula import nn
@@ -9,12 +14,21 @@ from facula.nn.utils.rnn import PackedSequence
 
 from .linear import product
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from typing_extensions import Self
+
+    from facula import Tensor
+    from facula.nn.modules.module import Module
+
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNNCell", "pack_weight_bias"]
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
-def pack_weight_bias(qweight, bias, dtype):
+def pack_weight_bias(qweight: Any, bias: Tensor, dtype: facula.dtype) -> tuple[Any, Tensor]:
     """The weight and bias of one product, as a pair.
 
     Args:
@@ -60,7 +74,7 @@ def _weights(mod, names):
     return found, observer.dtype
 
 
-def step(mode, from_input, from_hidden, state):
+def step(mode: str, from_input: Tensor, from_hidden: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, Tensor] | tuple[Tensor]:
     """One step of a cell from the two products (N, gates * H): the new state."""
     if mode == "LSTM":
         h, c = state
@@ -80,9 +94,20 @@ def step(mode, from_input, from_hidden, state):
 class _RNNBase(nn.Module):
     _FLOAT_MODULE: type = nn.RNNBase
     _version = 2
+    mode: str
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    dtype: facula.dtype
+    training: bool
 
-    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, dtype=facula.qint8):  # fmt: skip
+    def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         super().__init__()
         if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"{mode}: dropout should be a number in range [0, 1], got {dropout!r}")
@@ -111,7 +136,7 @@ class _RNNBase(nn.Module):
     def _get_name(self):
         return f"DynamicQuantized{type(self).__name__}"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         text = f"{self.input_size}, {self.hidden_size}"
         usual_values = (("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0), ("bidirectional", False))
@@ -120,10 +145,10 @@ class _RNNBase(nn.Module):
                 text += f", {name}={getattr(self, name)}"
         return text
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self._get_name()}({self.extra_repr()})"
 
-    def get_weight(self):
+    def get_weight(self) -> dict[Any, Any]:
         """The quantised weights by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRU(3, 4).get_weight())
@@ -131,7 +156,7 @@ class _RNNBase(nn.Module):
         """
         return {name: value for name, value in self._weights.items() if name.startswith("weight")}
 
-    def get_bias(self):
+    def get_bias(self) -> dict[Any, Any]:
         """The biases by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRU(3, 4).get_bias())
@@ -186,7 +211,8 @@ class _RNNBase(nn.Module):
                 x = nn.functional.dropout(x, self.dropout)
         return x, tuple(facula.stack(parts) for parts in zip(*finals, strict=True))
 
-    def forward(self, input, hx=None):
+    def forward(self, input: PackedSequence | Tensor,
+                hx: Any = None) -> tuple[PackedSequence | Tensor | Any, tuple[Tensor, ...] | Tensor]:  # fmt: skip
         """As the float layer's, for inputs of float32: outputs, and the last states.
 
         Errors: RuntimeError for inputs or states of other shapes.
@@ -229,7 +255,7 @@ class _RNNBase(nn.Module):
         return states if order is None else tuple(s.index_select(1, order) for s in states)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The layer with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
 
         Args:
@@ -277,8 +303,8 @@ class LSTM(_RNNBase):
 
     _FLOAT_MODULE = nn.LSTM
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, dtype=facula.qint8):  # fmt: skip
+    def __init__(self, input_size: Any, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
 
@@ -300,15 +326,21 @@ class GRU(_RNNBase):
 
     _FLOAT_MODULE = nn.GRU
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, dtype=facula.qint8):  # fmt: skip
+    def __init__(self, input_size: Any, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+                 dropout: float = 0.0, bidirectional: bool = False, dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, dtype)
 
 
 class _Cell(nn.Module):
     _FLOAT_MODULE: type = nn.RNNCellBase
+    mode: str
+    input_size: int
+    hidden_size: int
+    bias: bool
+    weight_dtype: facula.dtype
 
-    def __init__(self, mode, input_size, hidden_size, bias=True, dtype=facula.qint8):
+    def __init__(self, mode: str, input_size: int, hidden_size: int, bias: bool = True,
+                 dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         super().__init__()
         self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
         self.bias, self.weight_dtype = bias, dtype
@@ -323,13 +355,13 @@ class _Cell(nn.Module):
     def _get_name(self):
         return f"DynamicQuantized{type(self).__name__}"
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What printing shows."""
         text = f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
         nonlinearity = getattr(self, "nonlinearity", "tanh")
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
-    def get_weight(self):
+    def get_weight(self) -> dict[str, Any]:
         """The quantised weights by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRUCell(3, 4).get_weight())
@@ -337,7 +369,7 @@ class _Cell(nn.Module):
         """
         return {name: self._weights[name] for name in ("weight_ih", "weight_hh")}
 
-    def get_bias(self):
+    def get_bias(self) -> dict[str, Any]:
         """The biases by name.
 
         >>> sorted(torch.ao.nn.quantized.dynamic.GRUCell(3, 4).get_bias())
@@ -377,7 +409,7 @@ class _Cell(nn.Module):
         return facula.zeros(len(input), self.hidden_size, dtype=input.dtype, device=input.device)
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The cell with its weights quantised as the module's qconfig says; `quantize_dynamic` calls it.
 
         Args:
@@ -414,10 +446,10 @@ class LSTMCell(_Cell):
 
     _FLOAT_MODULE = nn.LSTMCell
 
-    def __init__(self, input_size, hidden_size, bias=True, dtype=facula.qint8):
+    def __init__(self, input_size: Any, hidden_size: int, bias: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__("LSTM", input_size, hidden_size, bias, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Tensor] | tuple[Tensor]:
         """The new hidden state and cell state."""
         return self._next(input, (self._zeros(input),) * 2 if hx is None else tuple(hx))
 
@@ -437,10 +469,10 @@ class GRUCell(_Cell):
 
     _FLOAT_MODULE = nn.GRUCell
 
-    def __init__(self, input_size, hidden_size, bias=True, dtype=facula.qint8):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__("GRU", input_size, hidden_size, bias, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         """The new hidden state."""
         return self._next(input, (self._zeros(input) if hx is None else hx,))[0]
 
@@ -460,13 +492,14 @@ class RNNCell(_Cell):
 
     _FLOAT_MODULE = nn.RNNCell
 
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", dtype=facula.qint8):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+                 dtype: facula.dtype = facula.qint8) -> None:  # fmt: skip
         modes = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
         if nonlinearity not in modes:
             raise RuntimeError(f"RNNCell: Unknown nonlinearity, expected 'tanh' or 'relu', got {nonlinearity!r}")
         super().__init__(modes[nonlinearity], input_size, hidden_size, bias, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         """The new hidden state."""
         return self._next(input, (self._zeros(input) if hx is None else hx,))[0]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import facula
 import facula.ao.nn.quantized.dynamic as nnqd
 from facula.ao.nn import intrinsic as nni
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from facula.nn.modules.module import Module
 
 __all__ = ["LinearReLU"]
 
@@ -23,14 +30,14 @@ class LinearReLU(nnqd.Linear):
     _FLOAT_MODULE = nni.LinearReLU
     _RELU = True
 
-    def __init__(self, in_features, out_features, bias=True, dtype=facula.qint8) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__(in_features, out_features, bias, dtype)
 
     def _get_name(self):
         return "DynamicQuantizedLinearReLU"
 
     @classmethod
-    def from_float(cls, mod, use_precomputed_fake_quant=False):
+    def from_float(cls, mod: Module, use_precomputed_fake_quant: bool = False) -> Self:
         """The layer with its weight quantised as the qconfig of the container's first layer says.
 
         Args:
