@@ -7,10 +7,6 @@
 #include "core/parallel.h"
 #include "functions.h"
 
-#ifndef FACULA_VERSION
-#define FACULA_VERSION "0.1.0"
-#endif
-
 namespace facula::capi {
 namespace {
 
