@@ -2,9 +2,9 @@
 
     python .ci/check_wheels.py dist/*.whl [--tests] [--python cp310=/path/to/python3.10 ...]
 
-Every wheel is installed twice, the second time as another version. Both copies train a little while the other one is running, and
-must map nothing of Facula's that lies outside of their own environment, write nothing into an environment, and say their own
-version. With --tests the whole suite then runs on the first copy.
+Every wheel is installed twice, the second time as another version. Both copies train a little while the other one is running,
+and must map nothing of Facula's that lies outside of their own environment, write nothing into an environment, and say their
+own version. With --tests the whole suite then runs on the first copy.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ def main() -> None:
     parser.add_argument("--tests", action="store_true")
     parser.add_argument("--python", nargs="*", default=[], help="which Python a tag means, as cp312=/path/to/python3.12")
     options = parser.parse_args()
-    known = {f"cp{sys.version_info[0]}{sys.version_info[1]}": sys.executable, **dict(given.split("=", 1) for given in options.python)}
+    own = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    known = {own: sys.executable, **dict(given.split("=", 1) for given in options.python)}
     for wheel in options.wheels:
         tag = wheel.name.split("-")[2]
         if tag not in known:
