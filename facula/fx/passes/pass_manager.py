@@ -128,8 +128,44 @@ def these_before_those_pass_constraint(these, those):
     return depends_on
 
 
+class _Ordered:
+    """Passes in an order that constraints restrict: what both classes named PassManager share."""
+
+    def __init__(self, passes=None, constraints=None):
+        self.passes, self.constraints = list(passes or ()), list(constraints or ())
+        self._validated = False
+
+    def add_pass(self, _pass):
+        """Adds a pass.
+
+        Args:
+            _pass: the pass.
+        """
+        self.passes.append(_pass)
+        self._validated = False
+
+    def add_constraint(self, constraint):
+        """Adds a constraint.
+
+        Args:
+            constraint: (pass, later pass) -> bool
+        """
+        self.constraints.append(constraint)
+        self._validated = False
+
+    def _check_order(self):
+        if self._validated:
+            return
+        for constraint in self.constraints:
+            for at, first in enumerate(self.passes):
+                for later in self.passes[at + 1 :]:
+                    if not constraint(first, later):
+                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
+        self._validated = True
+
+
 @compatibility(is_backward_compatible=False)
-class PassManager:
+class PassManager(_Ordered):
     """Runs passes on a module.
 
     Args:
@@ -151,10 +187,6 @@ class PassManager:
     20
     """
 
-    def __init__(self, passes=None, constraints=None):
-        self.passes, self.constraints = list(passes or ()), list(constraints or ())
-        self._validated = False
-
     @classmethod
     def build_from_passlist(cls, passes):
         """A manager of some passes.
@@ -163,24 +195,6 @@ class PassManager:
             passes: the passes.
         """
         return cls(passes)
-
-    def add_pass(self, _pass):
-        """Adds a pass.
-
-        Args:
-            _pass: the pass.
-        """
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint):
-        """Adds a constraint.
-
-        Args:
-            constraint: (pass, later pass) -> bool
-        """
-        self.constraints.append(constraint)
-        self._validated = False
 
     def remove_pass(self, _passes):
         """Takes passes out.
@@ -202,14 +216,7 @@ class PassManager:
 
     def validate(self):
         """RuntimeError where the order of the passes breaks a constraint."""
-        if self._validated:
-            return
-        for constraint in self.constraints:
-            for at, first in enumerate(self.passes):
-                for later in self.passes[at + 1 :]:
-                    if not constraint(first, later):
-                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
-        self._validated = True
+        self._check_order()
 
     def __call__(self, source):
         self.validate()

@@ -9,7 +9,7 @@ from functools import wraps
 
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.infra.pass_base import PassResult
-from facula.fx.passes.pass_manager import this_before_that_pass_constraint
+from facula.fx.passes.pass_manager import _Ordered, this_before_that_pass_constraint
 
 __all__ = ["pass_result_wrapper", "this_before_that_pass_constraint", "PassManager"]
 
@@ -45,7 +45,7 @@ def pass_result_wrapper(fn):
 
 
 @compatibility(is_backward_compatible=False)
-class PassManager:
+class PassManager(_Ordered):
     """Runs passes.
 
     Args:
@@ -83,40 +83,14 @@ class PassManager:
     def __init__(
         self, passes=None, constraints=None, steps=None, run_checks_after_each_pass=False, suppress_check_failures=False
     ):
-        self.passes, self.constraints = list(passes or ()), list(constraints or ())
+        super().__init__(passes, constraints)
         self.steps = steps or 1
         self.run_checks_after_each_pass = run_checks_after_each_pass
         self.suppress_check_failures = suppress_check_failures
-        self._validated = False
-
-    def add_pass(self, _pass):
-        """Adds a pass.
-
-        Args:
-            _pass: the pass.
-        """
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint):
-        """Adds a constraint.
-
-        Args:
-            constraint: (pass, later pass) -> bool
-        """
-        self.constraints.append(constraint)
-        self._validated = False
 
     def validate_constraints(self):
         """RuntimeError where the order of the passes breaks a constraint."""
-        if self._validated:
-            return
-        for constraint in self.constraints:
-            for at, first in enumerate(self.passes):
-                for later in self.passes[at + 1 :]:
-                    if not constraint(first, later):
-                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
-        self._validated = True
+        self._check_order()
 
     def solve_constraints(self):
         """Puts the passes in an order that keeps to the constraints."""
