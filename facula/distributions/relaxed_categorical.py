@@ -3,7 +3,7 @@
 import facula
 
 from . import constraints
-from ._shared import Relaxed
+from ._shared import OverCategories, Relaxed
 from .categorical import Categorical
 from .distribution import Distribution
 from .transforms import ExpTransform
@@ -12,7 +12,7 @@ from .utils import broadcast_all, clamp_probs
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategories, Distribution):
     """Logarithms of RelaxedOneHotCategorical values: log-softmax of Gumbel values around logits over temperature.
 
     Args:
@@ -39,21 +39,6 @@ class ExpRelaxedCategorical(Distribution):
         self._categorical = Categorical(probs, logits)
         self.temperature = temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    @property
-    def param_shape(self):
-        """Shape of the parameters."""
-        return self._categorical.param_shape
-
-    @property
-    def logits(self):
-        """Log-probabilities of the categories."""
-        return self._categorical.logits
-
-    @property
-    def probs(self):
-        """Probabilities of the categories."""
-        return self._categorical.probs
 
     def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
