@@ -2,6 +2,7 @@
 
 import functools
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -21,3 +22,11 @@ def environment(**more):
     """The environment of a process that has a device."""
     device = {} if facula.cuda.is_available() else {"FACULA_CUDA": "emulated", "FACULA_CACHE_DIR": cache_folder()}
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), **device, **more}
+
+
+def run_emulated(program, **variables):
+    """Runs a program on the emulated device; it succeeds."""
+    env = environment(FACULA_CUDA="emulated", **variables)
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done

@@ -1,10 +1,8 @@
 """Attention on the emulated CUDA device: which implementation is used, and what each computes."""
 
-import subprocess
-import sys
 
 import pytest
-from cuda_environment import environment
+from cuda_environment import run_emulated
 
 BEGIN = """
 import ctypes, warnings
@@ -13,12 +11,9 @@ from facula.backends import cuda, cudnn
 from facula.nn.attention import SDPBackend as B, sdpa_kernel
 t.manual_seed(1)
 attend = F.scaled_dot_product_attention
-stand_in = ctypes.CDLL(t.cuda.libraries()["driver"])
-stand_in.facula_emulated_requests.restype = ctypes.c_char_p
+from cuda_stand_in import request_lines, stand_in
 def requests():
-    t.cuda.synchronize()
-    lines = stand_in.facula_emulated_requests().decode().splitlines()
-    return [dict(w.split("=") for w in line.split()[1:]) for line in lines if "graph=" in line]
+    return [dict(w.split("=") for w in line.split()[1:]) for line in request_lines() if "graph=" in line]
 def compare(*tensors, mask=None, tolerance=1e-2, **options):
     # cuDNN on the device against float32 on the CPU, forwards and backwards
     wide = [x.float().requires_grad_() for x in tensors]
@@ -245,10 +240,7 @@ for backend in (B.MATH, B.FLASH_ATTENTION, B.EFFICIENT_ATTENTION):
 
 
 def child(code, **variables):
-    command = [sys.executable, "-c", BEGIN + code]
-    variables = environment(FACULA_CUDA="emulated", **variables)
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    run_emulated(BEGIN + code, **variables)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -2,12 +2,11 @@
 flags of facula.backends that say how products are computed."""
 
 import json
-import subprocess
 import sys
 
 import cuda_kernels
 import pytest
-from cuda_environment import HERE, environment
+from cuda_environment import HERE, run_emulated
 from op_samples import all_ops
 
 BEGIN = """
@@ -15,12 +14,9 @@ import ctypes
 import facula as t, facula.nn.functional as F
 from facula.backends import cuda, cudnn
 t.manual_seed(1)
-stand_in = ctypes.CDLL(t.cuda.libraries()["driver"])
-stand_in.facula_emulated_requests.restype = ctypes.c_char_p
+from cuda_stand_in import request_lines, stand_in
 def requests():
-    t.cuda.synchronize()
-    lines = stand_in.facula_emulated_requests().decode().splitlines()
-    return [dict(w.split("=") for w in line.split()[1:]) for line in lines if line.startswith("cublasLtMatmul ")]
+    return [dict(w.split("=") for w in line.split()[1:]) for line in request_lines() if line.startswith("cublasLtMatmul ")]
 def close(got, wanted, tolerance):
     assert got.shape == wanted.shape and got.dtype == wanted.dtype
     wide = t.complex128 if wanted.is_complex() else t.float64
@@ -143,10 +139,7 @@ assert x[:32].sum().item() == 32 and x[32:48].tolist() == [5.0] * 16
 
 
 def child(code, **variables):
-    command = [sys.executable, "-c", BEGIN + code]
-    done = subprocess.run(command, env=environment(FACULA_CUDA="emulated", **variables), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_emulated(BEGIN + code, **variables).stdout
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,23 +1,18 @@
 """cuDNN on the emulated CUDA device, whose stand-in checks graphs as the library does, and remembers what it computed; and the
 flags of facula.backends.cudnn."""
 
-import subprocess
-import sys
 
 import pytest
-from cuda_environment import environment
+from cuda_environment import run_emulated
 
 BEGIN = """
 import ctypes
 import facula as t, facula.nn.functional as F
 from facula.backends import cudnn
 t.manual_seed(1)
-stand_in = ctypes.CDLL(t.cuda.libraries()["driver"])
-stand_in.facula_emulated_requests.restype = ctypes.c_char_p
+from cuda_stand_in import request_lines, stand_in
 def requests():
-    t.cuda.synchronize()
-    lines = stand_in.facula_emulated_requests().decode().splitlines()
-    return [dict(w.split("=") for w in line.split()[1:]) for line in lines if line.startswith("cudnnBackendExecute ")]
+    return [dict(w.split("=") for w in line.split()[1:]) for line in request_lines() if line.startswith("cudnnBackendExecute ")]
 def check(f, *tensors, tolerance=1e-5):
     results = []
     for device in ("cpu", "cuda"):
@@ -137,10 +132,7 @@ assert data[192:224].tolist() == [2.0] * 32 and data[:192].sum().item() == 192
 
 
 def child(code, **variables):
-    command = [sys.executable, "-c", BEGIN + code]
-    variables = environment(FACULA_CUDA="emulated", **variables)
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    run_emulated(BEGIN + code, **variables)
 
 
 @pytest.mark.parametrize("case", CASES)

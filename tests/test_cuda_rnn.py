@@ -1,24 +1,20 @@
 """Recurrent layers by cuDNN on the emulated CUDA device: the stand-in checks arguments and the order of passes, and computes."""
 
-import subprocess
-import sys
 
 import pytest
-from cuda_environment import environment
+from cuda_environment import run_emulated
 
 BEGIN = """
 import copy, ctypes, warnings
 import facula as t, facula.nn as nn
 from facula.backends import cudnn
 from facula.nn.utils.rnn import pack_padded_sequence
-stand_in = ctypes.CDLL(t.cuda.libraries()["driver"])
-stand_in.facula_emulated_requests.restype = ctypes.c_char_p
+from cuda_stand_in import request_lines, stand_in
 t.manual_seed(1)
 ALL = ["cudnnRNNForward", "cudnnRNNBackwardData_v8", "cudnnRNNBackwardWeights_v8"]
 def requests():
-    t.cuda.synchronize()
-    lines = stand_in.facula_emulated_requests().decode().splitlines()
-    return [(line.split()[0], dict(w.split("=") for w in line.split()[1:])) for line in lines if line.startswith("cudnn")]
+    lines = [line.split() for line in request_lines() if line.startswith("cudnn")]
+    return [(name, dict(w.split("=") for w in words)) for name, *words in lines]
 def names():
     return [name for name, _ in requests()]
 def run(module, x, states, packed):
@@ -245,11 +241,7 @@ assert forward() == 2000  # sequences of several lengths, not packed
 
 
 def child(code, **variables):
-    command = [sys.executable, "-c", BEGIN + code]
-    variables = environment(FACULA_CUDA="emulated", **variables)
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    return run_emulated(BEGIN + code, **variables).stderr
 
 
 @pytest.mark.parametrize("case", CASES)

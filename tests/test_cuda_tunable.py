@@ -8,15 +8,12 @@ import textwrap
 from cuda_environment import environment
 
 BEGIN = """
-import ctypes, warnings
+import warnings
 import facula as t
 from facula.cuda import tunable
-stand_in = ctypes.CDLL(t.cuda.libraries()["driver"])
-stand_in.facula_emulated_requests.restype = ctypes.c_char_p
+from cuda_stand_in import request_lines
 def ways():
-    t.cuda.synchronize()
-    lines = stand_in.facula_emulated_requests().decode().splitlines()
-    return [int(line.rpartition("=")[2]) for line in lines if line.startswith("cublasLtMatmul ")]
+    return [int(line.rpartition("=")[2]) for line in request_lines() if line.startswith("cublasLtMatmul ")]
 t.manual_seed(1)
 """
 

@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING
 
 from .source import MAP_ALIGNMENT
 from .texts import shown
+from .zip_records import CENTRAL, END, END64, LOCAL, LOCATOR64, U32
 
 if TYPE_CHECKING:
     from typing import Any
 
     from facula._serialization.source import FileSource, MemorySource
 
-_LOCAL = struct.Struct("<4s5H3L2H")
-_CENTRAL = struct.Struct("<4s6H3L5H2L")
-_END = struct.Struct("<4s4H2LH")
-_END64 = struct.Struct("<4sQ2H2L4Q")
-_LOCATOR64 = struct.Struct("<4sLQL")
-_U32 = 0xFFFFFFFF
-_U16 = 0xFFFF
 _STORED, _DEFLATED = 0, 8
 _MAX_COMMENT = 0xFFFF
 _ENCRYPTED_FLAG = 0x1
@@ -120,7 +114,7 @@ class ZipReader:
         directory, at = self._source.read(start, size), 0
         spans, entries, root = [], {}, None
         for _ in range(count):
-            if size - at < _CENTRAL.size:
+            if size - at < CENTRAL.size:
                 raise _damaged("its directory ends early")
             entry, path, at = self._read_central(directory, at)
             spans.append((entry[0], entry[1].start + entry[1].packed))
@@ -151,33 +145,33 @@ class ZipReader:
     def _find_directory(self):
         """(number of entries, offset, size) of the central directory."""
         whole = len(self._source)
-        tail_start = max(0, whole - _MAX_COMMENT - _END.size - _LOCATOR64.size)
+        tail_start = max(0, whole - _MAX_COMMENT - END.size - LOCATOR64.size)
         tail = bytes(self._source.read(tail_start, whole - tail_start))
         at = tail.rfind(b"PK\5\6")
-        if at < 0 or len(tail) - at < _END.size:
+        if at < 0 or len(tail) - at < END.size:
             raise _damaged("it has no end-of-directory record (a truncated file?)")
-        _, disk, disk2, here, count, size, start, comment = _END.unpack_from(tail, at)
+        _, disk, disk2, here, count, size, start, comment = END.unpack_from(tail, at)
         end = tail_start + at
-        if end + _END.size + comment != whole:
+        if end + END.size + comment != whole:
             raise _damaged("bytes follow its end-of-directory record")
         # PyTorch writes the zip64 records always, small as the file may be
-        locator = tail[max(0, at - _LOCATOR64.size) : at]
-        if locator[:4] == b"PK\6\7" and len(locator) == _LOCATOR64.size:
-            here, count, size, start, end = self._find_directory64(locator, end - _LOCATOR64.size)
+        locator = tail[max(0, at - LOCATOR64.size) : at]
+        if locator[:4] == b"PK\6\7" and len(locator) == LOCATOR64.size:
+            here, count, size, start, end = self._find_directory64(locator, end - LOCATOR64.size)
         if disk or disk2 or here != count:
             raise _damaged("it is part of a multi-volume archive")
         if start + size != end:
             raise _damaged(f"its directory claims [{start}, {start + size}) but must end at {end}")
-        if count * _CENTRAL.size > size:
+        if count * CENTRAL.size > size:
             raise _damaged(f"its directory of {size} bytes cannot hold {count} records")
         return count, start, size
 
     def _find_directory64(self, locator, at):
-        _, disk, where, disks = _LOCATOR64.unpack(locator)
-        if disk or disks != 1 or where + _END64.size > at:
+        _, disk, where, disks = LOCATOR64.unpack(locator)
+        if disk or disks != 1 or where + END64.size > at:
             raise _damaged("its zip64 locator is wrong")
-        record = self._source.read(where, _END64.size)
-        magic, length, _, _, disk, disk2, here, count, size, start = _END64.unpack(record)
+        record = self._source.read(where, END64.size)
+        magic, length, _, _, disk, disk2, here, count, size, start = END64.unpack(record)
         if magic != b"PK\6\6" or disk or disk2 or where + 12 + length != at:
             raise _damaged("its zip64 end-of-directory record is wrong")
         return here, count, size, start, where
@@ -202,11 +196,11 @@ class ZipReader:
             _,
             _,
             offset,
-        ) = _CENTRAL.unpack_from(view, at)
-        after = at + _CENTRAL.size + name_len + extra_len + comment_len
+        ) = CENTRAL.unpack_from(view, at)
+        after = at + CENTRAL.size + name_len + extra_len + comment_len
         if magic != b"PK\1\2" or after > len(view):
             raise _damaged("a directory record is wrong")
-        at += _CENTRAL.size
+        at += CENTRAL.size
         try:
             path = str(view[at : at + name_len], "utf-8")
         except UnicodeDecodeError:
@@ -223,12 +217,12 @@ class ZipReader:
     def _check_local(self, offset, path, packed, method):
         """The payload's offset, from a local header that must agree with the directory."""
         expected, whole = path.encode(), len(self._source)
-        if offset + _LOCAL.size + len(expected) > whole:
+        if offset + LOCAL.size + len(expected) > whole:
             raise _damaged(f"record {shown(path)} lies outside the file")
-        header = self._source.read(offset, _LOCAL.size + len(expected))
-        magic, _, _, method2, _, _, _, _, _, name_len, extra_len = _LOCAL.unpack_from(header)
-        start = offset + _LOCAL.size + name_len + extra_len
-        same_name = name_len == len(expected) and header[_LOCAL.size :] == expected
+        header = self._source.read(offset, LOCAL.size + len(expected))
+        magic, _, _, method2, _, _, _, _, _, name_len, extra_len = LOCAL.unpack_from(header)
+        start = offset + LOCAL.size + name_len + extra_len
+        same_name = name_len == len(expected) and header[LOCAL.size :] == expected
         if magic != b"PK\3\4" or method2 != method or not same_name:
             raise _damaged(f"record {shown(path)} has a header that contradicts the directory")
         if start + packed > whole:
@@ -240,14 +234,14 @@ class ZipReader:
 
 def _widen(extra, fields, path):
     """`fields` with each 0xFFFFFFFF replaced by its ZIP64 value."""
-    if _U32 not in fields:
+    if U32 not in fields:
         return fields
     at = 0
     while at + 4 <= len(extra):
         tag, size = struct.unpack_from("<2H", extra, at)
         at += 4
         if tag == 1:
-            wide = [i for i, v in enumerate(fields) if v == _U32]
+            wide = [i for i, v in enumerate(fields) if v == U32]
             if size < 8 * len(wide) or at + 8 * len(wide) > len(extra):
                 break
             for i, value in zip(wide, struct.unpack_from(f"<{len(wide)}Q", extra, at)):

@@ -7,14 +7,9 @@ no data descriptor follows a payload. ZIP64 fields appear only where 32 bits do 
 import struct
 import zlib
 
+from .zip_records import CENTRAL, END, END64, LOCAL, LOCATOR64, U16, U32
+
 ALIGNMENT = 64
-_LOCAL = struct.Struct("<4s5H3L2H")
-_CENTRAL = struct.Struct("<4s6H3L5H2L")
-_END = struct.Struct("<4s4H2LH")
-_END64 = struct.Struct("<4sQ2H2L4Q")
-_LOCATOR64 = struct.Struct("<4sLQL")
-_U32 = 0xFFFFFFFF
-_U16 = 0xFFFF
 _UTF8_FLAG = 0x0800
 _DATE_1980 = 0x21  # 1 January 1980, the earliest date a zip can hold: equal objects give equal files
 _PADDING_ID = b"FB"  # the id PyTorch uses for the padding that aligns a payload
@@ -55,13 +50,13 @@ class ZipWriter:
             self._raw(record)
         size = self._position - start
         count = len(self._central)
-        if count >= _U16 or start >= _U32 or size >= _U32:
+        if count >= U16 or start >= U32 or size >= U32:
             end64 = self._position
-            self._raw(_END64.pack(b"PK\6\6", _END64.size - 12, 45, 45, 0, 0, count, count, size, start))
-            self._raw(_LOCATOR64.pack(b"PK\6\7", 0, end64, 1))
+            self._raw(END64.pack(b"PK\6\6", END64.size - 12, 45, 45, 0, 0, count, count, size, start))
+            self._raw(LOCATOR64.pack(b"PK\6\7", 0, end64, 1))
         self._raw(
-            _END.pack(
-                b"PK\5\6", 0, 0, min(count, _U16), min(count, _U16), min(size, _U32), min(start, _U32), 0
+            END.pack(
+                b"PK\5\6", 0, 0, min(count, U16), min(count, U16), min(size, U32), min(start, U32), 0
             )
         )
 
@@ -72,23 +67,23 @@ class ZipWriter:
     def _header(self, name, nbytes, crc):
         path = f"{self._root}/{name}".encode()
         start = self._position
-        zip64 = struct.pack("<2H2Q", 1, 16, nbytes, nbytes) if nbytes >= _U32 else b""
-        before_padding = start + _LOCAL.size + len(path) + len(zip64) + 4
+        zip64 = struct.pack("<2H2Q", 1, 16, nbytes, nbytes) if nbytes >= U32 else b""
+        before_padding = start + LOCAL.size + len(path) + len(zip64) + 4
         padding = -before_padding % self._alignment
         extra = zip64 + _PADDING_ID + struct.pack("<H", padding) + b"Z" * padding
-        size = min(nbytes, _U32)
+        size = min(nbytes, U32)
         needed = 45 if zip64 else 20
         self._raw(
-            _LOCAL.pack(
+            LOCAL.pack(
                 b"PK\3\4", needed, _UTF8_FLAG, 0, 0, _DATE_1980, crc, size, size, len(path), len(extra)
             )
         )
         self._raw(path)
         self._raw(extra)
-        wide = ([nbytes, nbytes] if zip64 else []) + ([start] if start >= _U32 else [])
+        wide = ([nbytes, nbytes] if zip64 else []) + ([start] if start >= U32 else [])
         extra = struct.pack(f"<2H{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
         self._central.append(
-            _CENTRAL.pack(
+            CENTRAL.pack(
                 b"PK\1\2",
                 45,
                 45 if wide else 20,
@@ -105,7 +100,7 @@ class ZipWriter:
                 0,
                 0,
                 0,
-                min(start, _U32),
+                min(start, U32),
             )
             + path
             + extra

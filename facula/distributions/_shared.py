@@ -26,6 +26,25 @@ class SymmetricAroundLoc:
         return self.loc
 
 
+class OverCategories:
+    """Families whose parameters are those of a `Categorical`."""
+
+    @property
+    def probs(self):
+        """Probabilities of the categories."""
+        return self._categorical.probs
+
+    @property
+    def logits(self):
+        """Log-probabilities of the categories."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self):
+        """Shape of the parameters."""
+        return self._categorical.param_shape
+
+
 class Relaxed(TransformedDistribution):
     """A relaxed family of discrete values: its parameters are those of the base that is transformed."""
 

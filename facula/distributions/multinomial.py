@@ -8,6 +8,7 @@ import facula
 from facula import Size
 
 from . import constraints
+from ._shared import OverCategories
 from .binomial import Binomial
 from .categorical import Categorical
 from .distribution import Distribution
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Multinomial"]
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategories, Distribution):
     """How often each of K categories comes in ``total_count`` independent draws.
 
     Args:
@@ -56,21 +57,6 @@ class Multinomial(Distribution):
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self):
         return constraints.multinomial(self.total_count)
-
-    @property
-    def logits(self) -> Tensor:
-        """Log-probabilities of the categories."""
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities of the categories."""
-        return self._categorical.probs
-
-    @property
-    def param_shape(self) -> Any:
-        """Shape of the parameters."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Any:

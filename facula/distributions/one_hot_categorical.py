@@ -8,6 +8,7 @@ import facula
 from facula import Size
 
 from . import constraints
+from ._shared import OverCategories
 from .categorical import Categorical
 from .distribution import Distribution
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(OverCategories, Distribution):
     """Vectors with a single 1, whose place has the probabilities in the last dimension.
 
     Args:
@@ -52,21 +53,6 @@ class OneHotCategorical(Distribution):
     @property
     def _param(self):
         return self._categorical._param
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities of the categories."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """Log-probabilities of the categories."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        """Shape of the parameters."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import facula
 
 from . import constraints
-from ._shared import Relaxed
+from ._shared import OverCategories, Relaxed
 from .categorical import Categorical
 from .distribution import Distribution
 from .transforms import ExpTransform
@@ -15,7 +15,7 @@ from .utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, ClassVar
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.distributions.constraints import Constraint
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategories, Distribution):
     """Logarithms of RelaxedOneHotCategorical values: log-softmax of Gumbel values around logits over temperature.
 
     Args:
@@ -51,21 +51,6 @@ class ExpRelaxedCategorical(Distribution):
         self._categorical = Categorical(probs, logits)
         self.temperature = temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    @property
-    def param_shape(self) -> Any:
-        """Shape of the parameters."""
-        return self._categorical.param_shape
-
-    @property
-    def logits(self) -> Tensor:
-        """Log-probabilities of the categories."""
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities of the categories."""
-        return self._categorical.probs
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)

@@ -2,6 +2,7 @@
 // itself be differentiable, the layer is written out in ops and differentiated by the engine.
 #include "autograd/engine.h"
 #include "autograd/function_support.h"
+#include "autograd/rnn_network.h"
 #include "functions.h"
 #include "ops/rnn.h"
 
@@ -44,7 +45,7 @@ class RnnLayerBackward final : public Node {
 
   void apply(const Tensor* grads, Tensor* results) override {
     Tensor weight = weight_.unpack(*this);
-    if (is_batched(grads[0]) || is_batched(grads[1]) || is_batched(cell(grads))) return apply_to_each(grads, results);
+    if (rnn_apply_to_each(*this, grads, cell(grads), results)) return;
     if (GradMode::enabled()) return apply_differentiably(grads, results);
     auto [gates, h0, c0, of_weight, of_bias] = _rnn_steps_backward(
         grads[0], grads[1], cell(grads), weight, trace_.saved, trace_.h_before, trace_.c_before, mode_,
@@ -66,18 +67,6 @@ class RnnLayerBackward final : public Node {
 
   /// The gradient of the cell state; only an LSTM has that result.
   Tensor cell(const Tensor* grads) const { return layout_.mode == RnnMode::Lstm ? grads[2] : Tensor(); }
-
-  // Gradients that stand for batches (vmap): one after the other.
-  void apply_to_each(const Tensor* grads, Tensor* results) {
-    Batch batch("rnn", grads[0], grads[1], cell(grads));
-    std::vector<Tensor> found = batch.loop([&](const Batch::Example& e) {
-      Tensor own[] = {e(grads[0]), e(grads[1]), e(cell(grads))};
-      std::vector<Tensor> made(edge_count());
-      apply(own, made.data());
-      return made;
-    });
-    std::copy(found.begin(), found.end(), results);
-  }
 
   void apply_differentiably(const Tensor* grads, Tensor* results) {
     // Stand-ins for the inputs: the gradients are taken with respect to them, and reach the inputs through them.

@@ -22,7 +22,7 @@ class CudnnRnnBackward final : public Node {
   std::string name() const override { return "CudnnRnnBackward0"; }
 
   void apply(const Tensor* grads, Tensor* results) override {
-    if (is_batched(grads[0]) || is_batched(grads[1]) || is_batched(cell(grads))) return apply_to_each(grads, results);
+    if (rnn_apply_to_each(*this, grads, cell(grads), results)) return;
     RnnNetworkInputs in{input_.unpack(*this), h_.unpack(*this), c_.unpack(*this), {}}, found;
     for (SavedTensor& w : weights_) in.weights.push_back(w.unpack(*this));
     bool weights_wanted = false;
@@ -50,18 +50,6 @@ class CudnnRnnBackward final : public Node {
 
   Tensor cell(const Tensor* grads) const { return network_.mode == RnnMode::Lstm ? grads[2] : Tensor(); }
 
-  // Gradients that stand for batches (vmap): one after the other.
-  void apply_to_each(const Tensor* grads, Tensor* results) {
-    Batch batch("rnn", grads[0], grads[1], cell(grads));
-    std::vector<Tensor> found = batch.loop([&](const Batch::Example& e) {
-      Tensor own[] = {e(grads[0]), e(grads[1]), e(cell(grads))};
-      std::vector<Tensor> made(edge_count());
-      apply(own, made.data());
-      return made;
-    });
-    std::copy(found.begin(), found.end(), results);
-  }
-
   void refuse_second(const Tensor* grads, const RnnNetworkInputs& in, Tensor* results) {
     const Tensor given[] = {grads[0], grads[1], cell(grads), in.input, in.h, in.c};
     uint32_t marks = marks_of(TensorList(in.weights));
@@ -83,6 +71,19 @@ uint32_t flags_of_all(const RnnNetworkInputs& in) {
 }
 
 }  // namespace
+
+bool rnn_apply_to_each(Node& node, const Tensor* grads, const Tensor& cell, Tensor* results) {
+  if (!is_batched(grads[0]) && !is_batched(grads[1]) && !is_batched(cell)) return false;
+  Batch batch("rnn", grads[0], grads[1], cell);
+  std::vector<Tensor> found = batch.loop([&](const Batch::Example& e) {
+    Tensor own[] = {e(grads[0]), e(grads[1]), e(cell)};
+    std::vector<Tensor> made(node.edge_count());
+    node.apply(own, made.data());
+    return made;
+  });
+  std::copy(found.begin(), found.end(), results);
+  return true;
+}
 
 std::optional<RnnNetworkResults> rnn_by_library(RnnNetwork network, const RnnNetworkInputs& given) {
   const Device device = given.input.device();

@@ -1,4 +1,4 @@
-// A recurrent network computed by a library of its device, as one node.
+// What the nodes of recurrent networks share, and the one that a library of the device computes.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,11 @@
 #include "ops/rnn.h"
 
 namespace facula {
+
+class Node;
+
+/// Where gradients of a recurrent node stand for batches (vmap): applies it to one example after the other, true.
+bool rnn_apply_to_each(Node& node, const Tensor* grads, const Tensor& cell, Tensor* results);
 
 /// Nothing where no library computes it; else the output, and the final states.
 std::optional<RnnNetworkResults> rnn_by_library(RnnNetwork network, const RnnNetworkInputs& inputs);

@@ -43,6 +43,20 @@ void FlattenImpl::pretty_print(std::ostream& stream) const {
 
 // ---- convolutions
 
+namespace {
+/// The weight, (first, second, kernel...), and the bias of a convolution.
+template <class Impl>
+void make_parameters(Impl& conv, int64_t first, int64_t second) {
+  const auto& options = conv.options;
+  std::vector<int64_t> sizes{first, second};
+  sizes.insert(sizes.end(), options.kernel_size()->begin(), options.kernel_size()->end());
+  conv.weight = conv.register_parameter("weight", torch::empty(sizes));
+  conv.bias = options.bias() ? conv.register_parameter("bias", torch::empty(options.out_channels()))
+                             : conv.register_parameter("bias", {}, false);
+  conv.reset_parameters();
+}
+}  // namespace
+
 template <size_t D>
 ConvImpl<D>::ConvImpl(ConvOptions<D> o) : options(std::move(o)) {
   ConvImpl::reset();
@@ -53,12 +67,7 @@ void ConvImpl<D>::reset() {
                "in_channels must be divisible by groups, got ", options.in_channels(), " and ", options.groups());
   FACULA_CHECK(options.out_channels() % options.groups() == 0, ErrorKind::Runtime,
                "out_channels must be divisible by groups, got ", options.out_channels(), " and ", options.groups());
-  std::vector<int64_t> sizes{options.out_channels(), options.in_channels() / options.groups()};
-  sizes.insert(sizes.end(), options.kernel_size()->begin(), options.kernel_size()->end());
-  weight = this->register_parameter("weight", torch::empty(sizes));
-  bias = options.bias() ? this->register_parameter("bias", torch::empty(options.out_channels()))
-                        : this->register_parameter("bias", {}, false);
-  reset_parameters();
+  make_parameters(*this, options.out_channels(), options.in_channels() / options.groups());
 }
 template <size_t D>
 void ConvImpl<D>::reset_parameters() {
@@ -110,12 +119,7 @@ void ConvTransposeImpl<D>::reset() {
                options.out_channels(), " and ", options.groups());
   FACULA_CHECK(options.padding_mode() == kZeros, ErrorKind::Runtime,
                "Only `zeros` padding mode is supported for ConvTranspose, got ", options.padding_mode().name);
-  std::vector<int64_t> sizes{options.in_channels(), options.out_channels() / options.groups()};
-  sizes.insert(sizes.end(), options.kernel_size()->begin(), options.kernel_size()->end());
-  weight = this->register_parameter("weight", torch::empty(sizes));
-  bias = options.bias() ? this->register_parameter("bias", torch::empty(options.out_channels()))
-                        : this->register_parameter("bias", {}, false);
-  reset_parameters();
+  make_parameters(*this, options.in_channels(), options.out_channels() / options.groups());
 }
 template <size_t D>
 void ConvTransposeImpl<D>::reset_parameters() {

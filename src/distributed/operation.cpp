@@ -110,9 +110,8 @@ struct Planner {
     parts(list, flat, [](const Tensor& t, const Tensor& p) { copy_elements(p, t); });
     return flat;
   }
-  Tensor joined_output(const std::vector<Tensor>& list, int64_t part) const {
-    if (list.size() == 1 && list[0].numel() == part * size) return output(list[0], false);
-    const Tensor flat = buffer(part * size);
+  /// Copies the parts of `flat` into the list in the end.
+  void give_parts(const std::vector<Tensor>& list, const Tensor& flat) const {
     for (const Tensor& t : list) check_no_internal_overlap(t, call.name);
     op.finish.push_back([list, flat, self = *this] {
       self.parts(list, flat, [](const Tensor& t, const Tensor& p) {
@@ -120,6 +119,11 @@ struct Planner {
         t.storage()->bump_version(0);
       });
     });
+  }
+  Tensor joined_output(const std::vector<Tensor>& list, int64_t part) const {
+    if (list.size() == 1 && list[0].numel() == part * size) return output(list[0], false);
+    const Tensor flat = buffer(part * size);
+    give_parts(list, flat);
     return flat;
   }
   template <class F>
@@ -273,13 +277,7 @@ struct Planner {
       parts(list, flat, into);
       return flat;
     }
-    for (const Tensor& t : list) check_no_internal_overlap(t, call.name);
-    op.finish.push_back([list, flat, self = *this] {
-      self.parts(list, flat, [](const Tensor& t, const Tensor& p) {
-        copy_elements(t, p);
-        t.storage()->bump_version(0);
-      });
-    });
+    give_parts(list, flat);
     return flat;
   }
   void message() const {

@@ -52,7 +52,25 @@ __all__ = [
 _ObserverBase = UniformQuantizationObserverBase
 
 
-class MinMaxObserver(UniformQuantizationObserverBase):
+class _Extremes(UniformQuantizationObserverBase):
+    """The least and the greatest of what was seen, of all elements or of each channel."""
+
+    min_val: facula.Tensor
+    max_val: facula.Tensor
+
+    def _start(self, low, high, factory_kwargs, reduce_range) -> None:
+        self.register_buffer("min_val", facula.tensor(low, **(factory_kwargs or {})))
+        self.register_buffer("max_val", facula.tensor(high, **(factory_kwargs or {})))
+        if self.qscheme in (facula.per_tensor_symmetric, facula.per_channel_symmetric) and reduce_range:
+            if self.dtype is facula.quint8:
+                kind = type(self).__name__
+                raise NotImplementedError(f"{kind}: Cannot reduce range for symmetric quantization, got {self.dtype}")
+
+    def _combined(self, low, high):
+        return facula.minimum(low, self.min_val), facula.maximum(high, self.max_val)
+
+
+class MinMaxObserver(_Extremes):
     """The least and the greatest value seen become the least and the greatest level, or the nearest so that zero is a level.
 
     Args:
@@ -80,13 +98,7 @@ class MinMaxObserver(UniformQuantizationObserverBase):
                  eps: float = EPS, is_dynamic: bool = False, **kwargs: Any) -> None:  # fmt: skip
         refuse_scheme(self, qscheme, is_per_tensor)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
-        self.register_buffer("min_val", facula.tensor(float("inf"), **(factory_kwargs or {})))
-        self.register_buffer("max_val", facula.tensor(float("-inf"), **(factory_kwargs or {})))
-        if qscheme is facula.per_tensor_symmetric and reduce_range and dtype is facula.quint8:
-            raise NotImplementedError(f"{type(self).__name__}: Cannot reduce range for symmetric quantization, got {dtype}")
-
-    def _combined(self, low, high):
-        return facula.minimum(low, self.min_val), facula.maximum(high, self.max_val)
+        self._start(float("inf"), float("-inf"), factory_kwargs, reduce_range)
 
     def forward(self, x_orig: Tensor) -> Tensor:
         """Looks at the tensor and returns it."""
@@ -142,7 +154,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         return self.min_val + share * (low - self.min_val), self.max_val + share * (high - self.max_val)
 
 
-class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
+class PerChannelMinMaxObserver(_Extremes):
     """As `MinMaxObserver`, for every index along a dimension by itself.
 
     Args:
@@ -171,13 +183,7 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
         refuse_dynamic(self, is_dynamic)
         super().__init__(dtype, qscheme, reduce_range, quant_min, quant_max, factory_kwargs, eps, is_dynamic, **kwargs)
         self.ch_axis = ch_axis
-        self.register_buffer("min_val", facula.tensor([], **(factory_kwargs or {})))
-        self.register_buffer("max_val", facula.tensor([], **(factory_kwargs or {})))
-        if qscheme is facula.per_channel_symmetric and reduce_range and dtype is facula.quint8:
-            raise NotImplementedError(f"{type(self).__name__}: Cannot reduce range for symmetric quantization, got {dtype}")
-
-    def _combined(self, low, high):
-        return facula.minimum(low, self.min_val), facula.maximum(high, self.max_val)
+        self._start([], [], factory_kwargs, reduce_range)
 
     def forward(self, x_orig: Tensor) -> Tensor:
         """Looks at the tensor and returns it."""

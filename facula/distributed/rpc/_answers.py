@@ -62,10 +62,12 @@ class Answers:
         with self._autograd.entered(about):
             done(result)
 
-    def _on_call(self, source, frame):
+    def _answering(self, source, frame, find):
+        """Work that runs a call and answers it; `find` gives the function, its arguments and its options."""
+
         def work():
             try:
-                function, arguments, options = _wire.decode(frame, source, self)
+                function, arguments, options = find()
             except Exception as error:
                 self.answer_error(source, frame.call, error)
                 return
@@ -73,7 +75,10 @@ class Answers:
             failed = lambda error: self.answer_error(source, frame.call, error)  # noqa: E731
             self.run(function, arguments, options, frame.about, done, failed)
 
-        return True, work
+        return work
+
+    def _on_call(self, source, frame):
+        return True, self._answering(source, frame, lambda: _wire.decode(frame, source, self))
 
     def _on_remote(self, source, frame):
         owned = self.references.own(frame.about["rref"], frame.about["fork"], source)
@@ -118,18 +123,11 @@ class Answers:
     def _on_invoke(self, source, frame):
         owned = self.references.find(frame.about["rref"])
 
-        def work():
-            try:
-                name, arguments, options = _wire.decode(frame, source, self)
-                function = getattr(owned.future.value(), name)
-            except Exception as error:
-                self.answer_error(source, frame.call, error)
-                return
-            done = lambda value: self.answer(source, frame.call, value)  # noqa: E731
-            failed = lambda error: self.answer_error(source, frame.call, error)  # noqa: E731
-            self.run(function, arguments, options, frame.about, done, failed)
+        def find():
+            name, arguments, options = _wire.decode(frame, source, self)
+            return getattr(owned.future.value(), name), arguments, options
 
-        return self._when(owned, True, work)
+        return self._when(owned, True, self._answering(source, frame, find))
 
     def _when(self, owned, limited, work):
         """Work that needs the value of an RRef, which may not be there yet."""

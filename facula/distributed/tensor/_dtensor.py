@@ -243,13 +243,8 @@ class DTensor(facula.Tensor):
         return self.redistribute(placements=[Replicate()] * self.device_mesh.ndim).to_local(grad_placements=grad_placements)
 
 
-class _Regraded(facula.autograd.Function):
+class _Regraded(_Regrade):
     """The same values; the gradient leaves in another layout than the tensor's."""
-
-    @staticmethod
-    def forward(ctx, local, spec, grad_placements):
-        ctx.spec, ctx.grad_placements = spec, grad_placements
-        return local.view_as(local)
 
     @staticmethod
     def backward(ctx, grad):

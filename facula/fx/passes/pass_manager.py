@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from facula.fx._compatibility import compatibility
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from typing_extensions import Self
@@ -135,8 +135,44 @@ def these_before_those_pass_constraint(these: Any, those: Any) -> Any:
     return depends_on
 
 
+class _Ordered:
+    """Passes in an order that constraints restrict: what both classes named PassManager share."""
+
+    def __init__(self, passes=None, constraints=None):
+        self.passes, self.constraints = list(passes or ()), list(constraints or ())
+        self._validated = False
+
+    def add_pass(self, _pass):
+        """Adds a pass.
+
+        Args:
+            _pass: the pass.
+        """
+        self.passes.append(_pass)
+        self._validated = False
+
+    def add_constraint(self, constraint):
+        """Adds a constraint.
+
+        Args:
+            constraint: (pass, later pass) -> bool
+        """
+        self.constraints.append(constraint)
+        self._validated = False
+
+    def _check_order(self):
+        if self._validated:
+            return
+        for constraint in self.constraints:
+            for at, first in enumerate(self.passes):
+                for later in self.passes[at + 1 :]:
+                    if not constraint(first, later):
+                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
+        self._validated = True
+
+
 @compatibility(is_backward_compatible=False)
-class PassManager:
+class PassManager(_Ordered):
     """Runs passes on a module.
 
     Args:
@@ -160,10 +196,6 @@ class PassManager:
 
     constraints: list[Any]
 
-    def __init__(self, passes: Sequence[Callable[..., Any]] | None = None, constraints: Any = None) -> None:
-        self.passes, self.constraints = list(passes or ()), list(constraints or ())
-        self._validated = False
-
     @classmethod
     def build_from_passlist(cls, passes: Any) -> Self:
         """A manager of some passes.
@@ -172,24 +204,6 @@ class PassManager:
             passes: the passes.
         """
         return cls(passes)
-
-    def add_pass(self, _pass: Callable[..., Any]) -> None:
-        """Adds a pass.
-
-        Args:
-            _pass: the pass.
-        """
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint: Any) -> None:
-        """Adds a constraint.
-
-        Args:
-            constraint: (pass, later pass) -> bool
-        """
-        self.constraints.append(constraint)
-        self._validated = False
 
     def remove_pass(self, _passes: Any) -> None:
         """Takes passes out.
@@ -211,14 +225,7 @@ class PassManager:
 
     def validate(self) -> None:
         """RuntimeError where the order of the passes breaks a constraint."""
-        if self._validated:
-            return
-        for constraint in self.constraints:
-            for at, first in enumerate(self.passes):
-                for later in self.passes[at + 1 :]:
-                    if not constraint(first, later):
-                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
-        self._validated = True
+        self._check_order()
 
     def __call__(self, source: Any) -> int:
         self.validate()

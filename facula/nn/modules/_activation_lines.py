@@ -232,7 +232,21 @@ class ReLU6(Hardtanh):
         return "inplace=True" if self.inplace else ""
 
 
-class Hardshrink(Module):
+class _Shrink(Module):
+    """What Hardshrink and Softshrink share."""
+
+    __constants__ = ["lambd"]
+    lambd: float
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Hardshrink(_Shrink):
     """``x`` where ``|x| > lambd``, else 0.
 
     Args:
@@ -244,21 +258,13 @@ class Hardshrink(Module):
     tensor([-1.0000,  0.0000,  0.7500])
     """
 
-    __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
-
-class Softshrink(Module):
+class Softshrink(_Shrink):
     """``x`` moved towards 0 by lambd: ``sign(x) * max(0, |x| - lambd)``.
 
     Args:
@@ -272,15 +278,7 @@ class Softshrink(Module):
     tensor([-0.5000,  0.0000,  0.2500])
     """
 
-    __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"

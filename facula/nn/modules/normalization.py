@@ -26,7 +26,26 @@ __all__ = ["LocalResponseNorm", "CrossMapLRN2d", "LayerNorm", "GroupNorm", "RMSN
 _layer_norm = _C.layer_norm
 
 
-class LocalResponseNorm(Module):
+class _OverChannels(Module):
+    """What LocalResponseNorm and CrossMapLRN2d share: a window of channels."""
+
+    size: int
+    alpha: float
+    beta: float
+    k: float
+
+    def __init__(self, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class LocalResponseNorm(_OverChannels):
     """Divides each element by ``(k + alpha * s) ** beta``, where s is the mean of the squares at its position over size
     neighbouring channels (Krizhevsky et al. 2012).
 
@@ -50,21 +69,11 @@ class LocalResponseNorm(Module):
     beta: float
     k: float
 
-    def __init__(self, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
-
-class CrossMapLRN2d(Module):
+class CrossMapLRN2d(_OverChannels):
     """An older form of `LocalResponseNorm`, of images only, whose window never leaves the first channel behind.
 
     Args:
@@ -87,11 +96,7 @@ class CrossMapLRN2d(Module):
     k: float
 
     def __init__(self, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+        super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() != 4:
@@ -105,9 +110,6 @@ class CrossMapLRN2d(Module):
         late = facula.arange(input.size(1), device=input.device) > reach
         sums = sums + squares[:, :1] * late.to(input.dtype).reshape(1, -1, 1, 1)
         return input * (self.k + self.alpha / self.size * sums).pow(-self.beta)
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class LayerNorm(Module):

@@ -56,6 +56,17 @@ class _EmbeddingBase(Module):
             )
         self.weight = Parameter(weight, requires_grad=not frozen)
 
+    def _padding_text(self) -> str:
+        return "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+
+    def _norm_text(self) -> str:
+        text = "" if self.max_norm is None else f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq is not False:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        return text
+
     def reset_parameters(self) -> None:
         """Draw the table anew from a standard normal distribution; the row of padding_idx becomes zeros.
 
@@ -155,15 +166,7 @@ class Embedding(_EmbeddingBase):
         )
 
     def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.padding_idx is not None:
-            text += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        text = f"{self.num_embeddings}, {self.embedding_dim}{self._padding_text()}{self._norm_text()}"
         return text + (", sparse=True" if self.sparse is not False else "")
 
     @classmethod
@@ -294,15 +297,7 @@ class EmbeddingBag(_EmbeddingBase):
         )
 
     def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        text += f", mode={self.mode!r}"
-        return text + (f", padding_idx={self.padding_idx}" if self.padding_idx is not None else "")
+        return f"{self.num_embeddings}, {self.embedding_dim}{self._norm_text()}, mode={self.mode!r}{self._padding_text()}"
 
     @classmethod
     def from_pretrained(

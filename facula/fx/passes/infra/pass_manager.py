@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.infra.pass_base import PassResult
-from facula.fx.passes.pass_manager import this_before_that_pass_constraint
+from facula.fx.passes.pass_manager import _Ordered, this_before_that_pass_constraint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ def pass_result_wrapper(fn: Callable[..., Any]) -> Any:
 
 
 @compatibility(is_backward_compatible=False)
-class PassManager:
+class PassManager(_Ordered):
     """Runs passes.
 
     Args:
@@ -94,40 +94,14 @@ class PassManager:
     def __init__(self, passes: Sequence[Callable[..., Any] | PassBase] | None = None,
                  constraints: Sequence[Callable[..., Any]] | None = None, steps: int | None = None,
                  run_checks_after_each_pass: bool = False, suppress_check_failures: bool = False) -> None:  # fmt: skip
-        self.passes, self.constraints = list(passes or ()), list(constraints or ())
+        super().__init__(passes, constraints)
         self.steps: int = steps or 1
         self.run_checks_after_each_pass = run_checks_after_each_pass
         self.suppress_check_failures = suppress_check_failures
-        self._validated = False
-
-    def add_pass(self, _pass: Any) -> None:
-        """Adds a pass.
-
-        Args:
-            _pass: the pass.
-        """
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint: Any) -> None:
-        """Adds a constraint.
-
-        Args:
-            constraint: (pass, later pass) -> bool
-        """
-        self.constraints.append(constraint)
-        self._validated = False
 
     def validate_constraints(self) -> None:
         """RuntimeError where the order of the passes breaks a constraint."""
-        if self._validated:
-            return
-        for constraint in self.constraints:
-            for at, first in enumerate(self.passes):
-                for later in self.passes[at + 1 :]:
-                    if not constraint(first, later):
-                        raise RuntimeError(f"pass schedule constraint violated. Expected {later} before {first}")
-        self._validated = True
+        self._check_order()
 
     def solve_constraints(self) -> None:
         """Puts the passes in an order that keeps to the constraints."""
