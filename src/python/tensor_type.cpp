@@ -1,4 +1,4 @@
-// facula.Tensor: the Python object and its identity; tensor_properties.cpp and tensor_operators.cpp have the rest of it.
+// facula.Tensor: the Python object and its identity; tensor_properties.cpp and tensor_operators.cpp have the rest.
 //
 // Identity. While a PyTensor lives, its tensor's `pyobj` points to it, so that the same tensor always comes back as the
 // same object. When the last Python reference goes but C++ still holds the tensor, an object with state (attributes,
