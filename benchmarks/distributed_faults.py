@@ -6,6 +6,8 @@ A run forks 2 to 4 ranks of one program that repeats one operation (a point), an
 outside, or something wrong that it does itself. The table has, for each fault and point, the runs, the longest time until
 a rank raised, hangs, and texts that do not name rank, operation and line. Faults that only waiting can tell are measured from
 the deadline. A run is repeated exactly by its number: `--only N`.
+
+Long because tests load it by its path as one program: what ranks repeat, what is done to them, and what is judged.
 """
 
 import argparse

@@ -13,6 +13,8 @@ stands for all of them: which of them is for the arguments' device is decided th
 by which arguments are bound, and can be combined with what is registered here.
 
 The rule of `register_vmap` runs when an argument carries a batch; without one the kernel sees the batch as vmap shows it.
+
+Long because every way to register is a function of this module, and all of them lead to the one order of calls above.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ def _candidates(args, kwargs):
             yield value
 
 
+@functools.cache
 def _resolve(name, method):
     """The public object of a call that the core names."""
     if method:
@@ -122,9 +123,6 @@ _OP_PREFIXES = {"functional_": "nn.functional", "linalg_": "linalg", "fft_": "ff
 
 def _module(path):
     return importlib.import_module(f"facula.{path}" if path else "facula")
-
-
-_resolve = functools.lru_cache(maxsize=None)(_resolve)
 
 
 def _dispatch(name, method, args, kwargs):

@@ -11,22 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from distribution_helpers import T, close, covariance, double
 from scipy import special, stats
 
 import facula as torch
 import facula.distributions as D
-from facula.distributions import constraints, transforms
+from facula.distributions import constraints
 from facula.distributions.kl import _KL_REGISTRY
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "distributions_golden.json").read_text())
-
-
-def double(*values):
-    return torch.tensor(np.array(values), dtype=torch.float64)
-
-
-def close(found, expected, rtol=1e-8, atol=1e-10):
-    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=rtol, atol=atol)
 
 
 # ---- single numbers, against SciPy
@@ -149,132 +142,6 @@ def test_log_prob_integrates_to_one():
             close(one.mean, [torch.trapezoid(density * x, x).item()], rtol=1e-3)
             close(one.entropy(), [-torch.trapezoid(density * density.log(), x).item()], rtol=2e-3, atol=1e-3)
             close(one.cdf(x[10000:10001]), [torch.trapezoid(density[:10001], x[:10001]).item()], rtol=2e-3)
-
-
-# ---- vectors and matrices
-
-
-def covariance(n, *batch):
-    a = np.random.default_rng(n).normal(size=(*batch, n, n))
-    return a @ np.swapaxes(a, -1, -2) + np.eye(n)
-
-
-def test_multivariate_normal():
-    loc, matrix = np.array([1.0, -2.0, 0.5]), covariance(3)
-    x = np.random.default_rng(0).normal(size=(4, 3))
-    reference = stats.multivariate_normal(loc, matrix)
-    tensor = torch.tensor(matrix)
-    for given in (
-        {"covariance_matrix": tensor},
-        {"precision_matrix": torch.linalg.inv(tensor)},
-        {"scale_tril": torch.linalg.cholesky(tensor)},
-    ):
-        ours = D.MultivariateNormal(torch.tensor(loc), **given)
-        close(ours.log_prob(torch.tensor(x)), reference.logpdf(x))
-        close(ours.entropy(), reference.entropy())
-        close(ours.covariance_matrix, matrix)
-        close(ours.precision_matrix, np.linalg.inv(matrix))
-        close(ours.scale_tril, np.linalg.cholesky(matrix))
-        close(ours.variance, np.diag(matrix))
-
-
-def test_multivariate_normal_batches():
-    loc, matrices = torch.zeros(5, 1, 3, dtype=torch.float64), torch.tensor(covariance(3, 4))
-    ours = D.MultivariateNormal(loc, matrices)
-    assert ours.batch_shape == (5, 4) and ours.event_shape == (3,)
-    x = ours.sample((2,))
-    found = ours.log_prob(x)
-    for i, j, k in itertools.product(range(2), range(5), range(4)):
-        expected = stats.multivariate_normal(np.zeros(3), matrices[k].numpy()).logpdf(x[i, j, k].numpy())
-        close(found[i, j, k], expected)
-
-
-def test_low_rank_multivariate_normal():
-    rng = np.random.default_rng(1)
-    W, diagonal, loc = rng.normal(size=(4, 2)), rng.uniform(0.5, 2, 4), rng.normal(size=4)
-    ours = D.LowRankMultivariateNormal(*(torch.tensor(v) for v in (loc, W, diagonal)))
-    matrix = W @ W.T + np.diag(diagonal)
-    x = rng.normal(size=(3, 4))
-    reference = stats.multivariate_normal(loc, matrix)
-    close(ours.log_prob(torch.tensor(x)), reference.logpdf(x))
-    close(ours.entropy(), reference.entropy())
-    close(ours.covariance_matrix, matrix)
-    close(ours.precision_matrix, np.linalg.inv(matrix))
-    close(ours.scale_tril, np.linalg.cholesky(matrix))
-    torch.manual_seed(0)
-    close(torch.cov(ours.sample((20000,)).T), matrix, rtol=0.1, atol=0.1)
-
-
-def test_wishart():
-    matrix, x = covariance(3), covariance(3) + np.eye(3)
-    ours, reference = D.Wishart(double(5.5)[0], torch.tensor(matrix)), stats.wishart(5.5, matrix)
-    close(ours.log_prob(torch.tensor(x)), reference.logpdf(x))
-    close(ours.entropy(), reference.entropy())
-    close(ours.mean, reference.mean())
-    close(ours.variance, reference.var())
-    close(ours.mode, reference.mode())
-    torch.manual_seed(0)
-    close(ours.sample((4000,)).mean(0), reference.mean(), rtol=0.1, atol=0.5)
-
-
-def test_dirichlet_and_multinomial():
-    a, p = np.array([0.7, 2.0, 3.5]), np.array([0.2, 0.3, 0.5])
-    dirichlet, reference = D.Dirichlet(torch.tensor(a)), stats.dirichlet(a)
-    close(dirichlet.log_prob(torch.tensor(p)), reference.logpdf(p))
-    close(dirichlet.entropy(), reference.entropy())
-    close(dirichlet.mean, reference.mean())
-    close(dirichlet.variance, reference.var())
-    multinomial, reference = D.Multinomial(6, torch.tensor(p)), stats.multinomial(6, p)
-    close(multinomial.log_prob(double(1, 2, 3)), reference.logpmf([1, 2, 3]))
-    close(multinomial.entropy(), reference.entropy())
-    assert (multinomial.sample((50,)).sum(-1) == 6).all()
-
-
-def test_lkj_cholesky():
-    """dim 2: the correlation is 2 Beta(concentration, concentration) - 1."""
-    ours = D.LKJCholesky(2, double(1.7)[0])
-    torch.manual_seed(0)
-    correlation = ours.sample((4000,))[:, 1, 0].numpy()
-    assert stats.kstest((correlation + 1) / 2, stats.beta(1.7, 1.7).cdf).pvalue > 1e-3
-    r = np.linspace(-0.9, 0.9, 5)
-    factors = torch.tensor(np.array([[[1, 0], [c, math.sqrt(1 - c * c)]] for c in r]))
-    # the factor's density is that of r times |dr / dr| = 1: only one element is free
-    close(ours.log_prob(factors), stats.beta(1.7, 1.7).logpdf((r + 1) / 2) - math.log(2))
-    assert constraints.corr_cholesky.check(D.LKJCholesky(5, 0.5).sample((20,))).all()
-
-
-def test_categorical():
-    p = torch.tensor([[0.2, 0.3, 0.5], [0.0, 0.9, 0.1]], dtype=torch.float64)
-    ours = D.Categorical(p * 7)
-    close(ours.probs, p.numpy())
-    close(ours.log_prob(torch.tensor([2, 1])), np.log([0.5, 0.9]))
-    close(ours.entropy(), [stats.entropy(row) for row in p.numpy()])
-    assert ours.mode.tolist() == [2, 1]
-    assert ours.enumerate_support().tolist() == [[0, 0], [1, 1], [2, 2]]
-    close(D.OneHotCategorical(p).log_prob(torch.eye(3, dtype=torch.float64)[torch.tensor([2, 1])]), np.log([0.5, 0.9]))
-    torch.manual_seed(0)
-    close(D.OneHotCategorical(p).sample((5000,)).mean(0), p.numpy(), atol=0.04)
-    logits = torch.randn(4, 3, requires_grad=True)
-    D.OneHotCategoricalStraightThrough(logits=logits).rsample()[:, 0].sum().backward()
-    close(logits.grad[:, 0], (D.Categorical(logits=logits).probs[:, 0] * (1 - D.Categorical(logits=logits).probs[:, 0])).detach(), 1e-5)
-
-
-def test_mixture():
-    torch.manual_seed(0)
-    parts = D.Normal(double(-2.0, 0.0, 3.0), double(0.5, 1.0, 2.0))
-    mixture = D.MixtureSameFamily(D.Categorical(double(0.2, 0.5, 0.3)), parts)
-    x = mixture.sample((40000,))
-    close(mixture.mean, x.mean().item(), atol=0.05)
-    close(mixture.variance, x.var().item(), rtol=0.05)
-    at = double(-1.0, 0.5)
-    weights = np.array([0.2, 0.5, 0.3])
-    each = stats.norm([-2, 0, 3], [0.5, 1, 2])
-    close(mixture.log_prob(at), [np.log((weights * each.pdf(v)).sum()) for v in at.tolist()])
-    close(mixture.cdf(at), [(weights * each.cdf(v)).sum() for v in at.tolist()])
-    assert mixture.expand((2, 3)).sample((4,)).shape == (4, 2, 3)
-    vectors = D.MixtureSameFamily(D.Categorical(torch.ones(5, 3)), D.Independent(D.Normal(torch.zeros(5, 3, 2), 1.0), 1))
-    assert vectors.sample((4,)).shape == (4, 5, 2) and vectors.mean.shape == (5, 2)
-    assert vectors.log_prob(torch.zeros(5, 2)).shape == (5,)
 
 
 # ---- derivatives
@@ -410,110 +277,6 @@ def test_register_kl():
     finally:
         for key in [key for key in _KL_REGISTRY if Mine in key or Other in key]:
             del _KL_REGISTRY[key]
-
-
-# ---- transforms and constraints
-
-T = transforms
-TRANSFORMS = {
-    "exp": T.ExpTransform(),
-    "power": T.PowerTransform(double(-0.5)[0]),
-    "sigmoid": T.SigmoidTransform(),
-    "softplus": T.SoftplusTransform(),
-    "tanh": T.TanhTransform(),
-    "affine": T.AffineTransform(1.0, double(-2.0, 3.0, 0.5)),
-    "affine event": T.AffineTransform(1.0, double(-2.0)[0], event_dim=1),
-    "stick breaking": T.StickBreakingTransform(),
-    "correlations": T.CorrCholeskyTransform(),
-    "composed": T.ComposeTransform([T.AffineTransform(0.5, 2.0), T.TanhTransform(), T.StickBreakingTransform()]),
-    "cat": T.CatTransform([T.ExpTransform(), T.AffineTransform(1.0, 2.0)], dim=-1, lengths=[1, 2]),
-    "stack": T.StackTransform([T.ExpTransform(), T.TanhTransform(), T.identity_transform], dim=-1),
-    "independent": T.IndependentTransform(T.ExpTransform(), 1),
-    "reshape": T.ReshapeTransform((3,), (3, 1)),
-    "distribution": T.CumulativeDistributionTransform(D.Normal(double(0.2)[0], double(1.5)[0])),
-}
-
-
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_transforms(name):
-    torch.manual_seed(0)
-    transform = TRANSFORMS[name]
-    x = torch.randn(3, dtype=torch.float64)
-    if name == "power":
-        x = x.exp()
-    y = transform(x)
-    assert transform.bijective and transform.domain.check(x).all()
-    if name not in ("cat", "stack"):
-        assert transform.codomain.check(y).all()
-    assert transform.forward_shape(x.shape) == y.shape and transform.inverse_shape(y.shape) == x.shape
-    close(transform.inv(y), x.numpy())
-    close(transform.inv.inv(x), y.numpy())
-    close(pickle.loads(pickle.dumps(transform))(x), y.numpy())
-    # the determinant of the Jacobian; of the simplex and of factors, by their free elements
-    free = {"stick breaking": slice(0, 3), "composed": slice(0, 3), "correlations": torch.tensor([3, 6, 7])}.get(name, slice(None))
-    jacobian = torch.autograd.functional.jacobian(lambda x: transform(x).flatten()[free], x)
-    found = transform.log_abs_det_jacobian(x, y)
-    close(found.sum(), torch.linalg.slogdet(jacobian).logabsdet.item())
-    close(transform.inv.log_abs_det_jacobian(y, x), -found.numpy())
-
-
-def test_transform_cache():
-    transform = T.TanhTransform(cache_size=1)
-    x = torch.tensor([30.0, -40.0])
-    y = transform(x)
-    assert transform.inv(y) is x and transform(x) is y
-    assert T.ComposeTransform([T.TanhTransform()]).with_cache().parts[0]._cache_size == 1
-    assert T.ExpTransform() == T.ExpTransform() and T.ExpTransform() != T.TanhTransform() and T.AffineTransform(0, 1) == T.AffineTransform(0, 1)
-
-
-REGISTERED = [
-    constraints.positive, constraints.nonnegative, constraints.greater_than(2.0), constraints.less_than(-1.0),
-    constraints.unit_interval, constraints.interval(-2.0, 5.0), constraints.half_open_interval(1.0, 3.0), constraints.real,
-    constraints.real_vector, constraints.simplex, constraints.corr_cholesky, constraints.lower_cholesky,
-    constraints.positive_definite, constraints.positive_semidefinite, constraints.independent(constraints.positive, 1),
-    constraints.stack([constraints.positive, constraints.real, constraints.unit_interval], -1),
-    constraints.cat([constraints.positive, constraints.real], -1, [1, 2]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("constraint", REGISTERED, ids=repr)
-def test_registry(constraint):
-    torch.manual_seed(0)
-    matrices = "Lower" in repr(constraint) or "Positive" in repr(constraint)
-    x = torch.randn(4, 3, 3) if matrices else torch.randn(4, 3)
-    made = D.transform_to(constraint)(x)
-    assert constraint.check(made).all()
-    assert D.transform_to(constraint)(D.transform_to(constraint).inv(made)).allclose(made, atol=1e-4)
-    if matrices:
-        with pytest.raises(NotImplementedError):
-            D.biject_to(constraint)
-    else:
-        assert constraint.check(D.biject_to(constraint)(x)).all() and D.biject_to(constraint).bijective
-
-
-def test_constraints():
-    nan, inf = math.nan, math.inf
-    x = torch.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, inf, nan])
-    rows = {
-        "boolean": "0101000", "nonnegative_integer": "0101100", "positive_integer": "0001100", "real": "1111110",
-        "positive": "0011110", "nonnegative": "0111110", "unit_interval": "0111000",
-    }  # fmt: skip
-    for name, bits in rows.items():
-        found = getattr(constraints, name).check(x)
-        assert [int(b) for b in bits] == found.int().tolist(), name
-    eye = torch.eye(2)
-    skew = torch.tensor([[1.0, 2.0], [2.0, 1.0]])
-    for name, yes, no in (
-        ("simplex", [0.3, 0.7], [0.3, 0.6]), ("one_hot", [0.0, 1.0], [1.0, 1.0]), ("lower_triangular", eye, skew),
-        ("lower_cholesky", eye, -eye), ("positive_definite", eye, skew), ("positive_semidefinite", eye * 0, skew),
-        ("symmetric", skew, torch.tensor([[1.0, 2.0], [0.0, 1.0]])), ("square", eye, torch.ones(2, 3)),
-        ("corr_cholesky", eye, 2 * eye),
-    ):  # fmt: skip
-        constraint = getattr(constraints, name)
-        yes, no = torch.as_tensor(yes), torch.as_tensor(no)
-        assert constraint.check(yes).item() is True and constraint.check(no).item() is False, name
-        assert constraint.event_dim == yes.dim()
-    assert constraints.is_dependent(D.Uniform.support) and not constraints.is_dependent(D.Normal.support)
 
 
 # ---- shapes, checks, the class protocol

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import threading
 
 import numpy as np
 import pytest
+from packed_weights_cases import (
+    MAKERS,
+    answer,
+    answers,
+    channels_last,
+    checks,
+    keeps_any,
+    kept,
+    linear,
+    pointwise,
+    tiles,
+    windows,
+)
 
 import facula
 import facula.nn.functional as F
@@ -23,80 +35,9 @@ def kept_afresh():
     facula.manual_seed(0)
 
 
-def kept():
-    return facula.cpu.packed_weights()
-
-
-def linear():
-    """A layer, and its input."""
-    return nn.Linear(96, 128), facula.randn(40, 96)
-
-
-def tiles():
-    """A convolution computed in tiles."""
-    return nn.Conv2d(32, 64, 3, padding=1), facula.randn(1, 32, 40, 40)
-
-
-def pointwise():
-    """A convolution that is one product."""
-    return nn.Conv2d(64, 128, 1), facula.randn(1, 64, 20, 20)
-
-
-def windows():
-    """A convolution that is products of gathered windows."""
-    return nn.Conv2d(512, 512, 3, padding=1), facula.randn(1, 512, 7, 7)
-
-
-def library():
-    """A convolution of oneDNN's."""
-    return nn.Conv2d(64, 64, 3, stride=2, padding=1), facula.randn(1, 64, 56, 56)
-
-
-def channels_last(m, x):
-    """Images in the order in which networks pass them on, so that small ones take the same kernels."""
-    return m, x.contiguous(memory_format=facula.channels_last) if x.dim() == 4 else x
-
-
-MAKERS = [linear, tiles, pointwise, windows, library]
-
-
-def reference(module, x):
-    """The result with a fresh weight that nothing is kept of; looks at the memory of neither."""
-    fresh = module.weight.detach().clone()
-    if isinstance(module, nn.Linear):
-        return F.linear(x, fresh, module.bias)
-    return F.conv2d(x, fresh, module.bias, module.stride, module.padding)
-
-
-def answer(module, x):
-    with facula.inference_mode():
-        return module(x).numpy().copy()
-
-
-def answers(module, x, count=3):
-    """Until the weight is kept."""
-    for _ in range(count):
-        result = answer(module, x)
-    return result
-
-
-def checks(module, x):
-    """Whether answers are those of the weight as it is: the next one, and later ones."""
-    first, expected = answer(module, x), facula.no_grad()(reference)(module, x).numpy()
-    np.testing.assert_array_equal(first, expected)
-    np.testing.assert_array_equal(answers(module, x), expected)
-
-
 @pytest.fixture(params=MAKERS, ids=lambda f: f.__name__)
 def case(request):
     return channels_last(*request.param())
-
-
-def keeps_any():
-    """Whether this machine's kernels keep weights at all."""
-    module, x = linear()
-    answers(module, x)
-    return kept()["copies"] > 0
 
 
 def test_a_weight_is_kept_when_it_is_seen_again_and_results_are_the_same_to_the_last_bit(case):
@@ -371,226 +312,3 @@ def test_views_and_parts_of_one_storage_are_told_apart():
         for _ in range(3):
             for w in parts:
                 np.testing.assert_allclose(F.linear(x, w).numpy(), x.numpy() @ w.numpy().T, atol=1e-4)
-
-
-@pytest.mark.parametrize("call", [lambda x, w: x @ w, lambda x, w: facula.addmm(x, x, w), lambda x, w: x @ w.t()])
-def test_parameters_are_kept_in_other_products_too(call):
-    if not keeps_any():
-        pytest.skip("products are a library's here")
-    w, x = nn.Parameter(facula.randn(96, 96)), facula.randn(40, 96)
-    with facula.no_grad():
-        for _ in range(2):
-            results = [call(x, w).numpy() for _ in range(3)]
-            hits = kept()["hits"]
-            results.append(call(x, w).numpy())
-            assert kept()["hits"] == hits + 1
-            expected = call(x.double(), w.double()).numpy()
-            np.testing.assert_allclose(results[0], expected, atol=1e-4)
-            for result in results:
-                np.testing.assert_array_equal(result, results[0])
-            w.mul_(2)
-
-
-def test_copies_end_with_their_weight():
-    module, x = linear()
-    count = kept()["copies"]
-    answers(module, x)
-    if kept()["copies"] == count:
-        pytest.skip("products are a library's here")
-    del module
-    gc.collect()
-    assert kept()["copies"] == count and kept()["bytes"] == 0
-
-
-def test_training_keeps_nothing():
-    model = nn.Sequential(nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 32, 1), nn.Flatten(), nn.Linear(32 * 400, 20))
-    optimizer, x = facula.optim.SGD(model.parameters(), lr=1e-3), facula.randn(20, 32, 20, 20)
-    for _ in range(4):
-        optimizer.zero_grad()
-        model(x).square().mean().backward()
-        optimizer.step()
-    assert kept()["copies"] == 0
-
-
-def test_answers_between_steps_are_of_the_weights_of_then():
-    module, x = linear()
-    optimizer = facula.optim.Adam(module.parameters(), lr=0.1)
-    for _ in range(3):
-        checks(module, x)
-        optimizer.zero_grad()
-        module(x).square().mean().backward()
-        optimizer.step()
-
-
-def test_the_bound_holds_and_a_part_of_a_large_model_stays():
-    if not keeps_any():
-        pytest.skip("products are a library's here")
-    facula.cpu.set_packed_weights(0)
-    one = 256 * 256 * 4
-    before = facula.cpu.set_packed_weights(3 * one + 100)
-    assert before == 0
-    layers, x = [nn.Linear(256, 256) for _ in range(8)], facula.randn(32, 256)
-    for _ in range(5):
-        for layer in layers:
-            checks(layer, x)
-            assert kept()["bytes"] <= 3 * one + 100
-    assert kept()["copies"] == 3
-    other = nn.Linear(256, 256)
-    for _ in range(20):
-        answer(other, x)
-    hits = kept()["hits"]
-    answer(other, x)
-    assert kept()["hits"] == hits + 1 and kept()["copies"] == 3
-
-
-def test_empty_cache_gives_copies_back():
-    module, x = linear()
-    answers(module, x)
-    facula.cpu.empty_cache()
-    assert kept()["bytes"] == 0 and kept()["copies"] == 0
-    checks(module, x)
-
-
-def test_a_request_that_needs_the_memory_gets_it():
-    layers, x = [nn.Linear(1024, 1024) for _ in range(8)], facula.randn(20, 1024)
-    for layer in layers:
-        answers(layer, x)
-    if kept()["copies"] == 0:
-        pytest.skip("products are a library's here")
-    stats = facula.cpu.memory_stats()
-    facula.cpu.set_memory_limit(stats["allocated_bytes.current"] + (40 << 20))
-    try:
-        facula.zeros(14 << 20)
-        assert kept()["bytes"] == 0
-    finally:
-        facula.cpu.set_memory_limit(0)
-
-
-def test_errors():
-    for wrong in (-1, "1", None):
-        with pytest.raises((ValueError, TypeError)):
-            facula.cpu.set_packed_weights(wrong)
-
-
-def test_a_write_that_an_exception_ends_is_not_missed():
-    module, x = linear()
-    module.requires_grad_(False)
-    answers(module, x)
-    index = facula.tensor([0, 1, 2, 500])
-    with pytest.raises(IndexError):
-        module.weight.index_fill_(0, index, 3.0)
-    assert kept()["copies"] == 0
-    checks(module, x)
-
-
-def test_threads_answer_and_write():
-    module, x = linear()
-    module.requires_grad_(False)
-    x, wrong = facula.ones(40, 96), []
-    with facula.no_grad():
-        module.weight.fill_(1.0), module.bias.fill_(0.0)
-
-    def ask():
-        with facula.no_grad():
-            for _ in range(300):
-                # a write may be under way: every weight is one of a few values
-                got = module(x)
-                if not bool(((got >= 95.9) & (got <= 96 * 3.01)).all()):
-                    wrong.append(got)
-
-    def write():
-        with facula.no_grad():
-            for i in range(300):
-                module.weight.fill_(1.0 + i % 3)
-
-    threads = [threading.Thread(target=f) for f in (ask, ask, write)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    checks(module, x)
-
-
-def test_what_is_packed_while_others_write_is_not_kept():
-    module, x = nn.Linear(1024, 1024, bias=False).requires_grad_(False), facula.ones(20, 1024)
-
-    def ask():
-        with facula.no_grad():
-            for _ in range(8):
-                module(x)
-
-    for value in range(1, 60):
-        writer = threading.Thread(target=facula.no_grad()(lambda value=value: module.weight.fill_(float(value))))
-        threads = [threading.Thread(target=ask) for _ in range(3)]
-        for thread in (threads[0], threads[1], writer, threads[2]):
-            thread.start()
-        for thread in (*threads, writer):
-            thread.join()
-        for _ in range(2):
-            np.testing.assert_array_equal(answer(module, x), np.full((20, 1024), 1024.0 * value, np.float32))
-
-
-def test_a_storage_has_a_bounded_number_of_copies():
-    if not keeps_any():
-        pytest.skip("products are a library's here")
-    whole, x, before = facula.randn(40 * 64, 96), facula.randn(40, 96), kept()["copies"]
-    with facula.no_grad():
-        for i in range(40):
-            w = whole[64 * i : 64 * i + 64]
-            for _ in range(3):
-                np.testing.assert_allclose(F.linear(x, w).numpy(), x.numpy() @ w.clone().numpy().T, atol=1e-4)
-    assert 0 < kept()["copies"] - before <= 16
-
-
-def test_a_lower_bound_holds_at_once():
-    if not keeps_any():
-        pytest.skip("products are a library's here")
-    module, x = linear()
-    answers(module, x)
-    facula.cpu.set_packed_weights(1000)
-    assert kept()["bytes"] == 0 and kept()["copies"] == 0
-    checks(module, x)
-    assert kept()["bytes"] == 0
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_child_answers_from_its_own_weights():
-    module, x = linear()
-    module.requires_grad_(False)
-    facula.set_num_threads(1)
-    expected = answers(module, x)
-    pid = os.fork()
-    if pid == 0:
-        same = np.array_equal(answer(module, x), expected)
-        with facula.no_grad():
-            module.weight.zero_()
-        zero = np.allclose(answers(module, x), module.bias.numpy())
-        os._exit(0 if same and zero else 1)
-    assert os.waitpid(pid, 0)[1] == 0
-    np.testing.assert_array_equal(answer(module, x), expected)
-
-
-def test_recurrent_layers():
-    layer, x = nn.LSTM(48, 96), facula.randn(7, 20, 48)
-    with facula.no_grad():
-        before = [layer(x)[0].numpy().copy() for _ in range(3)]
-        layer.weight_hh_l0.mul_(0.5)
-        after = [layer(x)[0].numpy().copy() for _ in range(3)]
-        facula.cpu.set_packed_weights(0)
-        expected = layer(x)[0].numpy()
-    for results in (before, after):
-        np.testing.assert_array_equal(results[0], results[1])
-        np.testing.assert_array_equal(results[0], results[2])
-    np.testing.assert_array_equal(after[0], expected)
-    assert not np.allclose(before[0], after[0])
-
-
-def test_half_precision_is_widened_each_time():
-    w, x = facula.randn(128, 96).bfloat16(), facula.randn(40, 96).bfloat16()
-    with facula.no_grad():
-        for factor in (1, 2):
-            w.mul_(factor)
-            for _ in range(3):
-                expected = x.float().numpy() @ w.float().numpy().T
-                np.testing.assert_allclose(F.linear(x, w).float().numpy(), expected, rtol=2e-2, atol=0.3)

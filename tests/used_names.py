@@ -1,6 +1,8 @@
 """Names that public programs use and no other test calls: each line of the tables is true, of PyTorch, too.
 
 A program: `python -m facula tests/used_names.py` (or PyTorch's `python`) writes the lines that are not true, and how many there are.
+
+Long because most of it is tables, a line for each name.
 """
 
 import collections  # noqa: F401 (the tables use it)

@@ -32,7 +32,8 @@ LIMITS = {  # seconds
 ALL, TINY_LIMIT = 590, 300
 MODELS = ("alexnet", "vgg19", "resnet50", "mobilenet_v2", "gnmt", "ncf")
 TESTS = (
-    "test_cuda.py", "test_cuda_ops.py", "test_cuda_random.py", "test_cuda_products.py", "test_cuda_blas.py", "test_cuda_dnn.py",
+    "test_cuda.py", "test_cuda_ops.py", "test_cuda_random.py", "test_cuda_random_statistics.py",
+    "test_cuda_random_generators.py", "test_cuda_products.py", "test_cuda_blas.py", "test_cuda_dnn.py",
     "test_cuda_graphs.py", "test_cuda_ipc.py", "test_cuda_profiler.py", "test_cuda_index.py", "test_cuda_dtypes.py",
 )  # fmt: skip
 DTYPES = ("float32", "bfloat16")

@@ -22,13 +22,13 @@ import facula
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))
 
-from codegen import batching, docstrings, emit_docs, schema  # noqa: E402  (beside the package, not in it)
+from codegen import batching, docstrings, emit_docs, schema, schema_words  # noqa: E402  (beside the package, not in it)
 
 #: What a reader meets first; the other namespaces follow by name.
 FIRST = ("torch", "torch.Tensor", "nn", "nn.functional", "optim", "utils.data", "autograd")
 DTYPES = {
-    "bool": ("Bool",), "integers": schema.INTEGERS, "float16, bfloat16": ("Float16", "BFloat16"),
-    "float32, float64": ("Float32", "Float64"), "complex": schema.COMPLEX,
+    "bool": ("Bool",), "integers": schema_words.INTEGERS, "float16, bfloat16": ("Float16", "BFloat16"),
+    "float32, float64": ("Float32", "Float64"), "complex": schema_words.COMPLEX,
 }  # fmt: skip
 
 

@@ -4,6 +4,8 @@ Tensors come here by `device="cuda"`, `.to("cuda")` or `.cuda()`; ops on them ar
 driver and libraries are opened when a device is first asked for; `why_unavailable()` says what is missing where
 `is_available()` is False. With FACULA_CUDA=emulated in the environment there is one device of software, for tests of
 programs on machines without a GPU: it needs a C++ compiler and is slow.
+
+Long because it names, beside the functions of devices, what the whole package offers.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ that name what must not be run; and files that another process cuts while they a
 object, which is then used, or an error of the few classes and with the beginning that loads document. Python's audit
 events tell what a load did besides: it may open the file it was given, and nothing else; it imports, executes,
 connects and starts nothing.
+
+Long because the good files, what damages them and what judges a load are one program: pickles name its classes by this module.
 """
 
 from __future__ import annotations

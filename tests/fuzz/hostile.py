@@ -17,7 +17,7 @@ from pathlib import Path
 
 import facula
 
-from . import calls, package_calls, preamble, runner, sparse_texts
+from . import call_texts, calls, package_calls, preamble, runner, sparse_texts
 
 INTS = [
     "0", "1", "-1", "2", "-2", "3", "5", "7", "64", "1000", "2**15", "2**16", "2**31 - 1", "2**31", "-2**31", "2**31 + 1", "2**32", "2**32 + 1",
@@ -185,7 +185,7 @@ class Values:
 class Hostile:
     def __init__(self, seed: int, avoid: str | None = None, private: bool = False):
         self.seed, self.avoid = seed, avoid and re.compile(avoid)
-        tables = (calls.FUNCTIONAL, calls.MODULES, calls.OTHERS, *package_calls.TABLES)
+        tables = (call_texts.FUNCTIONAL, call_texts.MODULES, call_texts.OTHERS, *package_calls.TABLES)
         self.seeds = calls.schema_seeds() + calls.table_seeds(*tables) + calls.harvested_seeds()
         self.signatures = calls.signatures()
         if not private:  # facula._C._ops holds what derivatives are made of; their callers check the arguments

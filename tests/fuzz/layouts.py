@@ -16,7 +16,7 @@ from pathlib import Path
 
 import facula
 
-from . import calls, preamble, runner
+from . import call_texts, calls, preamble, runner
 
 HERE = Path(preamble.__file__).parent
 SOURCES = (HERE / "preamble.py").read_text() + "".join((HERE / "relayout.py").read_text().partition("from .preamble")[2].partition("\n")[1:])
@@ -69,7 +69,7 @@ def _has_star(node):
 class Layouts:
     def __init__(self, seed: int, only: str | None = None):
         self.seed = seed
-        seeds = calls.schema_seeds() + calls.table_seeds(calls.FUNCTIONAL, calls.MODULES, calls.OTHERS)
+        seeds = calls.schema_seeds() + calls.table_seeds(call_texts.FUNCTIONAL, call_texts.MODULES, call_texts.OTHERS)
         kept = [s for s in seeds if not (ABOUT_MEMORY.search(s.text) or RANDOM.search(s.text)) and (only is None or re.search(only, s.text))]
         self.templates = [t for t in map(Template, kept) if t.makers]
 

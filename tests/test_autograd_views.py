@@ -1,0 +1,131 @@
+"""Gradients of many views of one tensor, and when they are copied."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import facula
+
+pytestmark = pytest.mark.usefixtures("nothing_stays_alive")
+
+
+def leaf(values, dtype=facula.float64):
+    return facula.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def test_views_get_their_history_when_asked():
+    w = leaf([2.0, 3.0])
+    base = facula.zeros(2, dtype=facula.float64)
+    whole, part, number = base.view(2), base[1:], base.view(facula.int64)
+    base.add_(w)
+    assert whole.requires_grad and part.requires_grad and not number.requires_grad
+    assert not whole.is_leaf and type(part.grad_fn).__name__ == "AsStridedBackward0"
+    with pytest.raises(RuntimeError):
+        part.numpy()
+    (part * part).sum().backward()
+    assert w.grad.tolist() == [0.0, 6.0]
+    part.mul_(5.0)
+    whole.sum().backward()
+    assert w.grad.tolist() == [1.0, 11.0]
+    plain = facula.zeros(2)
+    view = plain[0]
+    plain.requires_grad_()
+    assert not view.requires_grad  # made before, of a tensor that has no history
+
+
+def parts_of(x, kind):
+    """Views that together are, or overlap in, a matrix."""
+    if kind == "split":
+        return x.split(2, dim=1)
+    if kind == "unbind":
+        return x.unbind(0)
+    if kind == "steps":
+        return x[::2], x[1::2], x[:, ::-1], x[1]
+    return x[:3], x[2:], x.diagonal(), x.diagonal(1), x
+
+
+@pytest.mark.parametrize("kind", ["split", "unbind", "steps", "overlapping"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_gradients_of_many_views_of_one_tensor(kind, kept):
+    """Views add their parts to one gradient, in place where nobody else sees it."""
+    values = np.arange(24.0).reshape(4, 6)
+    x = facula.tensor(values, requires_grad=True)
+    y = x * 2
+    if kept:
+        y.retain_grad()
+    seen = []
+    y.register_hook(lambda grad: seen.append(grad.clone()))
+    parts = parts_of(y, kind)
+    weights = [facula.full(part.shape, float(i + 1) * 10, dtype=facula.float64) for i, part in enumerate(parts)]
+    expected = np.zeros_like(values)
+    target = facula.from_numpy(expected)
+    for part, weight in zip(parts_of(target, kind), weights):
+        part += weight
+    loss = sum((part * weight).sum() for part, weight in zip(parts, weights))
+    for _ in range(2):
+        (grad,) = facula.autograd.grad(loss, x, retain_graph=True)
+        np.testing.assert_array_equal(grad.numpy(), 2 * expected)
+    loss.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 2 * expected)
+    assert all((grad.numpy() == expected).all() for grad in seen)
+    if kept:
+        np.testing.assert_array_equal(y.grad.numpy(), 3 * expected)
+
+
+def test_gradients_that_somebody_keeps_are_not_written_to_by_views():
+    x = facula.ones(4, 3, requires_grad=True)
+    y = x * 1
+    a, b = y[:2], y[2:]
+    shared = facula.full((4, 3), 5.0)
+    kept = []
+    a.register_hook(kept.append)
+    facula.autograd.backward([y, (a * 2).sum(), (b * 3).sum()], [shared, None, None])
+    np.testing.assert_array_equal(x.grad.numpy(), [[7.0] * 3] * 2 + [[8.0] * 3] * 2)
+    assert (shared == 5).all() and (kept[0] == 2).all()
+
+
+def test_hooks_of_views_see_their_own_part():
+    x = facula.ones(4, requires_grad=True)
+    y = x * 1
+    a, b = y[:2], y[2:]
+    seen = []
+    for part in (a, b):
+        part.grad_fn.register_hook(lambda inputs, outputs: seen.append(inputs[0].tolist()))
+    ((a * 2).sum() + (b * 3).sum()).backward()
+    assert sorted(seen) == [[0.0, 0.0, 3.0, 3.0], [2.0, 2.0, 0.0, 0.0]]
+    assert x.grad.tolist() == [2, 2, 3, 3]
+
+
+def test_second_derivatives_through_many_views():
+    x = facula.arange(6.0, dtype=facula.float64).requires_grad_()
+    parts = (x * x).split(2)
+    (grad,) = facula.autograd.grad(sum((i + 1) * (p * p).sum() for i, p in enumerate(parts)), x, create_graph=True)
+    (second,) = facula.autograd.grad(grad.sum(), x)
+    weights = np.repeat([1.0, 2.0, 3.0], 2)
+    np.testing.assert_allclose(grad.detach().numpy(), weights * 4 * np.arange(6.0) ** 3)
+    np.testing.assert_allclose(second.numpy(), weights * 12 * np.arange(6.0) ** 2)
+
+
+@pytest.mark.parametrize("shape", [(4, 96), (2, 3, 96)])
+def test_a_gradient_that_is_the_last_view_of_its_memory_becomes_grad_uncopied(shape):
+    """The weight's gradient of linear is a product in another shape: its memory must not be copied once more."""
+    layer = facula.nn.Linear(96, 64)
+    places = []
+    layer.weight.register_hook(lambda grad: places.append(grad.data_ptr()))
+    layer(facula.randn(shape)).square().sum().backward()
+    assert places == [layer.weight.grad.data_ptr()]
+    assert not layer.weight.grad._is_view() and layer.weight.grad.is_leaf
+
+
+def test_a_gradient_that_others_see_is_copied():
+    seen = []
+    x = facula.ones(6, requires_grad=True)
+    y = x.view(2, 3)
+    y.register_hook(lambda grad: seen.append(grad))
+    (y * 2).sum().backward()
+    seen[0].zero_()
+    assert x.grad.tolist() == [2.0] * 6
+    w = facula.ones(3, requires_grad=True)  # a part of larger memory would keep all of it
+    facula.cat((w, facula.ones(1000))).mul(3.0).sum().backward()
+    assert w.grad.untyped_storage().nbytes() == 12
