@@ -6,7 +6,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "core/checked.h"
+#include "cpu/allocator.h"
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
 #include "python/cuda_objects.h"
