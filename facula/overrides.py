@@ -3,6 +3,8 @@
 A class takes part by defining the class method `__torch_function__(cls, func, types, args, kwargs)`. `func` is the
 public function (`facula.add`) or method (`facula.Tensor.add`, `facula.Tensor.shape.__get__`) that was called. A mode
 sees every call within its `with` block.
+
+Long because the signatures of what can be overridden are one list.
 """
 
 from __future__ import annotations

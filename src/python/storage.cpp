@@ -1,4 +1,6 @@
 // facula.UntypedStorage: the bytes behind tensors as an object.
+//
+// Long because one type of Python's has all that programs do with bytes: as a sequence, a buffer, a copy, on devices.
 #include "python/docs/storage.h"
 
 #include <unistd.h>
@@ -6,6 +8,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "core/checked.h"
 #include "cpu/allocator.h"
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
