@@ -138,3 +138,12 @@ def two(g, x, sizes):
 def test_what_is_refused(use, kind, text):
     with pytest.raises(kind, match=text):
         use()
+
+
+def test_a_completed_module_refuses_in_its_own_words():
+    """Modules that programs reached as `torch` answer for more names, and their errors stay."""
+    from facula.compat import placeholders
+
+    placeholders.complete_module(opset9, "torch.onnx.symbolic_opset9")
+    with pytest.raises(AttributeError, match="^onnx has no translation .* got 'no_such'$"):
+        opset9.no_such  # noqa: B018

@@ -160,18 +160,23 @@ def complete_module(module: Any, name: str) -> Any:
         return module
 
     def __getattr__(wanted):
+        refused = AttributeError(f"module {name!r} has no attribute {wanted!r}")
         if own is not None:
             try:
                 value = own(wanted)
             except AttributeError as error:
                 if error.name not in (None, wanted):  # not this name, but one in code that ran for it
                     raise
+                refused = error
             else:
                 complete_loaded()  # modules may have been loaded just now
                 return value
         if wanted.startswith("__"):
-            raise AttributeError(f"module {name!r} has no attribute {wanted!r}")
-        found = member(name, wanted)
+            raise refused
+        try:
+            found = member(name, wanted)
+        except AttributeError:
+            raise refused from None
         setattr(sys.modules.get(name, module), wanted, found)  # the same object each time
         return found
 

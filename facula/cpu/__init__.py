@@ -300,9 +300,10 @@ def reset_peak_memory_stats(device: Device = None) -> None:
 def empty_cache() -> None:
     """Gives memory that is kept for the next request back to the system.
 
+    >>> before = torch.cpu.memory_stats()["cached_bytes"]
     >>> torch.cpu.empty_cache()
-    >>> torch.cpu.memory_stats()["cached_bytes"]
-    0
+    >>> torch.cpu.memory_stats()["cached_bytes"] <= before
+    True
     """
     _C._cpu_empty_cache()
 
