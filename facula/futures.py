@@ -158,7 +158,7 @@ def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
     return together
 
 
-def wait_all(futures: Sequence[Future[Any]]) -> list[int]:
+def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
     """Waits for all futures and returns the list of their values; raises the exception of the first that failed.
 
     Args:

@@ -26,7 +26,7 @@ __all__ = ["memory_picture", "memory_snapshot", "record_memory_history"]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def record_memory_history(enabled: str = "all", *, max_entries: int = 100_000, stacks: str = "python") -> None:
+def record_memory_history(enabled: str | None = "all", *, max_entries: int = 100_000, stacks: str | None = "python") -> None:
     """Begins to record who makes storages, on all threads; beginning anew forgets what was recorded.
 
     Args:

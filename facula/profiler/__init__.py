@@ -212,7 +212,7 @@ class profile:
         self.with_stack = with_stack
         self.with_flops = with_flops
         self.with_modules = with_modules
-        self.profiler = None
+        self.profiler: Any = None
         self.step_num = 0
         self.current_action = self.schedule(0)
         self._custom_trace_id = custom_trace_id_callback
@@ -295,7 +295,7 @@ class profile:
 
     def _begin_if_recording(self):
         if not self._running and self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
-            self.profiler: profile | None = _autograd.profile(
+            self.profiler = _autograd.profile(
                 use_cpu=ProfilerActivity.CPU in self.activities,
                 use_device="cuda" if ProfilerActivity.CUDA in self.activities else None, record_shapes=self.record_shapes,
                 with_flops=self.with_flops, profile_memory=self.profile_memory, with_stack=self.with_stack,

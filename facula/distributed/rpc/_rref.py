@@ -28,7 +28,6 @@ from . import _profiling, _wire
 if TYPE_CHECKING:
     from typing import Any
 
-    from facula import Tensor
 
 T = TypeVar("T")
 _agent = None  # the worker that this process is; api.py sets it
@@ -279,7 +278,7 @@ class RRef(Generic[T]):
             raise RuntimeError(f"RRef.local_value: only the owner, {self.owner()}, has the value (use to_here), got {here}")
         return self._owned.future.wait()
 
-    def to_here(self, timeout: float = -1.0) -> Tensor:
+    def to_here(self, timeout: float = -1.0) -> Any:
         """The value, copied from its owner; waits for the call that makes it, and raises its exception.
 
         Args:

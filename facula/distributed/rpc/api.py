@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from facula import Event, Tensor
+    from facula import Event
 
 __all__ = [
     "AllGatherStates", "BackendType", "RRef", "WorkerInfo", "get_rpc_timeout", "get_worker_info", "init_rpc", "method_factory",
@@ -224,8 +224,8 @@ def _range(kind, to, func):
     )
 
 
-def rpc_sync(to: str, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
-             timeout: float = constants.UNSET_RPC_TIMEOUT) -> Tensor:  # fmt: skip
+def rpc_sync(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
+             timeout: float = constants.UNSET_RPC_TIMEOUT) -> Any:  # fmt: skip
     """func(*args, **kwargs) on another worker; what it raises is raised here, with its traceback in the text.
 
     Arguments and results are copied, as pickles; tensors with gradients are recorded in a `distributed.autograd.context`.
@@ -271,7 +271,7 @@ def rpc_async(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any =
         return _started("rpc_async", to, func, args, kwargs, timeout, kinds.CALL)
 
 
-def remote(to: int, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
+def remote(to: Any, func: Callable[..., Any], args: Any = None, kwargs: Any = None,
            timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRef:  # fmt: skip
     """An RRef of func(*args, **kwargs), which stays on the worker that makes it.
 

@@ -264,14 +264,14 @@ class Subset(Dataset[_T_co]):
             return self.dataset[[self.indices[i] for i in idx]]
         return self.dataset[self.indices[idx]]
 
-    def __getitems__(self, indices: Sequence[int]) -> list[int]:
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         return _fetch_many(self.dataset, [self.indices[index] for index in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset[Any]]:
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Any]:
     """Splits `dataset` at random into Subsets of the given lengths, or of fractions that sum to 1.
 
     With fractions, floor(len * fraction) samples go to each and what is left over goes round one by one.
