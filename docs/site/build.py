@@ -22,13 +22,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "docs", help="folder of the site")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of Sphinx")
     options = parser.parse_args()
+    options.out = options.out.resolve()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     start = time.time()
     source = options.out.parent / f"{options.out.name}-source"
     step("gathering", [sys.executable, str(HERE / "stage.py"), str(source)])
     cache = options.out.parent / f"{options.out.name}-cache"
     sphinx = ["-W", "--keep-going", "-q", "-j", str(options.jobs), "-c", str(HERE.parent), "-d", str(cache)]
     clear(source, options.out)
-    step("Sphinx", [sys.executable, "-m", "sphinx", *sphinx, str(source), str(options.out)])
+    # `-m` puts the folder it starts in before what is installed: started in a checkout, it would import that, uncompiled
+    step("Sphinx", [sys.executable, "-m", "sphinx", *sphinx, str(source), str(options.out)], folder=options.out.parent)
     step("links", [sys.executable, str(HERE / "check_links.py"), str(options.out)])
     print(f"{options.out / 'index.html'}: {used():.0f} s of processor time, {time.time() - start:.0f} s by the clock")
     return 0
@@ -48,9 +51,11 @@ def used() -> float:
     return times.children_user + times.children_system
 
 
-def step(name: str, command: list[str]) -> None:
+def step(name: str, command: list[str], folder: Path | None = None) -> None:
     before = used()
-    if subprocess.run(command).returncode:
+    paths = [os.path.abspath(part) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    if subprocess.run(command, cwd=folder, env=environment).returncode:
         raise SystemExit(f"docs: {name} failed")
     print(f"{name}: {used() - before:.0f} s of processor time", flush=True)
 
