@@ -332,6 +332,74 @@ def test_fake_quantize_keeps_the_dtype(dtype):
     assert y.dtype is dtype
 
 
+# ---- dynamic products
+
+
+def dynamic_layer(weight, scales, bias):
+    """A layer whose weight has these levels; per row where there are several scales."""
+    layer = nnqd.Linear(weight.shape[1], weight.shape[0])
+    values = weight.float() * scales.reshape(-1, 1)
+    zeros = torch.zeros(len(scales), dtype=torch.long)
+    if len(scales) == 1:
+        made = torch.quantize_per_tensor(values, scales.item(), 0, torch.qint8)
+    else:
+        made = torch.quantize_per_channel(values, scales, zeros, 0, torch.qint8)
+    layer.set_weight_bias(made, bias)
+    assert torch.equal(made.int_repr(), weight)
+    return layer
+
+
+def dynamic_product(x, weight, scales, bias):
+    """What a layer computes, in NumPy: levels from 0 to 127, of which zero is one, and sums without rounding."""
+    x, weight, scales = x.numpy(), weight.numpy().astype(np.int64), scales.numpy()
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    scale = (np.float64(high) - low) / 127
+    zero = np.rint(-low / scale) if abs(low / scale) < 127 + abs(high / scale) else np.rint(127 - high / scale)
+    scale = np.float32(scale)
+    levels = np.clip(np.rint(x * (np.float32(1) / scale)) + zero, 0, 127).astype(np.int64)
+    sums = (levels - int(zero)) @ weight.T
+    return sums.astype(np.float32) * (scale * scales) + (0 if bias is None else bias.numpy())
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 70])
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (3, 17), (4, 16), (7, 15), (130, 65), (1030, 33), (6000, 5)])
+def test_dynamic_products_are_exact(rows, k, n):
+    torch.manual_seed(rows * k + n)
+    x, weight = torch.randn(rows, k), torch.randint(-128, 128, (n, k), dtype=torch.int8)
+    bias = torch.randn(n)
+    for scales, added in [(torch.tensor([0.5]), None), (torch.linspace(0.25, 0.5, n) if n > 1 else torch.ones(1), bias)]:
+        layer = dynamic_layer(weight, scales, added)
+        expected = dynamic_product(x, weight, scales, added)
+        for _ in range(3):  # the weight is put in order anew, and kept
+            np.testing.assert_allclose(layer(x).numpy(), expected, rtol=3e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [2, 4, 1000])
+def test_dynamic_products_hold_the_largest_sums(k):
+    weight = torch.full((16, k), -128, dtype=torch.int8)
+    x = torch.full((4, k), 127.0)
+    assert torch.equal(dynamic_layer(weight, torch.tensor([1.0]), None)(x), torch.full((4, 16), -128.0 * 127 * k))
+
+
+@pytest.mark.parametrize("bad", [float("inf"), -float("inf"), float("nan")])
+@pytest.mark.parametrize("place", [0, 20, 99])
+def test_dynamic_products_want_finite_inputs(bad, place):
+    x = torch.ones(100)
+    x[place] = bad
+    with pytest.raises(RuntimeError, match="expected finite values"):
+        nnqd.Linear(100, 3)(x)
+
+
+def test_dynamic_layers_follow_their_weight():
+    layer, x = dynamic_layer(torch.full((2, 3), 4, dtype=torch.int8), torch.tensor([1.0]), None), torch.ones(1, 3)
+    assert layer(x).tolist() == [[12.0, 12.0]]
+    layer.weight().copy_(torch.quantize_per_tensor(torch.full((2, 3), 2.0), 0.5, 0, torch.qint8))
+    assert layer(x).tolist() == [[6.0, 6.0]]
+    layer.set_weight_bias(torch.quantize_per_tensor(torch.ones(2, 3), 0.5, 1, torch.qint8), None)
+    assert layer(x).tolist() == [[3.0, 3.0]]
+    assert not layer(x.requires_grad_()).requires_grad
+
+
 # ---- bad input
 
 

@@ -250,7 +250,7 @@ def _copy(func, name, args, kwargs):
     if source.dtype is not to.dtype or source.qscheme() is not to.qscheme():
         raise RuntimeError(f"copy_: expected tensors of one quantised dtype and scheme, got {_described(args)}")
     levels_of(to).copy_(levels_of(source))
-    to._scheme = source._scheme
+    to._scheme, to._rows = source._scheme, None
     return to
 
 

@@ -17,6 +17,7 @@ class QuantizedTensor(facula.Tensor):
     """Integers that stand for values; made by `quantize_per_tensor`, `quantize_per_channel` and the like."""
 
     _scheme: PerTensor | PerChannel
+    _rows: tuple | None = None  # a weight's levels and scales, kept by dynamic products; () where they take other ways
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

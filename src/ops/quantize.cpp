@@ -65,7 +65,7 @@ Tensor _int8_conv(const Tensor& self, const Tensor& weight, IntList stride, IntL
 
 Tensor _dynamic_int8_linear(const Tensor& self, const Tensor& weight, const Tensor& scales, const Tensor& bias,
                             bool reduce_range, const Out& out) {
-  const char* op = "_dynamic_int8_linear";
+  const char* op = "quantized.linear_dynamic";
   const Dims shape = linear_shape(op, self, weight);
   const int64_t columns = weight.size(0);
   FACULA_CHECK(self.dtype() == DType::Float32 && scales.dtype() == DType::Float32 &&

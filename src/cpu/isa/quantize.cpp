@@ -2,9 +2,9 @@
 //
 // Both factors are put in order first: columns of the result in panels, and of k so many neighbours beside each other
 // as one instruction adds up. With AVX-512 VNNI that are four bytes, of which those of the left factor have no sign:
-// int8 is shifted by 128 there, and 128 times the column's sum taken off the result. Everywhere else they are two
-// numbers of 16 bits, since AVX2's instruction for bytes saturates. The order of the weight is kept between calls
-// (cpu/packed_weights.h).
+// int8 is shifted by 128 there, and 128 times the column's sum taken off the result. AVX2's instruction for bytes adds
+// two products in 16 bits and saturates: it serves left factors of at most seven bits. Everywhere else they are two
+// numbers of 16 bits. The order of the weight is kept between calls (cpu/packed_weights.h).
 #include "ops/quantize.h"
 
 #include <algorithm>
@@ -20,6 +20,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa.h"
+#include "cpu/isa/lanes.h"
 #include "cpu/packed_weights.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -82,6 +83,38 @@ struct Pairs {
   }
 };
 
+#if defined(__AVX2__)
+/// Four bytes at a time, those of the left factor from 0 to 127: two products are at most 2 * 127 * 128, which 16 bits
+/// hold.
+struct SevenBits {
+  using Item = int8_t;
+  static constexpr int kColumns = 16, kRows = 4, kStep = 4, kOffset = 0;
+
+  template <int R>
+  static void tile(const Left& a, const char* b, int64_t steps, int32_t* out) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i sums[R][2];  // in registers: set one by one, and every loop over them is unrolled
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
+    for (int64_t s = 0; s < steps; ++s, b += 64) {
+      const __m256i b0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
+                    b1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32));
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) {
+        const __m256i four = _mm256_set1_epi32(item_at<int32_t>(a.data + r * a.row + 4 * s));
+        sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(_mm256_maddubs_epi16(four, b0), ones));
+        sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(_mm256_maddubs_epi16(four, b1), ones));
+      }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r), sums[r][0]);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r + 8), sums[r][1]);
+    }
+  }
+};
+#endif
+
 #if defined(__AVX512F__)
 /// Four bytes at a time.
 struct Fours {
@@ -142,11 +175,14 @@ struct Right {
         for (int64_t c = 0; c < std::min<int64_t>(Way::kColumns, n - p * Way::kColumns); ++c) {
           const int64_t column = p * Way::kColumns + c;
           const int8_t* row = b + column * k;
+          constexpr int kStep = Way::kStep;
+          for (int64_t s = 0; s < k / kStep; ++s)
+            for (int i = 0; i < kStep; ++i) panel[(s * Way::kColumns + c) * kStep + i] = row[s * kStep + i];
+          for (int64_t i = k / kStep * kStep; i < k; ++i)
+            panel[(k / kStep * Way::kColumns + c) * kStep + i % kStep] = row[i];
           int32_t sum = 0;
-          for (int64_t i = 0; i < k; ++i) {
-            panel[(i / Way::kStep * Way::kColumns + c) * Way::kStep + i % Way::kStep] = row[i];
-            sum += row[i];
-          }
+#pragma omp simd reduction(+ : sum)
+          for (int64_t i = 0; i < k; ++i) sum += row[i];
           sums[column] = sum;
         }
       }
@@ -173,6 +209,19 @@ char* aligned(const Tensor& bytes) {
   return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(bytes.data()) + 63) & ~uintptr_t{63});
 }
 Tensor buffer(int64_t bytes) { return facula::empty({bytes + 63}, DType::UInt8); }
+
+/// The same for one call: few bytes lie on its stack.
+class Workspace {
+ public:
+  explicit Workspace(int64_t bytes) {
+    if (bytes > int64_t{sizeof(few_)}) many_ = buffer(bytes);
+  }
+  char* data() { return many_.defined() ? aligned(many_) : few_; }
+
+ private:
+  Tensor many_;
+  alignas(64) char few_[4096];
+};
 
 /// Computes a product tile by tile: use(row, column, columns, values) is told of a row of every tile, less what the
 /// shift of the left factor adds. `sums` are those of the right factor's rows.
@@ -209,7 +258,7 @@ void for_tiles(const Right<Way>& right, const Left& a, int64_t rows, int shift, 
 /// The right factor in order: kept, or made for this call and left in `own`.
 template <class Way>
 const char* packed_right(const Right<Way>& right, const Tensor& b, Tensor& own) {
-  const int64_t words[] = {static_cast<int64_t>(PackedAs::Int8), Way::kStep, right.n, right.k};
+  const int64_t words[] = {static_cast<int64_t>(PackedAs::Int8), Way::kStep, Way::kColumns, right.n, right.k};
   own = packed_weight({b.storage(), b.data<char>(), IntList(words, std::size(words))}, right.bytes(),
                       [&](char* to) { right.pack(b.data<int8_t>(), to); });
   if (own.defined()) return own.data<char>();
@@ -225,11 +274,11 @@ void product(const Tensor& out, const Tensor& a, const Tensor& b) {
   LockRelease release(rows * right.n * right.k > kGrain);
   Tensor own;
   const char* packed = packed_right(right, b, own);
-  Tensor left = buffer(rows * length * int64_t{sizeof(typename Way::Item)});
+  Workspace left(rows * length * int64_t{sizeof(typename Way::Item)});
   const bool is_signed = a.dtype() == DType::Int8;
-  if (is_signed) pack_left<Way>(a.data<int8_t>(), rows, right.k, length, aligned(left));
-  else pack_left<Way>(a.data<uint8_t>(), rows, right.k, length, aligned(left));
-  const Left ordered{aligned(left), length * int64_t{sizeof(typename Way::Item)}};
+  if (is_signed) pack_left<Way>(a.data<int8_t>(), rows, right.k, length, left.data());
+  else pack_left<Way>(a.data<uint8_t>(), rows, right.k, length, left.data());
+  const Left ordered{left.data(), length * int64_t{sizeof(typename Way::Item)}};
   auto* result = out.data<int32_t>();
   for_tiles<Way>(right, ordered, rows, is_signed ? Way::kOffset : 0, packed,
                  [&](int64_t row, int64_t column, int columns, const int32_t* values, const int32_t*) {
@@ -241,29 +290,49 @@ struct Range {
   float low = 0, high = 0;  // zero always has a level of its own
 };
 
+/// NaN where an element is no finite number.
+Range range_of_block(const float* x, int64_t n) {
+  constexpr int kLanes = VectorOf<float>::lanes;
+  typename VectorOf<float>::type low[2] = {}, high[2] = {}, known[2] = {};  // known: NaN where one is no finite number
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    for (int j = 0; j < 2; ++j) {
+      const auto v = load_vector(x + i + j * kLanes);
+      low[j] = v < low[j] ? v : low[j];
+      high[j] = v > high[j] ? v : high[j];
+      known[j] += v * 0.0f;
+    }
+  }
+  Range range;
+  float sum = 0;
+  auto add = [&](float l, float h, float k) {
+    range = {std::min(range.low, l), std::max(range.high, h)};
+    sum += k;
+  };
+  for (int j = 0; j < 2 * kLanes; ++j)
+    add(low[j / kLanes][j % kLanes], high[j / kLanes][j % kLanes], known[j / kLanes][j % kLanes]);
+  for (; i < n; ++i) add(x[i], x[i], x[i] * 0.0f);
+  return sum == 0 ? range : Range{std::numeric_limits<float>::quiet_NaN(), 0};
+}
+
 Range range_of(const float* x, int64_t n) {
   constexpr int64_t kBlock = kGrain;
+  Range range;
+  auto add = [&](const Range& part) {
+    FACULA_CHECK(part.low == part.low, ErrorKind::Runtime,
+                 "quantized.linear_dynamic: expected finite values, got an input with others");
+    range = {std::min(range.low, part.low), std::max(range.high, part.high)};
+  };
+  if (n <= kBlock) {
+    add(range_of_block(x, n));
+    return range;
+  }
   std::vector<Range> parts(static_cast<size_t>((n + kBlock - 1) / kBlock));
   parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t from, int64_t to) {
-    for (int64_t p = from; p < to; ++p) {
-      float low = 0, high = 0, known = 0;
-      const int64_t end = std::min(n, (p + 1) * kBlock);
-#pragma omp simd reduction(min : low) reduction(max : high) reduction(+ : known)
-      for (int64_t i = p * kBlock; i < end; ++i) {
-        low = std::min(low, x[i]);
-        high = std::max(high, x[i]);
-        known += x[i] * 0.0f;  // NaN where an element is no finite number
-      }
-      if (known != 0) low = high = std::numeric_limits<float>::quiet_NaN();
-      parts[static_cast<size_t>(p)] = {low, high};
-    }
+    for (int64_t p = from; p < to; ++p)
+      parts[static_cast<size_t>(p)] = range_of_block(x + p * kBlock, std::min(n - p * kBlock, kBlock));
   });
-  Range range;
-  for (const Range& part : parts) {
-    FACULA_CHECK(part.low == part.low, ErrorKind::Runtime,
-                 "_dynamic_int8_linear: expected finite values, got an input with others");
-    range = {std::min(range.low, part.low), std::max(range.high, part.high)};
-  }
+  std::for_each(parts.begin(), parts.end(), add);
   return range;
 }
 
@@ -295,6 +364,48 @@ Levels levels_of(Range range, int32_t top) {
   return {static_cast<float>(scale), static_cast<int32_t>(std::nearbyint(std::clamp<double>(zero, 0, top)))};
 }
 
+/// k numbers to levels, and zeros up to `length`.
+template <class Item>
+void to_levels(const float* x, int64_t k, Levels levels, int32_t top, Item* to, int64_t length) {
+  const float inverse = 1.0f / levels.scale;
+  FACULA_SIMD
+  for (int64_t i = 0; i < k; ++i) {
+    const int32_t level = static_cast<int32_t>(std::nearbyint(x[i] * inverse)) + levels.zero;
+    to[i] = static_cast<Item>(std::min(std::max(level, 0), top));
+  }
+  for (int64_t i = k; i < length; ++i) to[i] = 0;
+}
+
+/// Sums of levels to numbers: takes off what the level of zero adds, scales, adds the bias.
+struct Finish {
+  Levels levels;
+  float* out;
+  int64_t n;
+  const float* scales;
+  bool by_column;
+  const float* bias;
+
+  [[gnu::always_inline]] void operator()(int64_t row, int64_t column, int columns, const int32_t* values,
+                                         const int32_t* sums) const {
+    float* to = out + row * n + column;
+    const float* scale = scales + (by_column ? column : 0);
+    const auto [input_scale, zero] = levels;
+    FACULA_SIMD
+    for (int c = 0; c < columns; ++c) to[c] = static_cast<float>(values[c] - zero * sums[c]);
+    if (by_column) {
+      FACULA_SIMD
+      for (int c = 0; c < columns; ++c) to[c] *= input_scale * scale[c];
+    } else {
+      const float both = input_scale * scale[0];
+      FACULA_SIMD
+      for (int c = 0; c < columns; ++c) to[c] *= both;
+    }
+    if (!bias) return;
+    FACULA_SIMD
+    for (int c = 0; c < columns; ++c) to[c] += bias[column + c];
+  }
+};
+
 template <class Way>
 void dynamic_linear(const DynamicInt8Linear& p) {
   const Right<Way> right{p.weight.size(0), p.weight.size(1)};
@@ -305,34 +416,23 @@ void dynamic_linear(const DynamicInt8Linear& p) {
   const Levels levels = levels_of(range_of(input, rows * right.k), top);
   Tensor own;
   const char* packed = packed_right(right, p.weight, own);
-  Tensor left = buffer(rows * length * int64_t{sizeof(typename Way::Item)});
-  const float inverse = 1.0f / levels.scale;
-  parallel_for(0, rows, std::max<int64_t>(1, kGrain / (4 * right.k + 1)), [&](int64_t from, int64_t end) {
-    for (int64_t r = from; r < end; ++r) {
-      auto* row = reinterpret_cast<typename Way::Item*>(aligned(left)) + r * length;
-      const float* x = input + r * right.k;
-      FACULA_SIMD
-      for (int64_t i = 0; i < right.k; ++i) {
-        const int32_t level = static_cast<int32_t>(std::nearbyint(x[i] * inverse)) + levels.zero;
-        row[i] = static_cast<typename Way::Item>(std::min(std::max(level, 0), top));
-      }
-      for (int64_t i = right.k; i < length; ++i) row[i] = 0;
-    }
+  Workspace left(rows * length * int64_t{sizeof(typename Way::Item)});
+  auto* ordered = reinterpret_cast<typename Way::Item*>(left.data());
+  parallel_for(0, rows, std::max<int64_t>(1, kGrain / (right.k + 1)), [&](int64_t from, int64_t end) {
+    for (int64_t r = from; r < end; ++r)
+      to_levels(input + r * right.k, right.k, levels, top, ordered + r * length, length);
   });
-  auto* out = p.out.data<float>();
-  const float* scales = p.scales.data<float>();
-  const float* bias = p.bias.defined() ? p.bias.data<float>() : nullptr;
-  const int64_t scale_step = p.scales.numel() == 1 ? 0 : 1;
-  for_tiles<Way>(right, {aligned(left), length * int64_t{sizeof(typename Way::Item)}}, rows, 0, packed,
+  const Finish finish{levels,
+                      p.out.data<float>(),
+                      right.n,
+                      p.scales.data<float>(),
+                      p.scales.numel() > 1,
+                      p.bias.defined() ? p.bias.data<float>() : nullptr};
+  for_tiles<Way>(right, {left.data(), length * int64_t{sizeof(typename Way::Item)}}, rows, 0, packed,
                  [&](int64_t row, int64_t column, int columns, const int32_t* values, const int32_t* sums) {
-                   float* to = out + row * right.n + column;
-                   const float* scale = scales + column * scale_step;
-                   for (int c = 0; c < columns; ++c)
-                     to[c] =
-                         static_cast<float>(values[c] - levels.zero * sums[c]) * (levels.scale * scale[c * scale_step]);
-                   if (!bias) return;
-                   FACULA_SIMD
-                   for (int c = 0; c < columns; ++c) to[c] += bias[column + c];
+                   // a number that is known to the compiler: most loops' ends are as long as this one
+                   if (columns == Way::kColumns) finish(row, column, Way::kColumns, values, sums);
+                   else finish(row, column, columns, values, sums);
                  });
 }
 
@@ -340,7 +440,12 @@ void dynamic_linear(const DynamicInt8Linear& p) {
 
 void register_quantize() {
   int8_product_kernel.set(DeviceType::CPU, product<Pairs>);
-  dynamic_int8_linear_kernel.set(DeviceType::CPU, dynamic_linear<Pairs>);
+  dynamic_int8_linear_kernel.set(DeviceType::CPU, [](const DynamicInt8Linear& p) {
+#if defined(__AVX2__)
+    if (p.reduce_range) return dynamic_linear<SevenBits>(p);
+#endif
+    dynamic_linear<Pairs>(p);
+  });
 #if defined(__AVX512F__)
   if (!__builtin_cpu_supports("avx512vnni")) return;
   int8_product_kernel.set(DeviceType::CPU, product<Fours>);

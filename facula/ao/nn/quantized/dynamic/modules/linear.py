@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
-from facula import _C
+from facula._C import _dynamic_int8_linear, float32
 from facula._quantized.products import weight_scales
-from facula._quantized.tensor import levels_of
+from facula._quantized.tensor import QuantizedTensor, levels_of
 from facula.ao.nn.quantized.modules import linear as quantized
 from facula.ao.nn.quantized.modules.utils import observed_weight, quantize_weight
 from facula.nn import functional as F
@@ -26,15 +26,24 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
     Inputs are put on 128 levels, so that sums of pairs of products fit into 16 bits on every processor, as PyTorch's are.
     """
-    if weight.dtype is facula.float16:
+    rows = weight._rows if type(weight) is QuantizedTensor else ()
+    if rows is None:
+        scales, zeros = weight_scales(weight)
+        rows = weight._rows = () if zeros.any() else (levels_of(weight), scales)
+    if rows and x.dtype is float32:
+        return _dynamic_int8_linear(x, rows[0], rows[1], bias, True)
+    return _wide_product(x, weight, bias)
+
+
+@facula.no_grad()
+def _wide_product(x, weight, bias):
+    """With weights of float16, or levels of the weight that are no longer of eight bits."""
+    if not weight.is_quantized:
         return F.linear(x, weight.float(), bias)
-    scales, zeros = weight_scales(weight)
-    if x.dtype is not facula.float32:
+    if x.dtype is not float32:
         raise RuntimeError(f"quantized.linear_dynamic: expected an input of float32, got {x.dtype}")
-    if zeros.any():  # levels of the weight that are no longer of eight bits
-        levels = facula.quantize_per_tensor_dynamic(x, facula.quint8, True)
-        return F.linear(levels.dequantize(), weight.dequantize(), bias)
-    return _C._dynamic_int8_linear(x, levels_of(weight), scales, bias, True)
+    levels = facula.quantize_per_tensor_dynamic(x, facula.quint8, True)
+    return F.linear(levels.dequantize(), weight.dequantize(), bias)
 
 
 class Linear(quantized.Linear):
@@ -57,9 +66,8 @@ class Linear(quantized.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """The float outputs of float inputs."""
-        with facula.no_grad():
-            result = product(x, *self._weight_bias())
-            return result.relu_() if self._RELU else result
+        params = self._packed_params
+        return product(x, params._weight, params._bias)
 
     def _get_name(self):
         return "DynamicQuantizedLinear"

@@ -28,10 +28,13 @@ class LinearReLU(nnqd.Linear):
     """
 
     _FLOAT_MODULE = nni.LinearReLU
-    _RELU = True
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: facula.dtype = facula.qint8) -> None:
         super().__init__(in_features, out_features, bias, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The float outputs of float inputs, not negative."""
+        return super().forward(x).relu_()
 
     def _get_name(self):
         return "DynamicQuantizedLinearReLU"
