@@ -11,6 +11,7 @@ from facula.ao.nn import intrinsic as nni
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from facula import Tensor
     from facula.nn.modules.module import Module
 
 __all__ = ["LinearReLU"]
