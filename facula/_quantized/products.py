@@ -25,14 +25,29 @@ def _checked(name, input, weight):
     return input._scheme
 
 
-def weight_scales(weight):
-    """The scales of a weight and its levels of zero, one or one for each row, float32."""
-    scheme = weight._scheme
-    if isinstance(scheme, PerTensor):
-        return _C.tensor([scheme.scale], dtype=_C.float32), _C.tensor([scheme.zero_point], dtype=_C.int64)
-    if scheme.axis != 0:
-        raise RuntimeError(f"weight: expected scales along dimension 0, got axis {scheme.axis}")
-    return scheme.scales.float(), scheme.zero_points.long()
+def weight_rows(weight):
+    """The levels of a weight, their scales, float32, one or one for each row, and their levels of zero, None where all are 0;
+    kept with the weight."""
+    if weight._rows is None:
+        scheme = weight._scheme
+        if isinstance(scheme, PerTensor):
+            scales, zeros = _C.tensor([scheme.scale], dtype=_C.float32), _C.tensor([scheme.zero_point], dtype=_C.int64)
+        elif scheme.axis != 0:
+            raise RuntimeError(f"weight: expected scales along dimension 0, got axis {scheme.axis}")
+        else:
+            scales, zeros = scheme.scales.float(), scheme.zero_points.long()
+        weight._rows = levels_of(weight), scales, zeros if zeros.any() else None
+    return weight._rows
+
+
+def _row_sums(weight):
+    """The sums of the levels of each row, int32, kept until a level changes."""
+    levels = weight_rows(weight)[0]
+    version, sums = weight._row_sums
+    if version != levels._version:
+        sums = levels.flatten(1).sum(1, dtype=_C.int32)
+        weight._row_sums = levels._version, sums
+    return sums
 
 
 def _finished(sums, scales, bias, scheme, relu, at):
@@ -41,11 +56,11 @@ def _finished(sums, scales, bias, scheme, relu, at):
     def along(x):
         return x.view([-1 if i == at else 1 for i in range(sums.dim())]) if x.numel() > 1 else x.view(())
 
-    sums = sums.float()
+    level = sums.float()  # another tensor where sums are whole numbers
     if bias is not None:
-        sums = sums + along(bias.detach().float() / scales)
+        level.add_(along(bias.detach().float() / scales))
     low, high = limits("quantized", scheme.dtype)
-    level = (sums * along(scales * (1.0 / scheme.scale))).round_().add_(scheme.zero_point)
+    level.mul_(along(scales * (1.0 / scheme.scale))).round_().add_(scheme.zero_point)
     return wrap(level.clamp_(scheme.zero_point if relu else low, high).to(scheme.dtype._levels), scheme)
 
 
@@ -61,16 +76,20 @@ def linear(input, weight, bias, scale, zero_point, relu=False):
     given = _checked("quantized.linear", input, weight)
     if input.dtype is _C.qint32:
         raise RuntimeError(f"quantized.linear: expected an input of quint8 or qint8, got {input.dtype}")
-    x, w = levels_of(input), levels_of(weight)
-    scales, zeros = weight_scales(weight)
+    x, scheme = levels_of(input), PerTensor(input.dtype, float(scale), int(zero_point))
+    w, scales, zeros = weight_rows(weight)
+    scales = scales * given.scale
+    if zeros is None:
+        least = scheme.zero_point if relu else limits("quantized", scheme.dtype)[0]
+        added = None if bias is None else bias.detach().float()
+        to = scheme.scale, scheme.zero_point, least
+        return wrap(_C._static_int8_linear(x, given.zero_point, w, scales, added, *to), scheme)
     sums = _C._int8_linear(x, w)
     if given.zero_point:
-        sums = sums - given.zero_point * w.sum(1, dtype=_C.int32)
-    if zeros.any():
-        rest = x.sum(-1, keepdim=True, dtype=_C.int32) - given.zero_point * x.size(-1)
-        sums = sums - rest * zeros.int()
-    scheme = PerTensor(input.dtype, float(scale), int(zero_point))
-    return _finished(sums, scales * given.scale, bias, scheme, relu, sums.dim() - 1)
+        sums.sub_(_row_sums(weight), alpha=given.zero_point)
+    rest = x.sum(-1, keepdim=True, dtype=_C.int32) - given.zero_point * x.size(-1)
+    sums.sub_(rest * zeros.int())
+    return _finished(sums, scales, bias, scheme, relu, sums.dim() - 1)
 
 
 def _sides(padding):
@@ -84,11 +103,10 @@ def _sums(x, weight, zero_point, stride, padding, dilation, groups, padding_mode
             x = F.pad(x, _sides(padding), value=zero_point)
         else:  # these know floating-point numbers, which hold levels
             x = F.pad(x.float(), _sides(padding), mode=padding_mode).to(x.dtype)
-    sums = _C._int8_conv(x, weight, stride, dilation, groups)
+    sums = _C._int8_conv(x, levels_of(weight), stride, dilation, groups)
     if not zero_point:
         return sums
-    rows = weight.flatten(1).sum(1, dtype=_C.int32)
-    return sums.sub_((zero_point * rows).view([-1, *[1] * (weight.dim() - 2)]))
+    return sums.sub_(_row_sums(weight).view([-1, *[1] * (weight.dim() - 2)]), alpha=zero_point)
 
 
 def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_point, relu=False, padding_mode="zeros",
@@ -109,9 +127,9 @@ def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_poi
         raise RuntimeError(f"{name}: expected an input of {weight.dim()} dimensions, got shape {list(input.shape)}")
     scheme = PerTensor(input.dtype, float(scale), int(zero_point))
     plain = not transposed and input.dtype is not _C.qint32
-    if plain and not weight_scales(weight)[1].any():
-        sums = _sums(levels_of(input), levels_of(weight), given.zero_point, stride, padding, dilation, groups, padding_mode)
-        return _finished(sums, weight_scales(weight)[0] * given.scale, bias, scheme, relu, 1)
+    if plain and weight_rows(weight)[2] is None:
+        sums = _sums(levels_of(input), weight, given.zero_point, stride, padding, dilation, groups, padding_mode)
+        return _finished(sums, weight_rows(weight)[1] * given.scale, bias, scheme, relu, 1)
     x = levels_of(input).float() - given.zero_point  # zero is 0, as padding fills
     if transposed:
         if not isinstance(weight._scheme, PerTensor):
@@ -121,8 +139,8 @@ def conv(input, weight, bias, stride, padding, dilation, groups, scale, zero_poi
         function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
         sums = function(x, w, None, stride, padding, output_padding, groups, dilation)
     else:
-        scales, zeros = weight_scales(weight)
-        w = levels_of(weight).float() - zeros.view(-1, *[1] * (weight.dim() - 1))
+        w, scales, zeros = weight_rows(weight)
+        w = w.float() - (0 if zeros is None else zeros.view(-1, *[1] * (weight.dim() - 1)))
         if padding_mode != "zeros":
             x, padding = F.pad(x, _sides(padding), mode=padding_mode), 0
         sums = (F.conv1d, F.conv2d, F.conv3d)[dims - 1](x, w, None, stride, padding, dilation, groups)

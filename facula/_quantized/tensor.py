@@ -17,7 +17,8 @@ class QuantizedTensor(facula.Tensor):
     """Integers that stand for values; made by `quantize_per_tensor`, `quantize_per_channel` and the like."""
 
     _scheme: PerTensor | PerChannel
-    _rows: tuple | None = None  # a weight's levels and scales, kept by dynamic products; () where they take other ways
+    _rows: tuple | None = None  # what products of a weight keep (products.weight_rows)
+    _row_sums: tuple = (None, None)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

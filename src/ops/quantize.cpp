@@ -21,6 +21,17 @@ Dims linear_shape(const char* op, const Tensor& input, const Tensor& weight) {
   return shape;
 }
 
+/// Scales and bias of the n rows of a weight.
+void check_scales(const char* op, int64_t n, const Tensor& scales, const Tensor& bias) {
+  FACULA_CHECK(scales.dtype() == DType::Float32 && (!bias.defined() || bias.dtype() == DType::Float32),
+               ErrorKind::Runtime, op, ": expected scales and bias of float32, got ", scales.dtype(), " and ",
+               bias.defined() ? bias.dtype() : DType::Float32);
+  FACULA_CHECK(scales.numel() == 1 || (scales.dim() == 1 && scales.numel() == n), ErrorKind::Runtime, op,
+               ": expected one scale or ", n, ", got shape ", scales.sizes());
+  FACULA_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == n), ErrorKind::Runtime, op,
+               ": expected a bias of ", n, " elements, got shape ", bias.sizes());
+}
+
 }  // namespace
 
 Tensor _int8_linear(const Tensor& self, const Tensor& weight, const Out& out) {
@@ -67,20 +78,36 @@ Tensor _dynamic_int8_linear(const Tensor& self, const Tensor& weight, const Tens
                             bool reduce_range, const Out& out) {
   const char* op = "quantized.linear_dynamic";
   const Dims shape = linear_shape(op, self, weight);
-  const int64_t columns = weight.size(0);
-  FACULA_CHECK(self.dtype() == DType::Float32 && scales.dtype() == DType::Float32 &&
-                   (!bias.defined() || bias.dtype() == DType::Float32),
-               ErrorKind::Runtime, op, ": expected input, scales and bias of float32, got ", self.dtype(), " and ",
-               scales.dtype());
-  FACULA_CHECK(scales.numel() == 1 || (scales.dim() == 1 && scales.numel() == columns), ErrorKind::Runtime, op,
-               ": expected one scale or ", columns, ", got shape ", scales.sizes());
-  FACULA_CHECK(!bias.defined() || (bias.dim() == 1 && bias.numel() == columns), ErrorKind::Runtime, op,
-               ": expected a bias of ", columns, " elements, got shape ", bias.sizes());
+  FACULA_CHECK(self.dtype() == DType::Float32, ErrorKind::Runtime, op, ": expected an input of float32, got ",
+               self.dtype());
+  check_scales(op, weight.size(0), scales, bias);
   Tensor result = out.make(shape, DType::Float32, self.device());
   if (!result.is_meta() && result.numel() > 0)
     dynamic_int8_linear_kernel(
         self.device(), DynamicInt8Linear{result, as_contiguous(self), as_contiguous(weight), as_contiguous(scales),
                                          bias.defined() ? as_contiguous(bias) : bias, reduce_range});
+  return result;
+}
+
+Tensor _static_int8_linear(const Tensor& self, int64_t zero_point, const Tensor& weight, const Tensor& scales,
+                           const Tensor& bias, double scale, int64_t output_zero_point, int64_t lowest,
+                           const Out& out) {
+  const char* op = "quantized.linear";
+  FACULA_CHECK(self.dtype() == DType::Int8 || self.dtype() == DType::UInt8, ErrorKind::Runtime, op,
+               ": expected an input of int8 or uint8, got ", self.dtype());
+  const Dims shape = linear_shape(op, self, weight);
+  check_scales(op, weight.size(0), scales, bias);
+  const int64_t least = self.dtype() == DType::Int8 ? -128 : 0;
+  for (int64_t level : {zero_point, output_zero_point, lowest}) {
+    FACULA_CHECK(level >= least && level <= least + 255, ErrorKind::Runtime, op, ": expected levels from ", least,
+                 " to ", least + 255, ", got ", level);
+  }
+  Tensor result = out.make(shape, self.dtype(), self.device());
+  if (!result.is_meta() && result.numel() > 0)
+    static_int8_linear_kernel(
+        self.device(), StaticInt8Linear{result, as_contiguous(self), as_contiguous(weight), as_contiguous(scales),
+                                        bias.defined() ? as_contiguous(bias) : bias, static_cast<int32_t>(zero_point),
+                                        static_cast<int32_t>(output_zero_point), static_cast<int32_t>(lowest), scale});
   return result;
 }
 

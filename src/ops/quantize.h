@@ -27,4 +27,20 @@ struct DynamicInt8Linear {
 };
 inline Kernel<void(const DynamicInt8Linear&)> dynamic_int8_linear_kernel{"_dynamic_int8_linear"};
 
+/// A product of levels, rounded to levels of the same dtype, int8 or uint8; every tensor is contiguous, `scales` has
+/// one element or n.
+struct StaticInt8Linear {
+  Tensor out, input, weight, scales, bias;
+  int32_t zero_point, output_zero_point, lowest;
+  double scale;
+
+  template <class See>
+  void memory(See see) const {
+    for (const Tensor* t : {&out, &input, &weight, &scales, &bias}) {
+      if (t->defined()) see(*t);
+    }
+  }
+};
+inline Kernel<void(const StaticInt8Linear&)> static_int8_linear_kernel{"_static_int8_linear"};
+
 }  // namespace facula

@@ -286,6 +286,18 @@ void product(const Tensor& out, const Tensor& a, const Tensor& b) {
                  });
 }
 
+#if defined(__AVX2__)
+/// Whether all elements, of int8 or uint8, are from 0 to 127, as those of observers with reduce_range are.
+bool has_seven_bits(const Tensor& a) {
+  const auto* bytes = a.data<uint8_t>();
+  const int64_t n = a.numel();
+  uint8_t seen = 0;
+#pragma omp simd reduction(| : seen)
+  for (int64_t i = 0; i < n; ++i) seen |= bytes[i];
+  return seen < 128;
+}
+#endif
+
 struct Range {
   float low = 0, high = 0;  // zero always has a level of its own
 };
@@ -436,20 +448,89 @@ void dynamic_linear(const DynamicInt8Linear& p) {
                  });
 }
 
+/// Sums of levels to levels: takes off what the input's level of zero adds, adds the bias, scales, rounds.
+template <class T>
+struct FinishLevels {
+  int32_t zero, output_zero, lowest;
+  T* out;
+  int64_t n;
+  const float *factors, *bias;  // of every column; bias in units of the sums
+
+  [[gnu::always_inline]] void operator()(int64_t row, int64_t column, int columns, const int32_t* values,
+                                         const int32_t* sums) const {
+    T* to = out + row * n + column;
+    const float *factor = factors + column, *added = bias + column;
+    const auto low = static_cast<float>(lowest), high = static_cast<float>(std::numeric_limits<T>::max());
+    const auto middle = static_cast<float>(output_zero);
+    const int32_t less = zero;
+    FACULA_SIMD
+    for (int c = 0; c < columns; ++c) {
+      float level = std::nearbyint((static_cast<float>(values[c] - less * sums[c]) + added[c]) * factor[c]) + middle;
+      level = level > low ? level : low;
+      to[c] = static_cast<T>(static_cast<int32_t>(level < high ? level : high));
+    }
+  }
+};
+
+template <class Way, class T>
+void static_linear(const StaticInt8Linear& p) {
+  const Right<Way> right{p.weight.size(0), p.weight.size(1)};
+  const int64_t rows = p.out.numel() / right.n, length = right.steps() * Way::kStep;
+  LockRelease release(rows * right.n * right.k > kGrain);
+  Tensor own;
+  const char* packed = packed_right(right, p.weight, own);
+  Workspace left(rows * length * int64_t{sizeof(typename Way::Item)}), columns(2 * right.n * int64_t{sizeof(float)});
+  pack_left<Way>(p.input.data<T>(), rows, right.k, length, left.data());
+  auto* factors = reinterpret_cast<float*>(columns.data());
+  float* bias = factors + right.n;
+  const float *scales = p.scales.data<float>(), *given = p.bias.defined() ? p.bias.data<float>() : nullptr;
+  const int64_t step = p.scales.numel() > 1 ? 1 : 0;
+  const auto inverse = static_cast<float>(1.0 / p.scale);
+  for (int64_t c = 0; c < right.n; ++c) {
+    factors[c] = scales[c * step] * inverse;
+    bias[c] = given ? given[c] / scales[c * step] : 0.0f;
+  }
+  const FinishLevels<T> finish{p.zero_point, p.output_zero_point, p.lowest, p.out.data<T>(), right.n, factors, bias};
+  for_tiles<Way>(right, {left.data(), length * int64_t{sizeof(typename Way::Item)}}, rows,
+                 std::is_signed_v<T> ? Way::kOffset : 0, packed,
+                 [&](int64_t row, int64_t column, int columns, const int32_t* values, const int32_t* sums) {
+                   if (columns == Way::kColumns) finish(row, column, Way::kColumns, values, sums);
+                   else finish(row, column, columns, values, sums);
+                 });
+}
+
+template <class Way>
+void static_linear_of(const StaticInt8Linear& p) {
+  if (p.out.dtype() == DType::Int8) static_linear<Way, int8_t>(p);
+  else static_linear<Way, uint8_t>(p);
+}
+
 }  // namespace
 
 void register_quantize() {
-  int8_product_kernel.set(DeviceType::CPU, product<Pairs>);
+  int8_product_kernel.set(DeviceType::CPU, [](const Tensor& out, const Tensor& a, const Tensor& b) {
+#if defined(__AVX2__)
+    if (has_seven_bits(a)) return product<SevenBits>(out, a, b);
+#endif
+    product<Pairs>(out, a, b);
+  });
   dynamic_int8_linear_kernel.set(DeviceType::CPU, [](const DynamicInt8Linear& p) {
 #if defined(__AVX2__)
     if (p.reduce_range) return dynamic_linear<SevenBits>(p);
 #endif
     dynamic_linear<Pairs>(p);
   });
+  static_int8_linear_kernel.set(DeviceType::CPU, [](const StaticInt8Linear& p) {
+#if defined(__AVX2__)
+    if (has_seven_bits(p.input)) return static_linear_of<SevenBits>(p);
+#endif
+    static_linear_of<Pairs>(p);
+  });
 #if defined(__AVX512F__)
   if (!__builtin_cpu_supports("avx512vnni")) return;
   int8_product_kernel.set(DeviceType::CPU, product<Fours>);
   dynamic_int8_linear_kernel.set(DeviceType::CPU, dynamic_linear<Fours>);
+  static_int8_linear_kernel.set(DeviceType::CPU, static_linear_of<Fours>);
 #endif
 }
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula._C import _dynamic_int8_linear, float32
-from facula._quantized.products import weight_scales
-from facula._quantized.tensor import QuantizedTensor, levels_of
+from facula._quantized.products import weight_rows
+from facula._quantized.tensor import QuantizedTensor
 from facula.ao.nn.quantized.modules import linear as quantized
 from facula.ao.nn.quantized.modules.utils import observed_weight, quantize_weight
 from facula.nn import functional as F
@@ -26,12 +26,10 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
     Inputs are put on 128 levels, so that sums of pairs of products fit into 16 bits on every processor, as PyTorch's are.
     """
-    rows = weight._rows if type(weight) is QuantizedTensor else ()
-    if rows is None:
-        scales, zeros = weight_scales(weight)
-        rows = weight._rows = () if zeros.any() else (levels_of(weight), scales)
-    if rows and x.dtype is float32:
-        return _dynamic_int8_linear(x, rows[0], rows[1], bias, True)
+    if type(weight) is QuantizedTensor and x.dtype is float32:
+        levels, scales, zeros = weight._rows or weight_rows(weight)
+        if zeros is None:
+            return _dynamic_int8_linear(x, levels, scales, bias, True)
     return _wide_product(x, weight, bias)
 
 
