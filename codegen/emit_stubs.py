@@ -19,8 +19,8 @@ from .schema import Argument, Op, group_by_name
 from .stub_texts import HEAD, MADE, MODULE_HEAD, PACKAGE_HEAD, TENSOR
 
 TYPES = {
-    "Tensor": "Tensor", "Tensor?": "Tensor | None", "Tensor[]": "Sequence[Tensor]", "Operand": "Tensor | Number",
-    "Scalar": "Number", "Scalar?": "Number | None", "int": "int", "int?": "int | None", "float": "float",
+    "Tensor": "Tensor", "Tensor?": "Tensor | None", "Tensor[]": "Sequence[Tensor]", "Operand": "Tensor | _Number",
+    "Scalar": "_Number", "Scalar?": "_Number | None", "int": "int", "int?": "int | None", "float": "float",
     "float?": "float | None", "bool": "bool", "bool?": "bool | None", "int[]": "Sequence[int]",
     "int[]?": "Sequence[int] | None", "float[]": "Sequence[float]", "float[]?": "Sequence[float] | None", "str": "str",
     "str?": "str | None", "dtype": "dtype", "dtype?": "dtype | None", "device?": "device | str | int | None",
@@ -28,7 +28,7 @@ TYPES = {
     "Generator?": "Generator | None",
 }  # fmt: skip
 RETURNS = {"Tensor": "Tensor", "Tensor[]": "tuple[Tensor, ...]", "bool": "bool", "int": "int", "float": "float",
-           "Scalar": "Number"}  # fmt: skip
+           "Scalar": "_Number"}  # fmt: skip
 # What may be given item by item: int[], and Tensor[1].
 SPREAD = {("int[]", 0): "int", ("Tensor[]", 1): "Tensor"}
 
@@ -45,9 +45,9 @@ HAND_WRITTEN = set(re.findall(r"^    (?:def )?(\w+)[(:]", TENSOR, re.M))
 def emit(ops: list[Op], out: Path, write) -> None:
     groups = group_by_name(ops)
     lines = [TENSOR.rstrip("\n")]
-    lines += [f"    def __{n}__(self, other: Tensor | Number) -> Tensor: ..." for n in BINARY + COMPARISONS]
-    lines += [f"    def __r{n}__(self, other: Tensor | Number) -> Tensor: ..." for n in BINARY]
-    lines += [f"    def __i{n}__(self, other: Tensor | Number) -> Tensor: ..." for n in BINARY]
+    lines += [f"    def __{n}__(self, other: Tensor | _Number, /) -> Tensor: ..." for n in BINARY + COMPARISONS]
+    lines += [f"    def __r{n}__(self, other: Tensor | _Number, /) -> Tensor: ..." for n in BINARY]
+    lines += [f"    def __i{n}__(self, other: Tensor | _Number, /) -> Tensor: ..." for n in BINARY]
     lines += _methods(groups)
     lines = [HEAD, *_result_classes(ops), *(_hide_method_names(line) for line in "\n".join(lines).split("\n")), ""]
     lines += _functions(groups, lambda name: "" if "." in name else name)
@@ -171,7 +171,7 @@ def _signature(op: Op, args: list[Argument], method: bool, inplace: bool, spread
             star = True
         optional |= arg.default is not None
         parts.append(_argument(arg, optional and not arg.keyword_only))
-    if "out" in op.variants and not inplace and not mutates(op):
+    if "out" in op.variants and not (method or inplace or mutates(op)):
         parts += ([] if star else ["*"]) + ["out: Tensor | None = None" if len(out_names(op)) == 1 else "out: Sequence[Tensor] | None = None"]
     return f"({', '.join(parts)}) -> {_returned(op, inplace)}"
 

@@ -1,6 +1,7 @@
 """The generated stubs: they are Python, know what the core has, and type an ordinary program."""
 
 import ast
+import inspect
 import os
 import re
 import subprocess
@@ -209,6 +210,31 @@ def test_every_method_of_tensor_has_a_type(package):
     stated = {getattr(node, "name", "") or node.target.id for node in tensor.body if isinstance(node, (ast.FunctionDef, ast.AnnAssign))}
     public = {name for name in dir(facula.Tensor) if not name.startswith("_")}
     assert not {name for name in public - stated if "NotImplementedError" not in (getattr(facula.Tensor, name).__doc__ or "")}
+
+
+def _parameters(nodes):
+    """{function: the parameters of all its overloads}; special methods and properties have none to call by name."""
+    found = {}
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("__"):
+            if "property" not in map(ast.unparse, node.decorator_list):
+                found.setdefault(node.name, set()).update(x.arg for x in ast.walk(node.args) if isinstance(x, ast.arg))
+    return found
+
+
+@pytest.mark.parametrize("module", ["__init__", "fft", "linalg", "nn_functional", "sparse", "special"])
+def test_parameters_are_those_that_the_core_tells(package, module):
+    tree = ast.parse((package / "facula" / "_C" / f"{module}.pyi").read_text())
+    owner = facula._C if module == "__init__" else getattr(facula._C, module)
+    places = [(owner, tree.body), *((facula.Tensor, c.body) for c in tree.body if getattr(c, "name", "") == "Tensor")]
+    compared = {
+        (name, frozenset(set(inspect.signature(getattr(owner, name)).parameters) - {"self"}), frozenset(stated - {"self"}))
+        for owner, body in places
+        for name, stated in _parameters(body).items()
+        if (owner, name) not in ((facula.Tensor, "to"), (facula.Tensor, "nonzero"))  # *args, and a function that is a method too
+    }
+    different = {name: (sorted(there), sorted(stated)) for name, there, stated in compared if there != stated}
+    assert compared and not different, different
 
 
 def _public_names():
