@@ -117,10 +117,11 @@ class PremulSum:
         factor: a number.
     """
 
-    name, value = "PREMUL_SUM", ReduceOp.PREMUL_SUM.value
+    name: str = "PREMUL_SUM"
+    value: int = ReduceOp.PREMUL_SUM.value
 
     def __init__(self, factor: float) -> None:
-        self.factor = float(factor)
+        self.factor: float = float(factor)
 
 
 _make_nccl_premul_sum = PremulSum

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from facula.distributed._store import Store
 
-default_pg_timeout = datetime.timedelta(minutes=30)
+default_pg_timeout: timedelta = datetime.timedelta(minutes=30)
 
 
 class ProcessGroup(GroupMethods):

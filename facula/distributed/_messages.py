@@ -151,6 +151,13 @@ class P2POp:
     (1, 0)
     """
 
+    op: Callable[..., Any]
+    tensor: Tensor
+    peer: int | None
+    group: ProcessGroup | None
+    tag: int
+    group_peer: int | None
+
     def __init__(self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: ProcessGroup | None = None,
                  tag: int = 0, group_peer: int | None = None) -> None:  # fmt: skip
         if op not in (isend, irecv):

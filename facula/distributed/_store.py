@@ -260,7 +260,7 @@ class FileStore(_NativeStore):
     """
 
     def __init__(self, file_name: str | os.PathLike[str], world_size: int = -1) -> None:
-        self.path = os.fspath(file_name)
+        self.path: str = os.fspath(file_name)
         super().__init__(_C._file_store(self.path, world_size))
 
 
@@ -322,7 +322,7 @@ class PrefixStore(_NativeStore):
     """
 
     def __init__(self, prefix: str, store: Store) -> None:
-        self.underlying_store = store
+        self.underlying_store: Store = store
         super().__init__(_C._prefix_store(prefix, native_of(store)))
 
     @property
