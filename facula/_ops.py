@@ -272,4 +272,5 @@ class Classes(Operators):
         raise RuntimeError(f"torch.classes: no class is registered, asked for {namespace!r}")
 
 
-ops, classes = Operators(), Classes()
+ops: Operators = Operators()
+classes: Classes = Classes()

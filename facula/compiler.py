@@ -226,7 +226,8 @@ def is_compiling() -> bool:
     return _exporting
 
 
-is_dynamo_compiling = is_exporting = is_compiling
+is_dynamo_compiling: Callable[[], bool] = is_compiling
+is_exporting: Callable[[], bool] = is_compiling
 
 
 def save_cache_artifacts() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import hashlib
 import importlib.util
@@ -98,7 +99,7 @@ def _entry(module, name):
 
 
 def list(github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: str = "check",
-         verbose: bool = True, source: str = "github") -> list[str]:  # fmt: skip
+         verbose: bool = True, source: str = "github") -> builtins.list[str]:  # fmt: skip
     r"""The names of the entry points of a repository's hubconf.py: its public functions and classes.
 
     Args:

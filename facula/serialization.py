@@ -23,7 +23,7 @@ import facula
 from facula._serialization import allowed, legacy, source
 from facula._serialization.checkpoint import Checkpoint, CheckpointWriter
 from facula._serialization.errors import UnpicklingError  # noqa: F401  (where callers look for it)
-from facula._serialization.file_reader import PyTorchFileReader  # noqa: F401  (a public name)
+from facula._serialization.file_reader import PyTorchFileReader as PyTorchFileReader
 from facula._serialization.locations import (  # noqa: F401  (public names)
     default_restore_location,
     location_tag,
@@ -51,6 +51,7 @@ from facula._serialization.settings import (  # noqa: F401  (public names)
     skip_data,
 )
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
+from facula.types import FileLike as FileLike
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,7 @@ DEFAULT_PROTOCOL = 2
 MAGIC_NUMBER = legacy.MAGIC_NUMBER
 PROTOCOL_VERSION = legacy.PROTOCOL_VERSION
 #: What `f` and `map_location` may be, for annotations.
-FILE_LIKE = FileLike = "str | os.PathLike[str] | IO[bytes]"
+FILE_LIKE = FileLike
 MAP_LOCATION = object
 StorageType = allowed.StorageKind
 

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import facula
-from facula import UntypedStorage  # noqa: F401  (public: torch.storage.UntypedStorage)
+from facula import UntypedStorage as UntypedStorage
 from facula._serialization import tensors as _core
 
 if TYPE_CHECKING:
@@ -345,7 +345,8 @@ class TypedStorage(metaclass=_Legacy):
             return NotImplemented
         return self._cdata == other._cdata and self.dtype == other.dtype
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __copy__(self) -> TypedStorage:
         return self.clone()

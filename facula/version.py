@@ -1,6 +1,6 @@
 """Version facts, under PyTorch's names."""
 
-from facula.torch_version import __version__  # noqa: F401
+from facula.torch_version import __version__ as __version__
 
 debug = False
 cuda = None  # version of the CUDA toolkit built against: Facula needs none

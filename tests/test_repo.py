@@ -160,6 +160,7 @@ def test_the_lists_of_pyproject_can_be_installed_alone():
         return done.returncode, done.stdout.split(), done.stderr
 
     assert listed("lint") == (0, ["clang-format==19.1.7", "ruff>=0.6"], "")
+    assert listed("types") == (0, ["pyright[nodejs]>=1.1.414"], "")
     assert listed("requires")[1][0].startswith("scikit-build-core")
     assert listed("nonsense") == (1, [], "pyproject.toml: no list 'nonsense'\n")
 

@@ -1,6 +1,7 @@
 """The generated stubs: they are Python, know what the core has, and type an ordinary program."""
 
 import ast
+import inspect
 import os
 import re
 import subprocess
@@ -202,16 +203,82 @@ def test_stubs_of_the_core_modules_are_complete(package, module):
     assert stated == {name for name in vars(getattr(facula._C, module)) if not name.startswith("__")}
 
 
-@pytest.mark.parametrize("name, text", [("program", PROGRAM), ("mistakes", MISTAKES)])
+def test_every_method_of_tensor_has_a_type(package):
+    """But those that PyTorch removed, or that are missing: they only say so."""
+    tree = ast.parse((package / "facula" / "_C" / "__init__.pyi").read_text())
+    (tensor,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Tensor"]
+    stated = {getattr(node, "name", "") or node.target.id for node in tensor.body if isinstance(node, (ast.FunctionDef, ast.AnnAssign))}
+    public = {name for name in dir(facula.Tensor) if not name.startswith("_")}
+    assert not {name for name in public - stated if "NotImplementedError" not in (getattr(facula.Tensor, name).__doc__ or "")}
+
+
+def _parameters(nodes):
+    """{function: the parameters of all its overloads}; special methods and properties have none to call by name."""
+    found = {}
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("__"):
+            if "property" not in map(ast.unparse, node.decorator_list):
+                found.setdefault(node.name, set()).update(x.arg for x in ast.walk(node.args) if isinstance(x, ast.arg))
+    return found
+
+
+@pytest.mark.parametrize("module", ["__init__", "fft", "linalg", "nn_functional", "sparse", "special"])
+def test_parameters_are_those_that_the_core_tells(package, module):
+    tree = ast.parse((package / "facula" / "_C" / f"{module}.pyi").read_text())
+    owner = facula._C if module == "__init__" else getattr(facula._C, module)
+    places = [(owner, tree.body), *((facula.Tensor, c.body) for c in tree.body if getattr(c, "name", "") == "Tensor")]
+    compared = {
+        (name, frozenset(set(inspect.signature(getattr(owner, name)).parameters) - {"self"}), frozenset(stated - {"self"}))
+        for owner, body in places
+        for name, stated in _parameters(body).items()
+        if (owner, name) not in ((facula.Tensor, "to"), (facula.Tensor, "nonzero"))  # *args, and a function that is a method too
+    }
+    different = {name: (sorted(there), sorted(stated)) for name, there, stated in compared if there != stated}
+    assert compared and not different, different
+
+
+def _public_names():
+    """A program that asks for every public name of PyTorch that is here."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        from codegen import supported
+    finally:
+        sys.path.remove(str(ROOT))
+    missing, (_, public) = supported.table()["MODULES"], supported.names()
+    del public["torch.Tensor"]
+    here = [
+        (module.replace("torch", "facula", 1), name)
+        for module, listed in public.items()
+        for name in listed
+        if name not in missing.get(module, ()) and not supported._is_whole(f"{module}.{name}", public, missing)
+    ]
+    return "".join(f"from {module} import {name} as name{i}\n" for i, (module, name) in enumerate(here))
+
+
+@pytest.mark.parametrize("name, text", [("program", PROGRAM), ("mistakes", MISTAKES), ("names", None)])
 def test_programs_under_strict_mypy(package, name, text):
-    """Both pass: the program as it is, and the other because each of its mistakes is one, in the line that says so."""
+    """All pass: the first as it is, the second because each of its mistakes is one, in the line that says so, and the third
+    because every public name is where it is looked for."""
     pytest.importorskip("mypy")
-    (package / f"{name}.py").write_text(text)
-    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(package / "cache"), "--follow-imports=silent", f"{name}.py"]
+    (package / f"{name}.py").write_text(_public_names() if text is None else text)
+    told, whole = _mypy(package, f"{name}.py")
+    told = [line for line in told if line.startswith(f"{name}.py:")]  # what its author sees
+    assert not told and re.search(r"Success|checked 1 source file", whole), "\n".join(told) or whole
+
+
+def test_the_stubs_under_strict_mypy(package):
+    pytest.importorskip("mypy")
+    files = ["facula/__init__.pyi", *(f"facula/_C/{path.name}" for path in (package / "facula" / "_C").glob("*.pyi"))]
+    told, whole = _mypy(package, *files)
+    assert not told and "no issues found in 7 source files" in whole, whole
+
+
+def _mypy(package, *what):
+    """The lines in which `mypy --strict` finds something, and all that it says."""
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(package / "cache"), "--follow-imports=silent", *what]
     result = subprocess.run(command, cwd=package, capture_output=True, text=True)
     assert result.returncode in (0, 1) and not result.stderr, result.stderr
-    told = [line for line in result.stdout.splitlines() if line.startswith(f"{name}.py:")]  # what its author sees
-    assert not told and re.search(r"Success|checked 1 source file", result.stdout), "\n".join(told) or result.stdout
+    return [line for line in result.stdout.splitlines() if ": error: " in line], result.stdout
 
 
 def test_the_typed_program_runs(tmp_path):

@@ -20,6 +20,7 @@ from facula.accelerator.memory import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from facula import Stream
@@ -189,4 +190,5 @@ class device_index:
             set_device_index(self._before)
 
 
-current_device_idx, set_device_idx = current_device_index, set_device_index
+current_device_idx: Callable[[], Any] = current_device_index
+set_device_idx: Callable[[Device], None] = set_device_index

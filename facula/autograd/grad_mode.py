@@ -175,7 +175,7 @@ class inference_mode(_Switch):
             self.mode: bool = bool(mode)
 
     def __enter__(self) -> None:
-        self.before = (_C._set_grad_enabled(not self.mode and _C.is_grad_enabled()), _C._set_inference_mode(self.mode))
+        self.before: Any = (_C._set_grad_enabled(not self.mode and _C.is_grad_enabled()), _C._set_inference_mode(self.mode))
 
     def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before[0])

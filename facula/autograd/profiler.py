@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from .. import _C
 from ._recording import Recording
 from .grad_mode import _Switch
-from .profiler_util import EventList, FunctionEvent, FunctionEventAvg  # noqa: F401
+from .profiler_util import EventList as EventList
+from .profiler_util import FunctionEvent as FunctionEvent
+from .profiler_util import FunctionEventAvg as FunctionEventAvg
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,23 +23,6 @@ if TYPE_CHECKING:
 
     from facula.types import Device
 
-__all__ = [
-    "is_available",
-    "why_unavailable",
-    "device_count",
-    "is_initialized",
-    "init",
-    "synchronize",
-    "current_device",
-    "set_device",
-    "device",
-    "device_of",
-    "get_device_name",
-    "get_device_capability",
-    "get_device_properties",
-    "can_device_access_peer",
-]
-
 _is_in_bad_fork = _C._cuda_is_in_bad_fork  # whether this process was forked by one that had begun to use CUDA
 
 has_half = True
@@ -428,10 +411,18 @@ def get_sync_debug_mode() -> Any:
 
 OutOfMemoryError = facula.OutOfMemoryError
 AcceleratorError = facula.AcceleratorError
-DeferredCudaCallError = type("DeferredCudaCallError", (Exception,), {"__module__": __name__})
 
-from facula.cuda._runtime import CudaError, check_error, cudart, cudaStatus  # noqa: E402, F401
-from facula.cuda._sensors import (  # noqa: E402, F401
+
+class DeferredCudaCallError(Exception):
+    """What a call that waited for the first use of CUDA raised, in PyTorch. Here no call waits, and nothing raises it.
+
+    >>> issubclass(torch.cuda.DeferredCudaCallError, Exception)
+    True
+    """
+
+
+from facula.cuda._runtime import CudaError, check_error, cudart, cudaStatus  # noqa: E402
+from facula.cuda._sensors import (  # noqa: E402
     clock_rate,
     device_memory_used,
     memory_usage,
@@ -439,14 +430,14 @@ from facula.cuda._sensors import (  # noqa: E402, F401
     temperature,
     utilization,
 )
-from facula.cuda.graphs import (  # noqa: E402, F401
+from facula.cuda.graphs import (  # noqa: E402
     CUDAGraph,
     graph,
     graph_pool_handle,
     is_current_stream_capturing,
     make_graphed_callables,
 )
-from facula.cuda.memory import (  # noqa: E402, F401
+from facula.cuda.memory import (  # noqa: E402
     CUDAPluggableAllocator,
     MemPool,
     caching_allocator_alloc,
@@ -478,7 +469,7 @@ from facula.cuda.memory import (  # noqa: E402, F401
     set_per_process_memory_fraction,
     use_mem_pool,
 )
-from facula.cuda.random import (  # noqa: E402, F401
+from facula.cuda.random import (  # noqa: E402
     get_rng_state,
     get_rng_state_all,
     initial_seed,
@@ -489,7 +480,7 @@ from facula.cuda.random import (  # noqa: E402, F401
     set_rng_state,
     set_rng_state_all,
 )
-from facula.cuda.streams import (  # noqa: E402, F401
+from facula.cuda.streams import (  # noqa: E402
     Event,
     ExternalStream,
     Stream,
@@ -500,6 +491,26 @@ from facula.cuda.streams import (  # noqa: E402, F401
     set_stream,
     stream,
 )
+
+__all__ = [
+    "AcceleratorError", "caching_allocator_alloc", "caching_allocator_delete", "can_device_access_peer",
+    "change_current_allocator", "check_error", "clock_rate", "CudaError", "CUDAGraph", "CUDAPluggableAllocator", "cudart",
+    "cudaStatus", "current_device", "current_stream", "default_stream", "DeferredCudaCallError", "device", "device_count",
+    "device_memory_used", "device_of", "empty_cache", "Event", "ExternalStream", "get_allocator_backend", "get_arch_list",
+    "get_device_capability", "get_device_name", "get_device_properties", "get_gencode_flags",
+    "get_per_process_memory_fraction", "get_rng_state", "get_rng_state_all", "get_stream_from_external",
+    "get_sync_debug_mode", "graph", "graph_pool_handle", "has_half", "has_magma", "host_memory_stats",
+    "host_memory_stats_as_nested_dict", "init", "initial_seed", "ipc_collect", "is_available", "is_bf16_supported",
+    "is_current_stream_capturing", "is_emulated", "is_initialized", "is_tf32_supported", "libraries",
+    "list_gpu_processes", "make_graphed_callables", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved",
+    "memory_snapshot", "memory_stats", "memory_stats_as_nested_dict", "memory_summary", "memory_usage", "MemPool",
+    "OutOfMemoryError", "power_draw", "reset_accumulated_host_memory_stats", "reset_accumulated_memory_stats",
+    "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_host_memory_stats", "reset_peak_memory_stats",
+    "seed", "seed_all", "set_device", "set_per_process_memory_fraction", "set_rng_state", "set_rng_state_all",
+    "set_stream", "set_sync_debug_mode", "Stream", "stream", "StreamContext", "synchronize", "temperature",
+    "use_mem_pool", "utilization", "why_unavailable",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

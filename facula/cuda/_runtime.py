@@ -1,8 +1,14 @@
 """The functions of CUDA's run-time library that programs call by `cuda.cudart()`, done with the driver."""
 
+from __future__ import annotations
+
 import enum
+from typing import TYPE_CHECKING
 
 from facula import _C
+
+if TYPE_CHECKING:
+    from facula.types import Device
 
 __all__ = ["CudaError", "check_error", "cudaError", "cudaStatus", "cudart"]
 
@@ -18,14 +24,25 @@ class cudaError(enum.IntEnum):
 
 
 class cudaStatus:
-    """Two of those numbers, as old programs know them."""
+    """Two of those numbers, as old programs know them.
+
+    >>> torch.cuda.cudaStatus.SUCCESS, torch.cuda.cudaStatus.ERROR_NOT_READY
+    (0, 34)
+    """
 
     SUCCESS: int = 0
     ERROR_NOT_READY: int = 34
 
 
 class CudaError(RuntimeError):
-    """A call of CUDA failed; made of its number."""
+    """A call of CUDA failed.
+
+    Args:
+        code: the number that it gave.
+
+    >>> str(torch.cuda.CudaError(2)).endswith("(2)")
+    True
+    """
 
     def __init__(self, code: int) -> None:
         super().__init__(f"{_C._cuda_error_text(int(code))} ({int(code)})")
@@ -49,29 +66,29 @@ class _Runtime:
     cudaError = cudaError
 
     @staticmethod
-    def cudaGetErrorString(error):
+    def cudaGetErrorString(error: int) -> str:
         """What an error means."""
         return _C._cuda_error_text(int(error))
 
     @staticmethod
-    def cudaMemGetInfo(device):
+    def cudaMemGetInfo(device: Device) -> tuple[int, int]:
         """(free, total) bytes of a device."""
         from facula import cuda
 
         return cuda.mem_get_info(device)
 
     @staticmethod
-    def cudaProfilerStart():
+    def cudaProfilerStart() -> cudaError:
         """NVIDIA's profilers record from here on, when they were told to wait for it."""
         return cudaError.success if _C._cuda_profiler_control(True) == 0 else cudaError.initializationError
 
     @staticmethod
-    def cudaProfilerStop():
+    def cudaProfilerStop() -> cudaError:
         """They stop."""
         return cudaError.success if _C._cuda_profiler_control(False) == 0 else cudaError.initializationError
 
 
-def cudart():
+def cudart() -> type[_Runtime]:
     """The functions of CUDA's run-time library that there are: error texts, free memory, control of NVIDIA's profilers.
 
     Errors: NotImplementedError without a device.

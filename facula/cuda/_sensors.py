@@ -47,7 +47,7 @@ def _asked(device, name):
     return library, (library.nvmlDeviceGetHandleByIndex if by_number else library.nvmlDeviceGetHandleByUUID)(number)
 
 
-def device_memory_used(device=None):
+def device_memory_used(device: Device = None) -> int:
     """Bytes in use on the device, by all processes.
 
     Args:
@@ -63,7 +63,7 @@ def device_memory_used(device=None):
     return library.nvmlDeviceGetMemoryInfo(handle).used
 
 
-def memory_usage(device=None):
+def memory_usage(device: Device = None) -> int:
     """Percent of the last moments in which the device's memory was read or written.
 
     Args:
@@ -79,7 +79,7 @@ def memory_usage(device=None):
     return library.nvmlDeviceGetUtilizationRates(handle).memory
 
 
-def utilization(device=None):
+def utilization(device: Device = None) -> int:
     """Percent of the last moments in which a kernel ran.
 
     Args:
@@ -95,7 +95,7 @@ def utilization(device=None):
     return library.nvmlDeviceGetUtilizationRates(handle).gpu
 
 
-def temperature(device=None):
+def temperature(device: Device = None) -> int:
     """The temperature of the chip, in degrees Celsius.
 
     Args:
@@ -111,7 +111,7 @@ def temperature(device=None):
     return library.nvmlDeviceGetTemperature(handle, 0)
 
 
-def power_draw(device=None):
+def power_draw(device: Device = None) -> int:
     """The power that the device draws, in milliwatts.
 
     Args:
@@ -127,7 +127,7 @@ def power_draw(device=None):
     return library.nvmlDeviceGetPowerUsage(handle)
 
 
-def clock_rate(device=None):
+def clock_rate(device: Device = None) -> int:
     """The clock of the multiprocessors, in MHz.
 
     Args:

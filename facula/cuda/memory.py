@@ -15,7 +15,7 @@ from facula.cuda._memory_table import table
 from facula.cuda._sensors import list_gpu_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from typing_extensions import Self
@@ -143,7 +143,8 @@ def max_memory_reserved(device: Device = None) -> int:
     return _counter("reserved_bytes", "peak", device, "max_memory_reserved")
 
 
-memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+memory_cached: Callable[..., int] = memory_reserved
+max_memory_cached: Callable[..., int] = max_memory_reserved
 
 
 def reset_peak_memory_stats(device: Device = None) -> None:
@@ -160,7 +161,8 @@ def reset_peak_memory_stats(device: Device = None) -> None:
         _C._cuda_reset_peak(_index(device, "reset_peak_memory_stats"))
 
 
-reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+reset_max_memory_allocated: Callable[..., None] = reset_peak_memory_stats
+reset_max_memory_cached: Callable[..., None] = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: Device = None) -> None:

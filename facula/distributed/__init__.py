@@ -95,6 +95,24 @@ from .rendezvous import register_rendezvous_handler, rendezvous
 if TYPE_CHECKING:
     from typing import Any
 
+__all__ = [
+    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_gather_single",
+    "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "AllreduceCoalescedOptions",
+    "AllreduceOptions", "AllToAllOptions", "Backend", "BackendConfig", "barrier", "BarrierOptions", "batch_isend_irecv",
+    "breakpoint", "broadcast", "broadcast_object_list", "BroadcastOptions", "DebugLevel", "destroy_process_group",
+    "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore", "gather", "gather_object",
+    "GatherOptions", "get_backend", "get_backend_config", "get_debug_level", "get_default_backend_for_device",
+    "get_global_rank", "get_group_rank", "get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank",
+    "get_world_size", "group", "GroupMember", "HashStore", "init_process_group", "irecv", "is_available",
+    "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "isend", "monitored_barrier", "new_group",
+    "new_subgroups", "new_subgroups_by_enumeration", "P2POp", "PrefixStore", "ProcessGroup", "QueueEmptyError", "recv",
+    "recv_object_list", "reduce", "reduce_op", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor",
+    "ReduceOp", "ReduceOptions", "ReduceScatterOptions", "register_rendezvous_handler", "rendezvous", "scatter",
+    "scatter_object_list", "ScatterOptions", "send", "send_object_list", "set_debug_level", "set_debug_level_from_env",
+    "split_group", "Store", "supports_complex", "TCPStore", "Work",
+]  # fmt: skip
+
 #: modules that programs reach as attributes, imported then
 _MODULES = frozenset("algorithms autograd constants device_mesh distributed_c10d rpc".split())
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import enum
 import os
+from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
 
 from . import _rendezvous
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-def is_available():
+
+def is_available() -> bool:
     """True: several processes can always be used.
 
     >>> torch.distributed.is_available()
@@ -20,7 +24,7 @@ def is_available():
     return True
 
 
-def is_mpi_available():
+def is_mpi_available() -> bool:
     """Whether there is an MPI library with the standard ABI, which groups of several processes use.
 
     It is the one that FACULA_MPI names, one that is loaded already, that of the package `mpich`, or the system's. A group of
@@ -33,7 +37,7 @@ def is_mpi_available():
     return bool(_C._dist_mpi())
 
 
-def is_gloo_available():
+def is_gloo_available() -> bool:
     """True: "gloo" is a name for groups on the CPU, which MPI serves here.
 
     >>> torch.distributed.is_gloo_available()
@@ -42,7 +46,7 @@ def is_gloo_available():
     return True
 
 
-def is_nccl_available():
+def is_nccl_available() -> bool:
     """Whether there are CUDA devices and a library of NCCL, so that `backend="nccl"` can be asked for.
 
     >>> isinstance(torch.distributed.is_nccl_available(), bool)
@@ -51,7 +55,7 @@ def is_nccl_available():
     return not _C._dist_why_no_nccl()
 
 
-def is_ucc_available():
+def is_ucc_available() -> bool:
     """False: UCC is not supported, and XCCL, which has the same function, is not either.
 
     >>> torch.distributed.is_ucc_available(), torch.distributed.is_xccl_available()
@@ -63,7 +67,7 @@ def is_ucc_available():
 is_xccl_available = is_ucc_available
 
 
-def is_backend_available(backend):
+def is_backend_available(backend: str) -> bool:
     """Whether a backend can be asked for.
 
     Args:
@@ -78,7 +82,7 @@ def is_backend_available(backend):
     return asked() if callable(asked) else asked
 
 
-def is_torchelastic_launched():
+def is_torchelastic_launched() -> bool:
     """Whether a launcher that starts processes again (`python -m facula.distributed.run`) started this one: it looks for
     TORCHELASTIC_RUN_ID in the environment.
 
@@ -113,10 +117,11 @@ class PremulSum:
         factor: a number.
     """
 
-    name, value = "PREMUL_SUM", ReduceOp.PREMUL_SUM.value
+    name: str = "PREMUL_SUM"
+    value: int = ReduceOp.PREMUL_SUM.value
 
-    def __init__(self, factor):
-        self.factor = float(factor)
+    def __init__(self, factor: float) -> None:
+        self.factor: float = float(factor)
 
 
 _make_nccl_premul_sum = PremulSum
@@ -124,7 +129,7 @@ ReduceOp.RedOpType = ReduceOp  # the type of its members has a name of its own i
 reduce_op = ReduceOp
 
 
-def supports_complex(reduceOp):
+def supports_complex(reduceOp: ReduceOp | PremulSum) -> bool:
     """Whether complex tensors can be reduced so.
 
     Args:
@@ -154,11 +159,13 @@ class Backend(str):
     """
 
     UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
-    backend_list = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
-    default_device_backend_map = {"cpu": GLOO, "cuda": NCCL}
-    backend_capability = {GLOO: ["cpu", "cuda"], NCCL: ["cuda"], MPI: ["cpu", "cuda"], FAKE: ["cpu", "cuda"]}
+    backend_list: list[str] = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
+    default_device_backend_map: dict[str, str] = {"cpu": GLOO, "cuda": NCCL}
+    backend_capability: dict[str, list[str]] = {
+        GLOO: ["cpu", "cuda"], NCCL: ["cuda"], MPI: ["cpu", "cuda"], FAKE: ["cpu", "cuda"],
+    }  # fmt: skip
 
-    def __new__(cls, name):
+    def __new__(cls, name: str) -> Self:
         if not isinstance(name, str):
             raise ValueError(f"Backend: expected a str, got {type(name).__name__}")
         known = all(part.rpartition(":")[2] in cls.backend_list for part in name.lower().split(","))
@@ -182,11 +189,11 @@ class BackendConfig:
     cpu:gloo,cuda:gloo
     """
 
-    def __init__(self, backend) -> None:
+    def __init__(self, backend: str) -> None:
         parts = str(Backend(str(backend))).split(",")
         if ":" in parts[0]:
             pairs = [part.partition(":") for part in parts]
-            self.device_backend_map = {kind: Backend(name) for kind, _, name in pairs}
+            self.device_backend_map: dict[str, Backend] = {kind: Backend(name) for kind, _, name in pairs}
             if len(self.device_backend_map) != len(pairs):
                 raise ValueError(f"BackendConfig: a backend for each kind of device, got {backend!r}")
         else:
@@ -196,12 +203,12 @@ class BackendConfig:
     def __repr__(self) -> str:
         return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
 
-    def get_device_backend_map(self) -> dict:
+    def get_device_backend_map(self) -> dict[str, Backend]:
         """{kind of device: its backend}."""
         return self.device_backend_map
 
 
-def get_default_backend_for_device(device):
+def get_default_backend_for_device(device: facula.device | str) -> str:
     """The backend that moves tensors of a device where none is asked for: "nccl" for CUDA devices, else "gloo".
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
 from facula import _C, view_as_real
 
@@ -29,8 +30,20 @@ from ._operations import (
     _Works,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from typing import Any
 
-def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
+    from facula import Tensor
+
+    from ._backends import PremulSum
+    from ._group import ProcessGroup
+    from ._operations import Work
+
+
+def all_reduce(tensor: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM, group: ProcessGroup | None = None,
+               async_op: bool = False) -> Work | Any:  # fmt: skip
     """Reduces `tensor` over the processes, in place: each then has ``op(tensor of rank 0, tensor of rank 1, ...)``.
 
     Args:
@@ -56,7 +69,8 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     return _run(group, _ALL_REDUCE, "all_reduce", _NOTHING, [tensor], async_op, reduction) if group else None
 
 
-def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
+def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp | PremulSum = ReduceOp.SUM,
+                         group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
     """all_reduce of several tensors in one go, in place.
 
     Args:
@@ -78,7 +92,8 @@ def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
     return _run(group, _ALL_REDUCE, "all_reduce_coalesced", _NOTHING, tensors, async_op, reduction) if group else None
 
 
-def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_dst=None):
+def reduce(tensor: Tensor, dst: int | None = None, op: ReduceOp | PremulSum = ReduceOp.SUM, group: ProcessGroup | None = None,
+           async_op: bool = False, group_dst: int | None = None) -> Work | Any:  # fmt: skip
     """Reduces tensors of all processes to that of one; what the others then have in theirs is not told.
 
     Args:
@@ -105,7 +120,8 @@ def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_
     return _run(group, _REDUCE, "reduce", _NOTHING, [tensor], async_op, reduction, _peer("reduce", group, dst, group_dst))
 
 
-def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
+def broadcast(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, async_op: bool = False,
+              group_src: int | None = None) -> Work | Any:  # fmt: skip
     """Gives every process the values of the tensor of one, in place.
 
     Args:
@@ -130,7 +146,8 @@ def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
     return _run(group, _BROADCAST, "broadcast", _NOTHING, [tensor], async_op, root=_peer("broadcast", group, src, group_src))
 
 
-def all_gather(tensor_list, tensor, group=None, async_op=False):
+def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: ProcessGroup | None = None,
+               async_op: bool = False) -> Work | Any:  # fmt: skip
     """Fills a list with the tensors of all processes.
 
     Args:
@@ -160,7 +177,8 @@ def _all_gather(group, tensor_list, tensor, async_op, shown=True):
     return _run(group, _ALL_GATHER, "all_gather", [tensor], outputs, async_op, shown=shown)
 
 
-def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False):
+def all_gather_coalesced(output_tensor_lists: Sequence[Sequence[Tensor]], input_tensor_list: Sequence[Tensor],
+                         group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
     """all_gather of several tensors.
 
     Args:
@@ -199,7 +217,8 @@ def _together(works, async_op):
     return None
 
 
-def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
+def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup | None = None,
+                           async_op: bool = False) -> Work | Any:  # fmt: skip
     """Gathers the tensors of all processes into one tensor, one behind the other.
 
     Args:
@@ -225,7 +244,8 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
     return _run(group, _ALL_GATHER, "all_gather_into_tensor", [input_tensor], [output_tensor], async_op)
 
 
-def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
+def gather(tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int | None = None,
+           group: ProcessGroup | None = None, async_op: bool = False, group_dst: int | None = None) -> Work | Any:  # fmt: skip
     """Fills a list in one process with the tensors of all.
 
     Args:
@@ -259,7 +279,8 @@ def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group
     return _run(group, _GATHER, "gather", [tensor], outputs, async_op, root=root)
 
 
-def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
+def scatter(tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: int | None = None,
+            group: ProcessGroup | None = None, async_op: bool = False, group_src: int | None = None) -> Work | Any:  # fmt: skip
     """Gives each process its element of a list that one process has.
 
     Args:
@@ -293,7 +314,8 @@ def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, gro
     return _run(group, _SCATTER, "scatter", inputs, [tensor], async_op, root=root)
 
 
-def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=False):
+def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: ReduceOp | PremulSum = ReduceOp.SUM,
+                   group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
     """Reduces lists element by element, and gives each process its element: rank i gets ``op(input_list[i] of all)``.
 
     Args:
@@ -321,7 +343,8 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=Fal
     return _run(group, _REDUCE_SCATTER, "reduce_scatter", inputs, [output], async_op, reduction)
 
 
-def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
+def reduce_scatter_tensor(output: Tensor, input: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM,
+                          group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
     """Reduces tensors, and gives each process its part of the result, along dimension 0.
 
     Args:
@@ -348,7 +371,7 @@ def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=F
     return _run(group, _REDUCE_SCATTER, "reduce_scatter_tensor", [input], [output], async_op, reduction)
 
 
-def all_gather_single(output, input, group=None, async_op=False):
+def all_gather_single(output: Tensor, input: Tensor, group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:
     """Another name of `all_gather_into_tensor`: gathers the tensors of all processes into one tensor.
 
     Args:
@@ -368,7 +391,8 @@ def all_gather_single(output, input, group=None, async_op=False):
     return all_gather_into_tensor(output, input, group, async_op)
 
 
-def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=False):
+def reduce_scatter_single(output: Tensor, input: Tensor, op: ReduceOp | PremulSum = ReduceOp.SUM,
+                          group: ProcessGroup | None = None, async_op: bool = False) -> Work | Any:  # fmt: skip
     """Another name of `reduce_scatter_tensor`: reduces tensors, and gives each process its part of the result.
 
     Args:
@@ -389,7 +413,8 @@ def reduce_scatter_single(output, input, op=ReduceOp.SUM, group=None, async_op=F
     return reduce_scatter_tensor(output, input, op, group, async_op)
 
 
-def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):
+def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: ProcessGroup | None = None,
+               async_op: bool = False) -> Work | Any:  # fmt: skip
     """Sends each process its element of a list: element j that rank i gives becomes element i that rank j gets.
 
     Args:
@@ -433,7 +458,9 @@ def _split_counts(name, tensor, splits, size):
     return [n * row for n in splits]
 
 
-def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
+def all_to_all_single(output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None,
+                      input_split_sizes: Sequence[int] | None = None, group: ProcessGroup | None = None,
+                      async_op: bool = False) -> Work | Any:  # fmt: skip
     """Sends each process its part of a tensor, along dimension 0; what comes lies behind each other in the order of ranks.
 
     Args:
@@ -465,7 +492,8 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     return _run(group, _ALL_TO_ALL, name, [input], [output], async_op, in_splits=counts[0], out_splits=counts[1])
 
 
-def barrier(group=None, async_op=False, device_ids=None, timeout=None):
+def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: Sequence[int] | None = None,
+            timeout: timedelta | None = None) -> Work | Any:  # fmt: skip
     """Waits until all processes have come here.
 
     Args:
@@ -485,7 +513,8 @@ def barrier(group=None, async_op=False, device_ids=None, timeout=None):
     return _run(group, _BARRIER, "barrier", _NOTHING, _NOTHING, async_op, timeout=timeout) if group else None
 
 
-def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | None = None,
+                      wait_all_ranks: bool = False) -> None:  # fmt: skip
     """Waits for all processes; those that do not come in time are named, as by every collective.
 
     Args:

@@ -21,7 +21,7 @@ class DebugLevel(enum.Enum):
 _level: DebugLevel | None = None
 
 
-def get_debug_level():
+def get_debug_level() -> DebugLevel:
     """The level that was set, at first that of TORCH_DISTRIBUTED_DEBUG, OFF without it.
 
     >>> import torch.distributed as dist
@@ -35,7 +35,7 @@ def get_debug_level():
     return _level
 
 
-def set_debug_level(level):
+def set_debug_level(level: DebugLevel) -> None:
     """Sets the level that `get_debug_level` tells; it changes nothing else.
 
     Args:
@@ -52,7 +52,7 @@ def set_debug_level(level):
     _level = level
 
 
-def set_debug_level_from_env():
+def set_debug_level_from_env() -> None:
     """Takes the level from TORCH_DISTRIBUTED_DEBUG: OFF, INFO or DETAIL, OFF where it is not set. RuntimeError for another
     value.
 

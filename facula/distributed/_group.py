@@ -19,11 +19,13 @@ from ._backends import Backend, BackendConfig
 from ._group_methods import GroupMethods
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
     from typing import Any
 
     from facula.distributed._store import Store
 
-default_pg_timeout = datetime.timedelta(minutes=30)
+default_pg_timeout: timedelta = datetime.timedelta(minutes=30)
 
 
 class ProcessGroup(GroupMethods):
@@ -63,7 +65,7 @@ class ProcessGroup(GroupMethods):
         self._rank = self._ranks.index(_rank_of_process)
         self._coalesced = None
 
-    def rank(self) -> Any:
+    def rank(self) -> int:
         """Number of this process in the group, from 0."""
         return self._rank
 
@@ -88,11 +90,11 @@ class ProcessGroup(GroupMethods):
 
 class _WorldMeta(type):
     @property
-    def WORLD(cls):
+    def WORLD(cls) -> ProcessGroup | None:
         return _default
 
     @WORLD.setter
-    def WORLD(cls, value):
+    def WORLD(cls, value: ProcessGroup | None) -> ProcessGroup | None:
         global _default
         _default = value
 
@@ -127,7 +129,7 @@ _rank_of_process, _uses_nccl = 0, False
 _others: list[ProcessGroup] = []
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Whether there is a default group: init_process_group was called, and destroy_process_group was not.
 
     >>> torch.distributed.is_initialized()
@@ -136,7 +138,7 @@ def is_initialized():
     return _default is not None
 
 
-def member(name, group=None):
+def member(name: str, group: ProcessGroup | None = None) -> ProcessGroup | None:
     """The group; None where this process is no member of it.
 
     Args:
@@ -202,10 +204,10 @@ def _device_number(device_id, name):
     return device.index
 
 
-def init_process_group(
-    backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None,
-    device_id=None, _ranks=None,
-):  # fmt: skip
+def init_process_group(backend: str | None = None, init_method: str | None = None, timeout: timedelta | None = None,
+                       world_size: int = -1, rank: int = -1, store: Store | None = None, group_name: str = "",
+                       pg_options: Any = None, device_id: facula.device | int | None = None,
+                       _ranks: Sequence[int] | None = None) -> None:  # fmt: skip
     """Makes the default group, of all processes that call this with the same store.
 
     Under a launcher (`python -m facula.distributed.run`, mpiexec, srun) no argument is needed. One process alone loads no MPI,
@@ -290,7 +292,7 @@ def _leave(exception=""):
         _world = None
 
 
-def destroy_process_group(group=None):
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Ends a group; without one, all of them. The other processes need not call it at the same time.
 
     Args:
@@ -322,7 +324,7 @@ def _rank_not_in_group(group):
     return group is GroupMember.NON_GROUP_MEMBER
 
 
-def get_rank(group=None):
+def get_rank(group: ProcessGroup | None = None) -> int:
     """Number of this process in the group, from 0; -1 when not a member.
 
     Args:
@@ -338,7 +340,7 @@ def get_rank(group=None):
     return found.rank() if found else -1
 
 
-def get_world_size(group=None):
+def get_world_size(group: ProcessGroup | None = None) -> int:
     """Number of processes in the group; -1 when not a member.
 
     Args:
@@ -354,7 +356,7 @@ def get_world_size(group=None):
     return found.size() if found else -1
 
 
-def get_backend(group=None):
+def get_backend(group: ProcessGroup | None = None) -> str:
     """The name of the backend of a group, a `Backend`, such as "gloo" or "cpu:gloo,cuda:nccl".
 
     Args:
@@ -372,7 +374,7 @@ def get_backend(group=None):
     return Backend(found.name())
 
 
-def get_backend_config(group=None) -> str:
+def get_backend_config(group: ProcessGroup | None = None) -> str:
     """Which backend moves tensors of which kind of device in a group, as a text such as "cpu:gloo,cuda:nccl".
 
     Args:
@@ -395,7 +397,7 @@ def _group_named(name):
     raise ValueError(f"_resolve_process_group: there is no group of that name, got {name!r}")
 
 
-def get_pg_count():
+def get_pg_count() -> int:
     """How many groups there are, the default one included.
 
     >>> torch.distributed.get_pg_count()
@@ -404,7 +406,7 @@ def get_pg_count():
     return (_default is not None) + len(_others)
 
 
-def get_process_group_ranks(group=None):
+def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
     """The ranks of a group's processes among all processes, by rank in the group; empty when this process is no member.
 
     Args:
@@ -420,7 +422,7 @@ def get_process_group_ranks(group=None):
     return list(found._ranks) if found else []
 
 
-def get_global_rank(group, group_rank):
+def get_global_rank(group: ProcessGroup | None, group_rank: int) -> int:
     """The rank among all processes of a rank in a group.
 
     Args:
@@ -439,7 +441,7 @@ def get_global_rank(group, group_rank):
     return found._ranks[group_rank]
 
 
-def get_group_rank(group, global_rank):
+def get_group_rank(group: ProcessGroup | None, global_rank: int) -> int:
     """The rank in a group of a rank among all processes.
 
     Args:
@@ -458,7 +460,7 @@ def get_group_rank(group, global_rank):
     return found._ranks.index(global_rank)
 
 
-def get_node_local_rank(fallback_rank=None):
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """Number of this process on its machine: LOCAL_RANK of the environment, or what mpiexec and srun call it.
 
     Args:

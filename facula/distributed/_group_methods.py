@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
     from typing import Any
 
     from facula import Tensor
+
+    from ._backends import PremulSum, ReduceOp
+    from ._operations import Work
 
 
 class _Options:
     """Attributes, which programs set; `timeout` is that of the group where it is not positive."""
 
-    _defaults: dict[Any, Any] = {}
+    _defaults: dict[str, Any] = {}
+    timeout: timedelta | None
+    asyncOp: bool
+    # what some of the options have
+    reduceOp: ReduceOp | PremulSum
+    rootRank: int
+    rootTensor: int
+    device_ids: Sequence[int] | None
+    device: Any
 
-    def __init__(self):
+    def __init__(self) -> None:
         from ._backends import ReduceOp
 
         self.timeout, self.asyncOp = None, True
@@ -35,7 +47,7 @@ The attributes are set by the program; `timeout` (a timedelta; None for that of 
 """
 
 
-def _options(title, what, **defaults):
+def _options(title: str, what: str, **defaults: Any) -> type[_Options]:
     name, value = next(iter(defaults.items()), ("asyncOp", True))
     value = f"<ReduceOp.{value}: 0>" if name == "reduceOp" else value
     shown = f"options.{name}" if value is not None else f"options.{name} is None"
@@ -44,22 +56,30 @@ def _options(title, what, **defaults):
     return type(title, (_Options,), {"_defaults": defaults, "__module__": "facula.distributed", "__doc__": text})
 
 
-AllreduceOptions = _options("AllreduceOptions", "allreduce`: `reduceOp`, SUM at first.", reduceOp="SUM")
-AllreduceCoalescedOptions = _options(
+AllreduceOptions: type[_Options] = _options("AllreduceOptions", "allreduce`: `reduceOp`, SUM at first.", reduceOp="SUM")
+AllreduceCoalescedOptions: type[_Options] = _options(
     "AllreduceCoalescedOptions", "allreduce_coalesced`: `reduceOp`, SUM at first.", reduceOp="SUM"
 )
-ReduceOptions = _options(
+ReduceOptions: type[_Options] = _options(
     "ReduceOptions", "reduce`: `reduceOp`, SUM at first, and `rootRank`, the rank in the group that gets the result.",
     reduceOp="SUM", rootRank=0, rootTensor=0,
 )  # fmt: skip
-ReduceScatterOptions = _options("ReduceScatterOptions", "reduce_scatter`: `reduceOp`, SUM at first.", reduceOp="SUM")
-BroadcastOptions = _options(
+ReduceScatterOptions: type[_Options] = _options(
+    "ReduceScatterOptions", "reduce_scatter`: `reduceOp`, SUM at first.", reduceOp="SUM"
+)
+BroadcastOptions: type[_Options] = _options(
     "BroadcastOptions", "broadcast`: `rootRank`, the rank in the group that has the tensor.", rootRank=0, rootTensor=0
 )
-GatherOptions = _options("GatherOptions", "gather`: `rootRank`, the rank in the group that gathers.", rootRank=0)
-ScatterOptions = _options("ScatterOptions", "scatter`: `rootRank`, the rank in the group that scatters.", rootRank=0)
-AllToAllOptions = _options("AllToAllOptions", "alltoall`.")
-BarrierOptions = _options("BarrierOptions", "barrier`: `device_ids` and `device`, accepted.", device_ids=None, device=None)
+GatherOptions: type[_Options] = _options(
+    "GatherOptions", "gather`: `rootRank`, the rank in the group that gathers.", rootRank=0
+)
+ScatterOptions: type[_Options] = _options(
+    "ScatterOptions", "scatter`: `rootRank`, the rank in the group that scatters.", rootRank=0
+)
+AllToAllOptions: type[_Options] = _options("AllToAllOptions", "alltoall`.")
+BarrierOptions: type[_Options] = _options(
+    "BarrierOptions", "barrier`: `device_ids` and `device`, accepted.", device_ids=None, device=None
+)
 
 
 def _root(value):
@@ -108,7 +128,8 @@ class GroupMethods:
         hurried.__dict__.update(self.__dict__, _timeout=timeout)
         return hurried
 
-    def allreduce(self, tensors: Sequence[Tensor], opts: Any = None, timeout: float | None = None) -> Any:
+    def allreduce(self, tensors: Tensor | Sequence[Tensor], opts: Any = None,
+                  timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
         """all_reduce of one tensor, or of a list, in place; its Work.
 
         Args:
@@ -127,7 +148,7 @@ class GroupMethods:
             return self._within(timeout).allreduce_coalesced(tensors, opts)
         return self._start("all_reduce", _one("allreduce", tensors), _op(opts), opts=opts, timeout=timeout)
 
-    def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Any:
+    def allreduce_coalesced(self, tensors: Tensor | Sequence[Tensor], opts: Any = None) -> Work | Any:
         """all_reduce of several tensors in one go, in place; its Work.
 
         Args:
@@ -136,7 +157,8 @@ class GroupMethods:
         """
         return self._start("all_reduce_coalesced", tensors, _op(opts), opts=opts)
 
-    def broadcast(self, tensors: Sequence[Tensor], opts: Any = None, timeout: float | None = None) -> Any:
+    def broadcast(self, tensors: Tensor | Sequence[Tensor], opts: Any = None,
+                  timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
         """broadcast of one tensor, in place; its Work.
 
         Args:
@@ -146,7 +168,8 @@ class GroupMethods:
         """
         return self._start("broadcast", _one("broadcast", tensors), group_src=_root(opts), opts=opts, timeout=timeout)
 
-    def reduce(self, tensors: Sequence[Tensor], opts: Any = None, op: Any = None, timeout: float | None = None) -> Any:
+    def reduce(self, tensors: Tensor | Sequence[Tensor], opts: Any = None, op: Any = None,
+               timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
         """reduce of one tensor, in place; its Work.
 
         Args:
@@ -158,7 +181,8 @@ class GroupMethods:
         reduction = _op(opts if isinstance(opts, _Options) else op)
         return self._start("reduce", _one("reduce", tensors), op=reduction, group_dst=_root(opts), opts=opts, timeout=timeout)
 
-    def allgather(self, output_lists: Any, inputs: Any, opts: Any = None, timeout: float | None = None) -> Any:
+    def allgather(self, output_lists: Any, inputs: Any, opts: Any = None,
+                  timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
         """all_gather; its Work.
 
         Args:
@@ -170,7 +194,7 @@ class GroupMethods:
         outputs = output_lists[0] if isinstance(inputs, (list, tuple)) else output_lists
         return self._start("all_gather", outputs, _one("allgather", inputs), opts=opts, timeout=timeout)
 
-    def gather(self, output_lists: Any, inputs: Any, opts: Any = None, timeout: float | None = None) -> Any:
+    def gather(self, output_lists: Any, inputs: Any, opts: Any = None, timeout: timedelta | float | None = None) -> Work | Any:
         """gather; its Work.
 
         Args:
@@ -182,7 +206,7 @@ class GroupMethods:
         outputs = _one("gather", output_lists) if output_lists else None
         return self._start("gather", _one("gather", inputs), outputs, group_dst=_root(opts), opts=opts, timeout=timeout)
 
-    def scatter(self, outputs: Any, input_lists: Any, opts: Any = None, timeout: float | None = None) -> Any:
+    def scatter(self, outputs: Any, input_lists: Any, opts: Any = None, timeout: timedelta | float | None = None) -> Work | Any:
         """scatter; its Work.
 
         Args:
@@ -194,7 +218,8 @@ class GroupMethods:
         inputs = _one("scatter", input_lists) if input_lists else None
         return self._start("scatter", _one("scatter", outputs), inputs, group_src=_root(opts), opts=opts, timeout=timeout)
 
-    def reduce_scatter(self, outputs: Any, input_lists: Any, opts: Any = None, timeout: float | None = None) -> Any:
+    def reduce_scatter(self, outputs: Any, input_lists: Any, opts: Any = None,
+                       timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
         """reduce_scatter; its Work.
 
         Args:
@@ -206,7 +231,7 @@ class GroupMethods:
         inputs = input_lists[0] if isinstance(outputs, (list, tuple)) else input_lists
         return self._start("reduce_scatter", _one("reduce_scatter", outputs), inputs, _op(opts), opts=opts, timeout=timeout)
 
-    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Work | Any:
         """all_to_all; its Work.
 
         Args:
@@ -216,7 +241,7 @@ class GroupMethods:
         return self._start("all_to_all", outputs, inputs, opts=opts)
 
     def alltoall_base(self, output: Any, input: Tensor, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None,
-                      timeout: float | None = None) -> Any:  # fmt: skip
+                      timeout: timedelta | float | None = None) -> Work | Any:  # fmt: skip
         """all_to_all_single; its Work.
 
         Args:
@@ -234,7 +259,7 @@ class GroupMethods:
     def _reduce_scatter_base(self, output, input, opts=None, timeout=None):
         return self._start("reduce_scatter_tensor", output, input, _op(opts), opts=opts, timeout=timeout)
 
-    def send(self, tensors: Sequence[Tensor], dstRank: Any, tag: int = 0) -> Any:
+    def send(self, tensors: Sequence[Tensor], dstRank: int, tag: int = 0) -> Work | Any:
         """isend of one tensor; its Work.
 
         Args:
@@ -244,7 +269,7 @@ class GroupMethods:
         """
         return self._call("isend", _one("send", tensors), tag=tag, group_dst=dstRank)
 
-    def recv(self, tensors: Sequence[Tensor], srcRank: Any, tag: int = 0) -> Any:
+    def recv(self, tensors: Sequence[Tensor], srcRank: int, tag: int = 0) -> Work | Any:
         """irecv of one tensor; its Work.
 
         Args:
@@ -254,7 +279,7 @@ class GroupMethods:
         """
         return self._call("irecv", _one("recv", tensors), tag=tag, group_src=srcRank)
 
-    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Any:
+    def recv_anysource(self, tensors: Sequence[Tensor], tag: int = 0) -> Work | Any:
         """irecv of one tensor, from any rank; its Work, whose `source_rank` tells which.
 
         Args:
@@ -263,7 +288,7 @@ class GroupMethods:
         """
         return self._call("irecv", _one("recv_anysource", tensors), tag=tag)
 
-    def barrier(self, opts: Any = None, timeout: float | None = None) -> Any:
+    def barrier(self, opts: Any = None, timeout: timedelta | float | None = None) -> Work | Any:
         """barrier; its Work.
 
         Args:

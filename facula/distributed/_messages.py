@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 from ._group import member
 from ._operations import _NOTHING, _RECV, _SEND, _peer, _run, _tensors, _Works
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from facula import Tensor
+
+    from ._group import ProcessGroup
+    from ._operations import Work
 
 
 def _other(name, group, rank, group_rank, any_one=False):
@@ -15,7 +25,8 @@ def _other(name, group, rank, group_rank, any_one=False):
     return found
 
 
-def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
+def isend(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
+          group_dst: int | None = None) -> Work | Any:  # fmt: skip
     """Begins to send a tensor to another process; the Work that is returned is done when the tensor may be written again.
 
     Args:
@@ -40,7 +51,8 @@ def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
     return _run(group, _SEND, "isend", [tensor], _NOTHING, True, root=_other("isend", group, dst, group_dst), tag=tag)
 
 
-def irecv(tensor, src=None, group=None, tag=0, group_src=None):
+def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
+          group_src: int | None = None) -> Work | Any:  # fmt: skip
     """Begins to receive a tensor; the Work that is returned is done when it is there, and its `source_rank` tells who sent it.
 
     Args:
@@ -65,7 +77,8 @@ def irecv(tensor, src=None, group=None, tag=0, group_src=None):
     return _run(group, _RECV, "irecv", _NOTHING, [tensor], True, root=_other("irecv", group, src, group_src, True), tag=tag)
 
 
-def send(tensor, dst=None, group=None, tag=0, group_dst=None):
+def send(tensor: Tensor, dst: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
+         group_dst: int | None = None) -> None:  # fmt: skip
     """Sends a tensor to another process; returns when it may be written again.
 
     Args:
@@ -91,7 +104,8 @@ def send(tensor, dst=None, group=None, tag=0, group_dst=None):
         _run(group, _SEND, "send", [tensor], _NOTHING, False, root=_other("send", group, dst, group_dst), tag=tag)
 
 
-def recv(tensor, src=None, group=None, tag=0, group_src=None):
+def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0,
+         group_src: int | None = None) -> int:  # fmt: skip
     """Receives a tensor from another process; the rank among all that sent it, or -1 where this process is no member.
 
     Args:
@@ -137,14 +151,22 @@ class P2POp:
     (1, 0)
     """
 
-    def __init__(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
+    op: Callable[..., Any]
+    tensor: Tensor
+    peer: int | None
+    group: ProcessGroup | None
+    tag: int
+    group_peer: int | None
+
+    def __init__(self, op: Callable[..., Any], tensor: Tensor, peer: int | None = None, group: ProcessGroup | None = None,
+                 tag: int = 0, group_peer: int | None = None) -> None:  # fmt: skip
         if op not in (isend, irecv):
             raise ValueError(f"P2POp: op must be distributed.isend or distributed.irecv, got {op!r}")
         _tensors("P2POp", tensor)
         self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = op, tensor, peer, group, tag, group_peer
 
 
-def batch_isend_irecv(p2p_op_list):
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
     """Starts exchanges together, so that their order does not matter; the list of their Work.
 
     Args:

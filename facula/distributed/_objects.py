@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import TYPE_CHECKING
 
 import facula
 
@@ -10,6 +11,14 @@ from ._collectives import all_gather, broadcast, gather, scatter
 from ._group import member
 from ._messages import recv, send
 from ._operations import _peer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from facula.types import Device
+
+    from ._group import ProcessGroup
 
 
 def _bytes_of(value):
@@ -41,7 +50,7 @@ def _counts_of_all(count, group):
     return [int(n) for n in counts]
 
 
-def all_gather_object(object_list, obj, group=None):
+def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | None = None) -> None:
     """Fills a list with copies of the objects of all processes. They travel as pickles: processes of a group trust each other.
 
     Args:
@@ -68,7 +77,8 @@ def all_gather_object(object_list, obj, group=None):
     object_list[:] = [_value_of(part, n) for part, n in zip(parts, counts)]
 
 
-def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
+def gather_object(obj: Any, object_gather_list: list[Any] | None = None, dst: int | None = None,
+                  group: ProcessGroup | None = None, group_dst: int | None = None) -> None:  # fmt: skip
     """Fills a list in one process with copies of the objects of all, which travel as pickles.
 
     Args:
@@ -102,7 +112,8 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
         object_gather_list[:] = [_value_of(part, n) for part, n in zip(parts, counts)]
 
 
-def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
+def broadcast_object_list(object_list: list[Any], src: int | None = None, group: ProcessGroup | None = None,
+                          device: Device = None, group_src: int | None = None) -> None:  # fmt: skip
     """Gives every process copies of the objects of one, which travel as pickles.
 
     Args:
@@ -137,7 +148,9 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
         object_list[:] = [_value_of(part, part.numel()) for part in data.split(counts.tolist())]
 
 
-def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None):
+def scatter_object_list(scatter_object_output_list: list[Any], scatter_object_input_list: Sequence[Any] | None = None,
+                        src: int | None = None, group: ProcessGroup | None = None,
+                        group_src: int | None = None) -> None:  # fmt: skip
     """Gives each process a copy of its element of a list that one process has; they travel as pickles.
 
     Args:
@@ -175,7 +188,8 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
     scatter_object_output_list[0] = _value_of(data, count)
 
 
-def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
+def send_object_list(object_list: list[Any], dst: int | None = None, group: ProcessGroup | None = None, device: Device = None,
+                     group_dst: int | None = None, use_batch: bool = False) -> None:  # fmt: skip
     """Sends copies of objects to another process, as pickles.
 
     Args:
@@ -203,7 +217,8 @@ def send_object_list(object_list, dst=None, group=None, device=None, group_dst=N
     send(facula.cat([d for d, _ in parts]), dst, group, group_dst=group_dst)
 
 
-def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False):
+def recv_object_list(object_list: list[Any], src: int | None = None, group: ProcessGroup | None = None, device: Device = None,
+                     group_src: int | None = None, use_batch: bool = False) -> int:  # fmt: skip
     """Receives objects from another process; the rank among all that sent them, or -1 where this process is no member.
 
     Args:

@@ -6,6 +6,7 @@ The arguments are checked here; `src/distributed/operation.cpp` lays out memory 
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
 from facula import _C, Tensor
 from facula.futures import Future
@@ -13,6 +14,11 @@ from facula.futures import Future
 from ._backends import PremulSum, ReduceOp, supports_complex
 from ._group import get_group_rank
 from ._rendezvous import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import timedelta
+    from typing import Any
 
 # numbers of `Kind` in src/distributed/engine.h
 _ALL_REDUCE, _REDUCE, _BROADCAST, _ALL_GATHER, _GATHER, _SCATTER, _REDUCE_SCATTER, _ALL_TO_ALL = range(8)
@@ -38,10 +44,10 @@ class Work:
     >>> dist.destroy_process_group()
     """
 
-    def __init__(self, native, written=()):
+    def __init__(self, native: Any, written: Iterable[Tensor] = ()) -> None:
         self._native, self._written = native, list(written)
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits until it is done: True.
 
         What NCCL does is waited for by the current stream, and by the program only with a timeout.
@@ -60,26 +66,26 @@ class Work:
 
     synchronize = wait
 
-    def is_completed(self):
+    def is_completed(self) -> bool:
         """Whether it is done, or has failed; does not wait."""
         return self._native.done()
 
-    def is_success(self):
+    def is_success(self) -> bool:
         """Whether it is done and has not failed; does not wait."""
         return self._native.done() and self._native.error() is None
 
-    def exception(self):
+    def exception(self) -> Exception | None:
         """What went wrong, a DistBackendError that is not raised, or None."""
         from ._errors import DistBackendError
 
         text = self._native.error()
         return None if text is None else DistBackendError(text)
 
-    def result(self):
+    def result(self) -> list[Tensor]:
         """The list of tensors that it wrote."""
         return self._written
 
-    def source_rank(self):
+    def source_rank(self) -> int:
         """The rank in the group that a message came from, of an `irecv` that is done; -1 of anything else.
 
         >>> import torch.distributed as dist
@@ -93,7 +99,7 @@ class Work:
 
     _source_rank = source_rank
 
-    def get_future(self):
+    def get_future(self) -> Future[Any]:
         """A Future of the tensors it wrote. Where NCCL writes them, it is done when that is queued: what follows (`then`) runs
         on the stream that called.
         """
@@ -119,10 +125,10 @@ class Work:
 class _Works:
     """Several, as one."""
 
-    def __init__(self, works):
+    def __init__(self, works: Sequence[Work]) -> None:
         self._works = works
 
-    def wait(self, timeout=None):
+    def wait(self, timeout: timedelta | None = None) -> bool:
         """True, once all are done."""
         for work in self._works:
             work.wait(timeout)
@@ -130,7 +136,7 @@ class _Works:
 
     synchronize = wait
 
-    def is_completed(self):
+    def is_completed(self) -> bool:
         """Whether all are done."""
         return all(work.is_completed() for work in self._works)
 

@@ -233,7 +233,7 @@ class HashStore(_NativeStore):
     (b'value', ['key'], 1)
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(_C._hash_store())
 
 
@@ -259,8 +259,8 @@ class FileStore(_NativeStore):
     >>> folder.cleanup()
     """
 
-    def __init__(self, file_name, world_size=-1):
-        self.path = os.fspath(file_name)
+    def __init__(self, file_name: str | os.PathLike[str], world_size: int = -1) -> None:
+        self.path: str = os.fspath(file_name)
         super().__init__(_C._file_store(self.path, world_size))
 
 
@@ -321,8 +321,8 @@ class PrefixStore(_NativeStore):
     b'value'
     """
 
-    def __init__(self, prefix, store):
-        self.underlying_store = store
+    def __init__(self, prefix: str, store: Store) -> None:
+        self.underlying_store: Store = store
         super().__init__(_C._prefix_store(prefix, native_of(store)))
 
     @property
@@ -331,7 +331,7 @@ class PrefixStore(_NativeStore):
         return below._underlying_non_prefix_store if isinstance(below, PrefixStore) else below
 
 
-def native_of(store):
+def native_of(store: Store) -> Any:
     """What the core uses of a store, which may be of the program's own class."""
     if not isinstance(store, Store):
         raise TypeError(f"store: expected a Store, got {type(store).__name__}")

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from . import _group, _rendezvous
 from ._backends import Backend
 from ._group import GroupMember, ProcessGroup, _engines_of, get_rank, member
 from ._store import PrefixStore, Store
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+    from typing import Any
+
+    import facula
+
 _made: dict[tuple, int] = {}  # groups by ranks
 
 
-def split_group(
-    parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, backend=None,
-):  # fmt: skip
+def split_group(parent_pg: ProcessGroup | None = None, split_ranks: Sequence[Sequence[int]] | None = None,
+                timeout: timedelta | None = None, pg_options: Any = None, group_desc: str | None = None,
+                backend: str | None = None) -> ProcessGroup | None:  # fmt: skip
     """The part of a group that this process is in, None if in no part. All processes of the group call it.
 
     Args:
@@ -47,10 +55,9 @@ def split_group(
     return mine
 
 
-def new_group(
-    ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None,
-    device_id=None, sort_ranks=True,
-):  # fmt: skip
+def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = None, backend: str | None = None,
+              pg_options: Any = None, use_local_synchronization: bool = False, group_desc: str | None = None,
+              device_id: facula.device | int | None = None, sort_ranks: bool = True) -> ProcessGroup | Any:  # fmt: skip
     """A group of some ranks; NON_GROUP_MEMBER when this process is not among them.
 
     All processes call it, in the same order for several groups; with `use_local_synchronization` only those of the group.
@@ -102,9 +109,9 @@ def new_group(
     return made
 
 
-def new_subgroups(
-    group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None,
-):  # fmt: skip
+def new_subgroups(group_size: int | None = None, group: ProcessGroup | None = None, timeout: timedelta | None = None,
+                  backend: str | None = None, pg_options: Any = None,
+                  group_desc: str | None = None) -> tuple[ProcessGroup | Any, list[ProcessGroup | Any]]:  # fmt: skip
     """Cuts a group into groups of `group_size` neighbours: (the group of this process, list of all groups), in which groups of
     others are NON_GROUP_MEMBER. All processes call it.
 
@@ -134,7 +141,10 @@ def new_subgroups(
     return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
 
 
-def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
+def new_subgroups_by_enumeration(ranks_per_subgroup_list: Sequence[Sequence[int]], timeout: timedelta | None = None,
+                                 backend: str | None = None, pg_options: Any = None,
+                                 group_desc: str | None = None) -> tuple[ProcessGroup | Any,
+                                 list[ProcessGroup | Any]]:  # fmt: skip
     """Groups of given ranks: (the group of this process or None, list of all groups), in which groups of others are
     NON_GROUP_MEMBER. All processes call it.
 

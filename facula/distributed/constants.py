@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._group import default_pg_timeout
+from ._group import default_pg_timeout as default_pg_timeout
 
 if TYPE_CHECKING:
     from datetime import timedelta

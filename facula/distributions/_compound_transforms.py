@@ -35,7 +35,7 @@ class ComposeTransform(Transform):
     """
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
-        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else parts
+        self.parts: Sequence[Transform] = [part.with_cache(cache_size) for part in parts] if cache_size else parts
         super().__init__(cache_size=cache_size)
 
     def __eq__(self, other: object) -> bool:
@@ -123,7 +123,7 @@ class ComposeTransform(Transform):
         return f"ComposeTransform(\n    {inside}\n)"
 
 
-identity_transform = ComposeTransform([])
+identity_transform: ComposeTransform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):

@@ -9,7 +9,7 @@ from .transformed_distribution import TransformedDistribution
 if TYPE_CHECKING:
     from typing import Any
 
-    from facula import Tensor
+    from facula import Size, Tensor
 
 
 class SymmetricAroundLoc:
@@ -30,17 +30,17 @@ class OverCategories:
     """Families whose parameters are those of a `Categorical`."""
 
     @property
-    def probs(self):
+    def probs(self) -> Tensor:
         """Probabilities of the categories."""
         return self._categorical.probs
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         """Log-probabilities of the categories."""
         return self._categorical.logits
 
     @property
-    def param_shape(self):
+    def param_shape(self) -> Size:
         """Shape of the parameters."""
         return self._categorical.param_shape
 

@@ -35,6 +35,8 @@ class Cauchy(Distribution):
     (tensor([0.5000, 0.7500]), tensor(nan))
     """
 
+    loc: Tensor
+    scale: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real
     has_rsample = True

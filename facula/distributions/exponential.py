@@ -33,6 +33,7 @@ class Exponential(ExponentialFamily):
     (tensor([2.0000, 0.5000]), tensor([0.3935, 0.8647]))
     """
 
+    rate: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraints.positive}
     support: Constraint = constraints.nonnegative
     has_rsample = True

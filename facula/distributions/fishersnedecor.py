@@ -39,6 +39,8 @@ class FisherSnedecor(Distribution):
     tensor([0.2500, 0.3164])
     """
 
+    df1: Tensor
+    df2: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {"df1": constraints.positive, "df2": constraints.positive}
     support: Constraint = constraints.positive
     has_rsample = True

@@ -36,6 +36,8 @@ class Gamma(ExponentialFamily):
     tensor([0.8647, 0.3233])
     """
 
+    concentration: Tensor
+    rate: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {"concentration": constraints.positive, "rate": constraints.positive}
     support: Constraint = constraints.nonnegative
     has_rsample = True

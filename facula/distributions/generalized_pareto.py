@@ -40,6 +40,9 @@ class GeneralizedPareto(Distribution):
     (tensor([0.3679, 0.4096]), tensor([0.6321, 0.5904]))
     """
 
+    loc: Tensor
+    scale: Tensor
+    concentration: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {
         "loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True

@@ -35,6 +35,8 @@ class Laplace(SymmetricAroundLoc, Distribution):
     (tensor([2., 8.]), tensor([0.5000, 0.2500]))
     """
 
+    loc: Tensor
+    scale: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real
     has_rsample = True

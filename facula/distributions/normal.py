@@ -41,6 +41,8 @@ class Normal(SymmetricAroundLoc, ExponentialFamily):
     torch.Size([3, 2])
     """
 
+    loc: Tensor
+    scale: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real
     has_rsample = True

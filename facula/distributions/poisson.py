@@ -36,6 +36,7 @@ class Poisson(ExponentialFamily):
     tensor([0.3679, 0.0183])
     """
 
+    rate: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraints.nonnegative}
     support: Constraint = constraints.nonnegative_integer
 

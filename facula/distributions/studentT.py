@@ -42,6 +42,9 @@ class StudentT(Distribution):
     tensor([0.3183, 0.3676])
     """
 
+    df: Tensor
+    loc: Tensor
+    scale: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {
         "df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support: Constraint = constraints.real

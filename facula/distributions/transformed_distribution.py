@@ -47,7 +47,7 @@ class TransformedDistribution(Distribution):
 
     def __init__(self, base_distribution: Distribution, transforms: Sequence[Transform] | Transform,
                  validate_args: bool | None = None) -> None:  # fmt: skip
-        self.transforms = [transforms] if isinstance(transforms, Transform) else transforms
+        self.transforms: Sequence[Transform] = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(self.transforms, list) or not all(isinstance(t, Transform) for t in self.transforms):
             raise ValueError(f"TransformedDistribution: expected a Transform or a list of them, got {transforms}")
         whole = ComposeTransform(self.transforms)

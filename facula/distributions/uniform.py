@@ -36,6 +36,8 @@ class Uniform(Distribution):
     tensor([0.2500, 0.5000])
     """
 
+    low: Tensor
+    high: Tensor
     has_rsample = True
 
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None) -> None:

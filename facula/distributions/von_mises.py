@@ -45,6 +45,8 @@ class VonMises(SymmetricAroundLoc, Distribution):
     (tensor([0.5536, 0.1365]), torch.Size([3, 2]))
     """
 
+    loc: Tensor
+    concentration: Tensor
     arg_constraints: ClassVar[dict[str, Constraint]] = {"loc": constraints.real, "concentration": constraints.positive}
     support: Constraint = constraints.real
     has_rsample = False

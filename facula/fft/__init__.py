@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import _C
-from .._C import Tensor  # noqa: F401
+from .._C import Tensor as Tensor
 
 if TYPE_CHECKING:  # the names that are gathered below
     from .._C.fft import *  # noqa: F403

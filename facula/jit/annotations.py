@@ -5,7 +5,11 @@ import types
 import typing
 from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: F401,UP035  (programs import them from here)
 
-BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = BroadcastingList5 = list
+BroadcastingList1 = list
+BroadcastingList2 = list
+BroadcastingList3 = list
+BroadcastingList4 = list
+BroadcastingList5 = list
 BroadcastingList6 = list
 
 

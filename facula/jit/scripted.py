@@ -17,7 +17,7 @@ from facula.utils import _pytree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
     from facula import Tensor
     from facula.fx.graph import Graph
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ScriptFunction", "ScriptModule", "save"]
 
 
-def _missing(owner, name, what):
+def _missing(owner: str, name: str, what: str) -> Callable[..., NoReturn]:
     def refuse(self, *args, **kwargs):
         raise NotImplementedError(
             f"{owner}.{name} is not supported by Facula: TorchScript programs are not compiled, so there is {what} "
@@ -170,7 +170,7 @@ class ScriptModule(_Recorded, facula.nn.Module):
         _note_call(self, args, kwargs)
         return super().__call__(*args, **kwargs)
 
-    define = _missing("ScriptModule", "define", "nothing that compiles text")
+    define: Callable[..., NoReturn] = _missing("ScriptModule", "define", "nothing that compiles text")
 
     @property
     def original_name(self) -> str:

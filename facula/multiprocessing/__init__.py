@@ -10,15 +10,13 @@ import multiprocessing
 from multiprocessing import *  # noqa: F403
 
 from . import reductions
-from .spawn import (  # noqa: F401
-    ENV_VAR_PARALLEL_START,
-    ProcessContext,
-    ProcessExitedException,
-    ProcessRaisedException,
-    SpawnContext,
-    spawn,
-    start_processes,
-)
+from .spawn import ENV_VAR_PARALLEL_START as ENV_VAR_PARALLEL_START
+from .spawn import ProcessContext as ProcessContext
+from .spawn import ProcessExitedException as ProcessExitedException
+from .spawn import ProcessRaisedException as ProcessRaisedException
+from .spawn import SpawnContext as SpawnContext
+from .spawn import spawn as spawn
+from .spawn import start_processes as start_processes
 
 __all__ = [
     "set_sharing_strategy",

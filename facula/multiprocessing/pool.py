@@ -1,3 +1,4 @@
 """Process pools: the standard ones, which already send tensors as shared memory."""
 
-from multiprocessing.pool import Pool, ThreadPool  # noqa: F401
+from multiprocessing.pool import Pool as Pool
+from multiprocessing.pool import ThreadPool as ThreadPool

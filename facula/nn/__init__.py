@@ -18,6 +18,8 @@ from . import grad  # isort: skip
 if TYPE_CHECKING:
     from typing import Any
 
+    from . import intrinsic, qat, quantized
+
 
 if not TYPE_CHECKING:
 

@@ -171,6 +171,10 @@ from .functions.split_join import pad
 if TYPE_CHECKING:
     from typing import Any
 
+    from facula.overrides import has_torch_function as has_torch_function
+    from facula.overrides import has_torch_function_unary as has_torch_function_unary
+    from facula.overrides import has_torch_function_variadic as has_torch_function_variadic
+
 __all__ = [
     "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "ScalingType", "SwizzleType",
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from typing_extensions import Self
+
     from facula import Tensor
     from facula.types import Device
 
@@ -23,8 +25,13 @@ __all__ = [
     "UninitializedTensorMixin",
 ]
 
+if TYPE_CHECKING:
+    _TensorMeta = type
+else:
+    _TensorMeta = type(facula.Tensor)
 
-class _ParameterMeta(type(facula.Tensor)):
+
+class _ParameterMeta(_TensorMeta):
     """``isinstance(t, Parameter)`` also holds for tensors of other classes that carry ``_is_param =
     True``.
     """
@@ -53,7 +60,7 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
     1
     """
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Tensor:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         if data is None:
             data = facula.empty(0)
         kind = type(data)
@@ -86,7 +93,7 @@ class Parameter(facula.Tensor, metaclass=_ParameterMeta):
 
         return _utils.reduce_parameter(self)
 
-    __torch_function__ = _C._disabled_torch_function_impl
+    __torch_function__: Any = _C._disabled_torch_function_impl
 
 
 _C._set_parameter_class(Parameter)
@@ -204,7 +211,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     cls_to_become = Parameter
 
-    def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: facula.dtype | None = None) -> Tensor:
+    def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: facula.dtype | None = None) -> Self:
         return facula.Tensor._make_subclass(cls, facula.empty(0, device=device, dtype=dtype), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -213,7 +220,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         return memo[id(self)]
 
 
-class _BufferMeta(type(facula.Tensor)):
+class _BufferMeta(_TensorMeta):
     """A buffer is any tensor that carries ``_is_buffer = True``."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -236,7 +243,7 @@ class Buffer(facula.Tensor, metaclass=_BufferMeta):
     (['mean'], 0)
     """
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Tensor:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
         if data is None:
             data = facula.empty(0)
         tensor = data.detach().requires_grad_(data.requires_grad)
@@ -244,13 +251,13 @@ class Buffer(facula.Tensor, metaclass=_BufferMeta):
         tensor._is_buffer = True
         return tensor
 
-    __torch_function__ = _C._disabled_torch_function_impl
+    __torch_function__: Any = _C._disabled_torch_function_impl
 
 
 class MaterializedBuffer(facula.Tensor):
     """What an `UninitializedBuffer` becomes: the built-in Tensor class cannot be assigned to an object's `__class__`."""
 
-    __torch_function__ = _C._disabled_torch_function_impl
+    __torch_function__: Any = _C._disabled_torch_function_impl
 
 
 class UninitializedBuffer(UninitializedTensorMixin, facula.Tensor):
@@ -272,7 +279,7 @@ class UninitializedBuffer(UninitializedTensorMixin, facula.Tensor):
     cls_to_become = MaterializedBuffer
 
     def __new__(cls, requires_grad: bool = False, device: Device = None, dtype: facula.dtype | None = None,
-                persistent: bool = True) -> Tensor:  # fmt: skip
+                persistent: bool = True) -> Self:  # fmt: skip
         tensor = facula.Tensor._make_subclass(cls, facula.empty(0, device=device, dtype=dtype), requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True

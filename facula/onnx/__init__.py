@@ -13,4 +13,10 @@ from ._program import ONNXProgram
 from ._registered import register_custom_op_symbolic, unregister_custom_op_symbolic
 from .errors import OnnxExporterError
 
+__all__ = [
+    "errors", "export", "ExportableModule", "is_in_onnx_export", "OnnxExporterError", "ONNXProgram",
+    "OperatorExportTypes", "producer_name", "register_custom_op_symbolic", "symbolic_helper", "TensorProtoDataType",
+    "TrainingMode", "unregister_custom_op_symbolic",
+]  # fmt: skip
+
 producer_name = "facula"

@@ -1,10 +1,13 @@
 """torch.onnx.export: the model is exported (`facula.export`), its ops translated, the graph written."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
 import os
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ._constants import OperatorExportTypes, TrainingMode
 from ._exportable import ExportableModule
@@ -12,12 +15,16 @@ from ._program import ONNXProgram, real_parts
 from ._translate import Translator, known_of
 from .errors import OnnxExporterError, OnnxExporterWarning
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import IO, Any
+
 DEFAULT_OPSET, OLDEST, NEWEST = 20, 17, 21
 
 _exporting = False
 
 
-def is_in_onnx_export():
+def is_in_onnx_export() -> bool:
     """Whether a model is being exported to ONNX now.
 
     >>> torch.onnx.is_in_onnx_export()
@@ -195,35 +202,35 @@ def _compared(program, model, args, kwargs):
 
 
 def export(
-    model,
-    args=(),
-    f=None,
+    model: Any,
+    args: Any = (),
+    f: str | os.PathLike[str] | IO[bytes] | None = None,
     *,
-    kwargs=None,
-    verbose=None,
-    input_names=None,
-    output_names=None,
-    opset_version=None,
-    dynamo=True,
-    external_data=True,
-    dynamic_shapes=None,
-    custom_translation_table=None,
-    report=False,
-    optimize=True,
-    verify=False,
-    profile=False,
-    dump_exported_program=False,
-    artifacts_dir=".",
-    export_params=True,
-    keep_initializers_as_inputs=False,
-    dynamic_axes=None,
-    training=TrainingMode.EVAL,
-    operator_export_type=OperatorExportTypes.ONNX,
-    do_constant_folding=True,
-    custom_opsets=None,
-    export_modules_as_functions=False,
-    autograd_inlining=True,
-):
+    kwargs: dict[str, Any] | None = None,
+    verbose: bool | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamo: bool = True,
+    external_data: bool = True,
+    dynamic_shapes: Any = None,
+    custom_translation_table: dict[Callable[..., Any], Any] | None = None,
+    report: bool = False,
+    optimize: bool = True,
+    verify: bool = False,
+    profile: bool = False,
+    dump_exported_program: bool = False,
+    artifacts_dir: str | os.PathLike[str] = ".",
+    export_params: bool = True,
+    keep_initializers_as_inputs: bool = False,
+    dynamic_axes: Any = None,
+    training: TrainingMode = TrainingMode.EVAL,
+    operator_export_type: OperatorExportTypes = OperatorExportTypes.ONNX,
+    do_constant_folding: bool = True,
+    custom_opsets: dict[str, int] | None = None,
+    export_modules_as_functions: bool = False,
+    autograd_inlining: bool = True,
+) -> ONNXProgram | Any:
     """Exports a model to ONNX.
 
     Args:

@@ -1,8 +1,17 @@
 """Modules that know how they are exported."""
 
+from __future__ import annotations
+
 import abc
+from typing import TYPE_CHECKING
 
 from facula import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ._program import ONNXProgram
 
 
 class ExportableModule(nn.Module, abc.ABC):
@@ -26,22 +35,22 @@ class ExportableModule(nn.Module, abc.ABC):
     """
 
     @abc.abstractmethod
-    def example_arguments(self):
+    def example_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
         """Examples of the arguments of forward: a tuple of those by place, and a dict of those by name or None."""
 
-    def input_names(self):
+    def input_names(self) -> Sequence[str] | None:
         """What inputs are called in the file; None: as in the program."""
         return None
 
-    def output_names(self):
+    def output_names(self) -> Sequence[str] | None:
         """What outputs are called in the file; None: as in the program."""
         return None
 
-    def dynamic_shapes(self):
+    def dynamic_shapes(self) -> Any:
         """Which sizes vary, as `onnx.export` takes it; None: no size."""
         return None
 
-    def to_onnx(self, **options):
+    def to_onnx(self, **options: Any) -> ONNXProgram | Any:
         """`onnx.export` of this module.
 
         Args:

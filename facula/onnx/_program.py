@@ -1,11 +1,21 @@
 """What export gives: the graph, to be written to a file, or run by onnxruntime."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import _protobuf as pb
 from ._graph import Graph, numpy_dtype
 from .errors import OnnxExporterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import IO, Any
+
+    from facula import Tensor
+    from facula.export import ExportedProgram
 
 _LARGEST_FILE = 2**31 - 1 - 2**20  # protobuf's limit, less room for the graph
 
@@ -27,7 +37,7 @@ def _infos(values):
     return [pb.value_info(v.name, v.dtype, v.shape) for v in values]
 
 
-def real_parts(tensor):
+def real_parts(tensor: Tensor) -> Tensor:
     """What stands for a tensor in a file: complex numbers are two along a last dimension."""
     if not tensor.is_complex():
         return tensor
@@ -58,22 +68,22 @@ class ONNXProgram:
     >>> program.release()
     """
 
-    def __init__(self, graph, exported_program, custom_opsets=None):
+    def __init__(self, graph: Graph, exported_program: ExportedProgram, custom_opsets: dict[str, int] | None = None) -> None:
         self.graph, self.exported_program = graph, exported_program
         self._opsets = {"": graph.opset, **{d: (custom_opsets or {}).get(d, v) for d, v in graph.domains.items()}}
         self._session = None
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         inputs = ", ".join(map(repr, self.graph.inputs))
         return f"ONNXProgram(opset {self.graph.opset}, {len(self.graph.nodes)} nodes, inputs: {inputs})"
 
     @property
-    def input_names(self):
+    def input_names(self) -> list[str]:
         """What the inputs are called in the file."""
         return [v.name for v in self.graph.inputs]
 
     @property
-    def output_names(self):
+    def output_names(self) -> list[str]:
         """What the outputs are called in the file."""
         return [v.name for v in self.graph.outputs]
 
@@ -95,7 +105,7 @@ class ONNXProgram:
 
         return pb.model(graph, self._opsets, "facula", __version__)
 
-    def size(self):
+    def size(self) -> int:
         """Bytes of the weights."""
         return sum(len(_bytes(value)) for value in self.graph.initializers.values())
 
@@ -109,7 +119,7 @@ class ONNXProgram:
     def _inner(self, name, graph):
         return pb.graph(f"{name}_graph", self._nodes(graph), (), _infos(graph.inputs), _infos(graph.outputs), ())
 
-    def serialize(self):
+    def serialize(self) -> bytes:
         """The whole model as bytes; models above 2 GB are written by `save` with their weights in a file beside it."""
         message = self._message()
         if pb.length(message) > _LARGEST_FILE:
@@ -117,15 +127,16 @@ class ONNXProgram:
         return b"".join(message)
 
     @property
-    def model_proto(self):
+    def model_proto(self) -> Any:
         """The model as `onnx.ModelProto`; needs the package `onnx`."""
         import onnx
 
         return onnx.load_model_from_string(self.serialize())
 
-    model = model_proto
+    model: Any = model_proto
 
-    def save(self, destination, *, include_initializers=True, keep_initializers_as_inputs=False, external_data=None):
+    def save(self, destination: str | os.PathLike[str] | IO[bytes], *, include_initializers: bool = True,
+             keep_initializers_as_inputs: bool = False, external_data: bool | None = None) -> None:  # fmt: skip
         """Writes the model; weights go to `<destination>.data` if `external_data`, or if the model has more than 2 GB.
 
         Args:
@@ -159,7 +170,7 @@ class ONNXProgram:
 
     # running
 
-    def initialize_inference_session(self, initializer=None, **options):
+    def initialize_inference_session(self, initializer: Callable[..., Any] | None = None, **options: Any) -> None:
         """Makes onnxruntime's session; a call does so when it is needed.
 
         Args:
@@ -179,11 +190,11 @@ class ONNXProgram:
             raise OnnxExporterError("ONNXProgram: running a model needs the package onnxruntime") from None
         self._session = (initializer or onnxruntime.InferenceSession)(self.serialize(), **options)
 
-    def release(self):
+    def release(self) -> None:
         """Lets go of onnxruntime's session; the next call makes another."""
         self._session = None
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         if self._session is None:
             self.initialize_inference_session(providers=["CPUExecutionProvider"])
         return self._computed(self._session.run, [i.name for i in self._session.get_inputs()], args, kwargs)
@@ -200,7 +211,7 @@ class ONNXProgram:
         feed = {name: real_parts(a.detach()).cpu().numpy() for name, a in zip(names, given)}
         return tuple(from_numpy(r.copy()) for r in run(None, feed))
 
-    def call_reference(self, *args, **kwargs):
+    def call_reference(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """The results as the package `onnx` itself computes them, slowly: a tuple of tensors.
 
         Args:
@@ -217,7 +228,8 @@ class ONNXProgram:
 
         return self._computed(ReferenceEvaluator(self.model_proto).run, self.input_names, args, kwargs)
 
-    def compute_values(self, value_names, args=(), kwargs=None):
+    def compute_values(self, value_names: Sequence[str], args: Sequence[Any] = (),
+                       kwargs: dict[str, Any] | None = None) -> tuple[Tensor, ...]:  # fmt: skip
         """What values within the graph are (`graph.nodes` has their names), computed by onnxruntime: a tuple of tensors.
 
         Args:
@@ -245,7 +257,7 @@ class ONNXProgram:
         run = lambda _, feed: session.run(list(value_names), feed)
         return self._computed(run, [i.name for i in session.get_inputs()], args, kwargs or {})
 
-    def apply_weights(self, state_dict):
+    def apply_weights(self, state_dict: dict[str, Tensor]) -> None:
         """Puts other weights in the place of those that the model was exported with.
 
         Args:
@@ -264,7 +276,7 @@ class ONNXProgram:
             value.exact = tensor
         self._session = None
 
-    def rename_axes(self, names):
+    def rename_axes(self, names: dict[str, str]) -> None:
         """Gives sizes that vary other names.
 
         Args:
@@ -273,5 +285,5 @@ class ONNXProgram:
         for value in (*self.graph.inputs, *self.graph.outputs, *self.graph.values):
             value.shape = tuple(names.get(s, s) for s in value.shape) if value.shape is not None else None
 
-    def optimize(self):
+    def optimize(self) -> None:
         """The graph has no dead nodes, and what depends on constants alone is computed: there is nothing left to do."""

@@ -1,10 +1,18 @@
 """Translations that programs register for their own ops, by the older exporter's function."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 #: `domain::name` -> function(graph, *arguments)
-registered = {}
+registered: dict[str, tuple[Callable[..., Any], int]] = {}
 
 
-def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version):
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:
     """Registers a function as the translation of an op, for all exports to come.
 
     Args:
@@ -25,7 +33,7 @@ def register_custom_op_symbolic(symbolic_name, symbolic_fn, opset_version):
     registered[symbolic_name] = (symbolic_fn, opset_version)
 
 
-def unregister_custom_op_symbolic(symbolic_name, opset_version):
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
     """Takes back what `register_custom_op_symbolic` did; without effect for a name that is not registered.
 
     Args:
@@ -37,6 +45,6 @@ def unregister_custom_op_symbolic(symbolic_name, opset_version):
     registered.pop(symbolic_name, None)
 
 
-def find(symbolic_name, opset):
+def find(symbolic_name: str, opset: int) -> Callable[..., Any] | None:
     function, since = registered.get(symbolic_name, (None, 0))
     return function if function is not None and since <= opset else None

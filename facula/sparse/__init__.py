@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Tensor
-
-addmm = _C.sparse.addmm
+    from facula._C.sparse import addmm as addmm
+else:
+    addmm = _C.sparse.addmm
 
 __all__ = [
     "addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "spdiags", "spsolve", "sum",

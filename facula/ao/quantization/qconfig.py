@@ -138,7 +138,9 @@ default_activation_only_qconfig: QConfig = QConfig(default_fake_quant, nn.Identi
 default_qat_qconfig_v2: QConfig = QConfig(default_fused_act_fake_quant, default_fused_wt_fake_quant)
 default_reuse_input_qconfig: QConfig = QConfig(default_reuse_input_observer, NoopObserver)
 default_embedding_qat_qconfig: QConfig = QConfig(NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant)
-default_embedding_qat_qconfig_4bit = QConfig(NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant_4bit)
+default_embedding_qat_qconfig_4bit: QConfig = QConfig(
+    NoopObserver.with_args(dtype=facula.float32), default_embedding_fake_quant_4bit
+)
 default_quint8_weight_qconfig: QConfig = QConfig(HistogramObserver, MinMaxObserver)
 
 _EVEN = HistogramObserver.with_args(dtype=facula.qint8, reduce_range=False, eps=2**-12)

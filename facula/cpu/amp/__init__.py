@@ -2,3 +2,5 @@
 
 from .autocast_mode import autocast
 from .grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "autocast"]

@@ -66,7 +66,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             raise ValueError("ZeroRedundancyOptimizer: expected parameters, got none")
         Joinable.__init__(self)
         self.process_group: ProcessGroup | None = process_group if process_group is not None else dist.group.WORLD
-        self.world_size, self.rank = dist.get_world_size(self.process_group), dist.get_rank(self.process_group)
+        self.world_size = dist.get_world_size(self.process_group)
+        self.rank: int = dist.get_rank(self.process_group)
         self.parameters_as_bucket_view, self.overlap_with_ddp = parameters_as_bucket_view, overlap_with_ddp
         self._has_hook = False
         self._optimizer_class, self._optimizer_options = optimizer_class, defaults

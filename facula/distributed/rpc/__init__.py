@@ -31,6 +31,13 @@ from .options import TensorPipeRpcBackendOptions
 if TYPE_CHECKING:
     from typing import Any
 
+__all__ = [
+    "AllGatherStates", "api", "backend_registered", "backend_registry", "BackendType", "constants",
+    "construct_rpc_backend_options", "functions", "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available",
+    "method_factory", "new_method", "options", "PyRRef", "remote", "rpc_async", "rpc_sync", "RRef", "shutdown",
+    "TensorPipeRpcBackendOptions", "WorkerInfo",
+]  # fmt: skip
+
 PyRRef = RRef
 
 

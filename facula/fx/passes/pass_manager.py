@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from facula.fx._compatibility import compatibility
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from typing_extensions import Self
@@ -138,11 +138,13 @@ def these_before_those_pass_constraint(these: Any, those: Any) -> Any:
 class _Ordered:
     """Passes in an order that constraints restrict: what both classes named PassManager share."""
 
-    def __init__(self, passes=None, constraints=None):
-        self.passes, self.constraints = list(passes or ()), list(constraints or ())
+    def __init__(self, passes: Sequence[Callable[..., Any]] | None = None,
+                 constraints: Sequence[Callable[..., Any]] | None = None) -> None:  # fmt: skip
+        self.passes: list[Callable[..., Any]] = list(passes or ())
+        self.constraints: list[Callable[..., Any]] = list(constraints or ())
         self._validated = False
 
-    def add_pass(self, _pass):
+    def add_pass(self, _pass: Callable[..., Any]) -> None:
         """Adds a pass.
 
         Args:
@@ -151,7 +153,7 @@ class _Ordered:
         self.passes.append(_pass)
         self._validated = False
 
-    def add_constraint(self, constraint):
+    def add_constraint(self, constraint: Callable[..., Any]) -> None:
         """Adds a constraint.
 
         Args:

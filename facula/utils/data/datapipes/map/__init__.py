@@ -188,5 +188,9 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
 
 
 MapDataPipe.register_datapipe_as_function("shuffle", ShufflerIterDataPipe)
-Batcher, Concater, Mapper = BatcherMapDataPipe, ConcaterMapDataPipe, MapperMapDataPipe
-SequenceWrapper, Shuffler, Zipper = SequenceWrapperMapDataPipe, ShufflerIterDataPipe, ZipperMapDataPipe
+Batcher = BatcherMapDataPipe
+Concater = ConcaterMapDataPipe
+Mapper = MapperMapDataPipe
+SequenceWrapper = SequenceWrapperMapDataPipe
+Shuffler = ShufflerIterDataPipe
+Zipper = ZipperMapDataPipe
