@@ -1,10 +1,10 @@
 """Wheels as their users get them: each in an empty environment of its own, at the same time.
 
-    python .ci/check_wheels.py dist/*.whl [--tests] [--python cp310=/path/to/python3.10 ...]
+    python .ci/check_wheels.py dist/*.whl [--tests [FILE ...]] [--python cp310=/path/to/python3.10 ...]
 
 Every wheel is installed twice, the second time as another version. Both copies train a little while the other one is running,
 and must map nothing of Facula's that lies outside of their own environment, write nothing into an environment, and say their
-own version. With --tests the whole suite then runs on the first copy.
+own version. With --tests the suite, or the files of it that are named, then runs on the first copy, outside the checkout.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import csv
 import hashlib
 import io
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,13 @@ def files(folder: Path) -> dict[str, int]:
     return {str(p.relative_to(folder)): p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc"}
 
 
-def check(wheel: Path, python: str, run_tests: bool) -> None:
+def unbuilt(root: Path, folder: Path) -> Path:
+    """A copy of a checkout without what was built there, so that its tests import the installed package."""
+    left = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "_C", "_C.*", "__pycache__")
+    return Path(shutil.copytree(root, folder, ignore=left))
+
+
+def check(wheel: Path, python: str, tests: list[str] | None) -> None:
     version = wheel.name.split("-")[1]
     other = version.rpartition(".")[0] + f".{int(version.rpartition('.')[2]) + 1}"
     with tempfile.TemporaryDirectory() as given:
@@ -107,15 +114,16 @@ def check(wheel: Path, python: str, run_tests: bool) -> None:
         if before != {name: files(home) for name, home in homes.items()}:
             raise SystemExit(f"check_wheels: {wheel.name}: running it has written into an environment")
         print(f"{wheel.name}: two versions side by side share nothing", flush=True)
-        if run_tests:
+        if tests is not None:
             subprocess.run([inside[version], "-m", "pip", "install", "--quiet", f"{wheel.resolve()}[test]"], check=True)
-            subprocess.run([inside[version], "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"], check=True, cwd=ROOT)
+            run = [inside[version], "-m", "pytest", "-q", "-p", "no:cacheprovider", *(tests or ["tests"])]
+            subprocess.run(run, check=True, cwd=unbuilt(ROOT, folder / "checkout"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheels", nargs="+", type=Path)
-    parser.add_argument("--tests", action="store_true")
+    parser.add_argument("--tests", nargs="*", metavar="FILE", help="run the suite, or these files of it")
     parser.add_argument("--python", nargs="*", default=[], help="which Python a tag means, as cp312=/path/to/python3.12")
     options = parser.parse_args()
     own = f"cp{sys.version_info[0]}{sys.version_info[1]}"

@@ -132,3 +132,31 @@ def test_graphs_of_ops():
     assert "torch.ops.aten.sum.dim_IntList(linear_default, [1])" in gm.code
     assert torch.equal(gm(torch.ones(2, 4))[0], torch.full((2,), 12.0))
     assert 'linear_default: "f32[2, 3]" = torch.ops.aten.linear.default' in gm.print_readable(print_output=False)
+
+
+ASSERTS = """
+def program(x, y):
+    assert x
+    assert x > y, "no text is traced"
+    assert not x or y
+    if x:
+        assert y
+    if not y:
+        raise AssertionError
+    return x
+"""
+
+
+def test_what_asserts_is_traced():  # by a text: pytest writes its own asserts into this file
+    class Asserting(fx.Tracer):
+        trace_asserts = True
+
+        def to_bool(self, obj):
+            asked.append(obj.node.name)
+            return True
+
+    asked, scope = [], {}
+    exec(ASSERTS, scope)
+    graph = Asserting().trace(scope["program"])
+    asserted = [node.args[0].name for node in graph.nodes if node.target is fx.proxy.assert_fn]
+    assert asserted == ["x", "gt", "y", "y"] and asked == ["x", "x", "y"]

@@ -68,3 +68,12 @@ def test_a_wheel_as_another_version(tmp_path):
         assert b"Version: 0.1.1" in file.read("facula-0.1.1.dist-info/METADATA")
         rows = file.read("facula-0.1.1.dist-info/RECORD").decode().splitlines()
     assert made.name == "facula-0.1.1-cp311-cp311-linux_x86_64.whl" and len(rows) == 3 and all("0.1.0" not in row for row in rows)
+
+
+def test_wheels_are_tested_outside_what_was_built(tmp_path):
+    kept = ["facula/__init__.py", "facula/distributed/__init__.py", "tests/test_tiny.py"]
+    for name in [*kept, "facula/_C.cpython-311-x86_64-linux-gnu.so", "facula/_C/__init__.pyi", "build/dev/a", ".venv312/a", ".git/a"]:
+        (tmp_path / "from" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "from" / name).touch()
+    made = check_wheels.unbuilt(tmp_path / "from", tmp_path / "to")
+    assert sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()) == kept

@@ -12,6 +12,7 @@ import dataclasses
 import dis
 import enum
 import inspect
+import itertools
 import linecache
 import operator
 import sys
@@ -458,12 +459,13 @@ def _tracer_of(arguments):
 
 
 def _asserts(frame):
-    """Whether a frame stands at the test of an `assert`: what follows a jump is the raise of AssertionError."""
-    instructions = list(dis.get_instructions(frame.f_code))
-    at = next((i for i, one in enumerate(instructions) if one.offset == frame.f_lasti), None)
-    if at is None or at + 1 >= len(instructions):
-        return False
-    return any(one.opname == "LOAD_ASSERTION_ERROR" for one in instructions[at + 1 : at + 3])
+    """Whether a frame stands at the test of an `assert`: behind the jump AssertionError is loaded, by an instruction only it
+    has. Since Python 3.13 a comparison or TO_BOOL asks for the truth before the jump, since 3.14 NOT_TAKEN follows it."""
+    rest = itertools.dropwhile(lambda one: one.offset != frame.f_lasti, dis.get_instructions(frame.f_code))
+    words = ("COMPARE_OP", "TO_BOOL", "NOT_TAKEN", "EXTENDED_ARG")
+    found = next((one for one in rest if one.opname not in words and "JUMP" not in one.opname), None)
+    loads = found and (found.opname, found.argrepr)
+    return loads in (("LOAD_ASSERTION_ERROR", ""), ("LOAD_COMMON_CONSTANT", "AssertionError"))
 
 
 class MetaProxy(Proxy):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING
 
 from . import default_hooks, post_localSGD_hook, powerSGD_hook, quantization_hooks
@@ -16,6 +15,18 @@ if TYPE_CHECKING:
 __all__ = ["DDPCommHookType", "register_ddp_comm_hook"]
 
 
+class _Registers:
+    """Registers a hook with a model. An object: in an Enum, functions are methods, and since Python 3.13 partial ones too."""
+
+    def __init__(self, hook, low_rank=False):
+        self.hook, self.low_rank = hook, low_rank
+
+    def __call__(self, model, state):
+        if self.low_rank:  # matrices of rank 2; the state is the process group
+            state = powerSGD_hook.PowerSGDState(state, matrix_approximation_rank=2)
+        model.register_comm_hook(state, self.hook)
+
+
 class DDPCommHookType(Enum):
     """The hooks by name; each value takes (model, state). `register_ddp_comm_hook` registers one.
 
@@ -24,26 +35,17 @@ class DDPCommHookType(Enum):
     ['ALLREDUCE', 'FP16_COMPRESS', 'BF16_COMPRESS', 'POWER_SGD']
     """
 
-    ALLREDUCE = partial(lambda model, state: model.register_comm_hook(state, default_hooks.allreduce_hook))
-    FP16_COMPRESS = partial(lambda model, state: model.register_comm_hook(state, default_hooks.fp16_compress_hook))
-    BF16_COMPRESS = partial(lambda model, state: model.register_comm_hook(state, default_hooks.bf16_compress_hook))
-    POWER_SGD = partial(lambda model, state: model.register_comm_hook(state, powerSGD_hook.powerSGD_hook))
-    BATCHED_POWER_SGD = partial(lambda model, state: model.register_comm_hook(state, powerSGD_hook.batched_powerSGD_hook))
-    POWER_SGD_RANK2 = partial(lambda model, state: _power_sgd(model, state, powerSGD_hook.powerSGD_hook))
-    BATCHED_POWER_SGD_RANK2 = partial(lambda model, state: _power_sgd(model, state, powerSGD_hook.batched_powerSGD_hook))
-    QUANTIZE_PER_TENSOR = partial(
-        lambda model, state: model.register_comm_hook(state, quantization_hooks.quantization_pertensor_hook)
-    )
-    QUANTIZE_PER_CHANNEL = partial(
-        lambda model, state: model.register_comm_hook(state, quantization_hooks.quantization_perchannel_hook)
-    )
-    POST_LOCAL_SGD = partial(lambda model, state: model.register_comm_hook(state, post_localSGD_hook.post_localSGD_hook))
-    NOOP = partial(lambda model, state: model.register_comm_hook(state, default_hooks.noop_hook))
-
-
-def _power_sgd(model, state, hook):
-    """With matrices of rank 2; the state is the process group."""
-    model.register_comm_hook(powerSGD_hook.PowerSGDState(state, matrix_approximation_rank=2), hook)
+    ALLREDUCE = _Registers(default_hooks.allreduce_hook)
+    FP16_COMPRESS = _Registers(default_hooks.fp16_compress_hook)
+    BF16_COMPRESS = _Registers(default_hooks.bf16_compress_hook)
+    POWER_SGD = _Registers(powerSGD_hook.powerSGD_hook)
+    BATCHED_POWER_SGD = _Registers(powerSGD_hook.batched_powerSGD_hook)
+    POWER_SGD_RANK2 = _Registers(powerSGD_hook.powerSGD_hook, low_rank=True)
+    BATCHED_POWER_SGD_RANK2 = _Registers(powerSGD_hook.batched_powerSGD_hook, low_rank=True)
+    QUANTIZE_PER_TENSOR = _Registers(quantization_hooks.quantization_pertensor_hook)
+    QUANTIZE_PER_CHANNEL = _Registers(quantization_hooks.quantization_perchannel_hook)
+    POST_LOCAL_SGD = _Registers(post_localSGD_hook.post_localSGD_hook)
+    NOOP = _Registers(default_hooks.noop_hook)
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Module, state: dict[str, Any] | None = None) -> None:
