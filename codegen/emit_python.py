@@ -144,7 +144,8 @@ def _self_index(op: Op) -> int:
 def _row(arg: Argument) -> str:
     required = "true" if arg.default is None else "false"
     keyword = "true" if arg.keyword_only else "false"
-    return f'{{"{python_name(arg)}", ArgType::{ARG_TYPES[arg.type]}, {required}, {keyword}, {arg.list_size}}}'
+    kind = "IntListOrDefault" if arg.none_is_default else ARG_TYPES[arg.type]
+    return f'{{"{python_name(arg)}", ArgType::{kind}, {required}, {keyword}, {arg.list_size}}}'
 
 
 def signature_text(op: Op, has_out: bool) -> str:

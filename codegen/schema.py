@@ -62,6 +62,11 @@ class Argument:
     def cpp_type(self) -> str:
         return CPP_TYPES[self.type]
 
+    @property
+    def none_is_default(self) -> bool:
+        """Whether Python may say None for what it leaves out: sizes and dimensions that are empty by default."""
+        return self.type == "int[]" and self.default == "[]"
+
 
 @dataclass(frozen=True)
 class Op:

@@ -56,6 +56,7 @@ bool fits(ArgType type, int list_size, PyObject* o) {
       [[fallthrough]];
     case ArgType::Bool: return is_bool_object(o);
     case ArgType::OptIntList:
+    case ArgType::IntListOrDefault:
       if (o == Py_None) return true;
       [[fallthrough]];
     case ArgType::IntList: return (is_sequence(o) && all_items(o, is_index)) || (list_size > 0 && is_index(o));
@@ -213,6 +214,7 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
     slots[i] = args[nargs + k];
   }
   for (int i = 0; i < s.count; ++i) {
+    if (slots[i] == Py_None && s.args[i].type == ArgType::IntListOrDefault) slots[i] = nullptr;
     if (!slots[i] && s.args[i].required) return false;
   }
   return true;

@@ -21,6 +21,7 @@ enum class ArgType : uint8_t {
   OptBool,
   IntList,
   OptIntList,
+  IntListOrDefault,  // None: as if it were not given
   FloatList,
   OptFloatList,
   Str,
