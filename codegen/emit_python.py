@@ -113,7 +113,8 @@ def _binding(public: str, members: list[Op], form: str, is_function: bool) -> st
         lines.append(f"ArgSpec {array}[] = {{{', '.join(rows) or '{}'}}};")
         signatures.append(f'{{"{_signature_text(op, has_out)}", {array}, {len(rows)}, {_self_index(op)}}}')
     lines.append(f"Signature signatures_{public}[] = {{{', '.join(signatures)}}};")
-    lines.append(f'FunctionSpec spec_{public} = {{"{public}", signatures_{public}, {len(members)}}};')
+    shown = members[0].public_name + "_" * (form == "inplace")
+    lines.append(f'FunctionSpec spec_{public} = {{"{public}", "{shown}", signatures_{public}, {len(members)}}};')
     lines.append(
         f"PyObject* call_{public}(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {{\n"
         f"  PyObject* s[kMaxArgs];\n  int chosen = parse(spec_{public}, self, args, nargs, kwnames, s);\n"

@@ -107,6 +107,11 @@ class Op:
     writes: tuple[str, ...]  # arguments that it writes to, besides the first of what is named with an underscore
 
     @property
+    def public_name(self) -> str:
+        """What errors call it: without the underscore of a part of other ops, or of a name that C++ has no room for."""
+        return self.name if not self.name.startswith("_") else self.names[0] if self.names else self.name.lstrip("_")
+
+    @property
     def id(self) -> str:
         return f"{self.name}_{self.overload}" if self.overload else self.name
 

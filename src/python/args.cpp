@@ -254,7 +254,7 @@ void describe(std::string& text, PyObject* o) {
 void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                      PyObject* kwnames) {
   std::string text =
-      std::string(f.name) + "(): the arguments fit no signature; expected " + (f.count > 1 ? "one of:" : "");
+      std::string(f.shown) + "(): the arguments fit no signature; expected " + (f.count > 1 ? "one of:" : "");
   for (int i = 0; i < f.count; ++i) text += (f.count > 1 ? "\n * (" : "(") + std::string(f.signatures[i].text) + ")";
   text += f.count > 1 ? "\ngot (" : ", got (";
   if (self) {

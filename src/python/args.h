@@ -54,6 +54,7 @@ struct Signature {
 
 struct FunctionSpec {
   const char* name;
+  const char* shown;  // what errors call it
   Signature* signatures;
   int8_t count;
 };
