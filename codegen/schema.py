@@ -109,7 +109,9 @@ class Op:
     @property
     def public_name(self) -> str:
         """What errors call it: without the underscore of a part of other ops, or of a name that C++ has no room for."""
-        return self.name if not self.name.startswith("_") else self.names[0] if self.names else self.name.lstrip("_")
+        if not self.name.startswith("_") or self.name in self.names:
+            return self.name
+        return next((name for name in self.names if not name.startswith("_")), self.name.lstrip("_"))
 
     @property
     def id(self) -> str:
