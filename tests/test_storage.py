@@ -105,6 +105,14 @@ def test_borrowed_and_shared_memory_keeps_its_size():
         torch.from_numpy(shared.numpy()).untyped_storage().resize_(0)
 
 
+def test_a_shrunken_storage_is_not_shared():
+    x = torch.ones(1 << 16)
+    x.untyped_storage().resize_(16)
+    with pytest.raises(RuntimeError, match="^share_memory_: the storage has shrunk"):
+        x.share_memory_()
+    assert x[:4].tolist() == [1.0] * 4 and x.sum() <= 1 << 16  # of memory that is there
+
+
 def test_typed_storages_shrink():
     x = torch.arange(8.0)
     x._typed_storage()._resize_(0)

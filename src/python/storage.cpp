@@ -345,10 +345,7 @@ PyObject* storage_resize(PyObject* o, PyObject* size) {
     Tensor& origin = self_of(o)->origin;
     if (origin.defined() && origin.impl()->refs.load() == 1) origin = Tensor();  // nobody but this object has it
     auto impls = all_holders(s, origin);
-    const auto fits = [&](TensorImpl* impl) {
-      return impl->numel == 0 || impl->data - s->data + byte_extent(Tensor::share(impl)).high <= bytes;
-    };
-    if (wanted < s->nbytes && !(impls && std::all_of(impls->begin(), impls->end(), fits))) {
+    if (wanted < s->nbytes && !(impls && all_fit(*impls, s, wanted))) {
       if (resize_storage_in_place(s, wanted)) return Py_NewRef(o);  // tensors stay where they are
     }
     FACULA_CHECK(impls, ErrorKind::Runtime,
