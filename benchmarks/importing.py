@@ -2,8 +2,8 @@
 
     python benchmarks/importing.py [--pytorch /path/to/python] [--rounds 15] [--json FILE]
 
-Interpreters start by turns; the smallest of each is kept. `--pytorch` names the interpreter of an environment with PyTorch,
-where that is another one.
+Interpreters start by turns; the smallest of each is kept, so what Python compiles on the first import does not count.
+`--pytorch` names the interpreter of an environment with PyTorch, where that is another one.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import sys
 
 from machine import describe
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 PROGRAM = "import {}, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
 
 
 def measure(python: str, module: str) -> tuple[float, float]:
     """(seconds of processor time, MB at the most) of one interpreter."""
     before = os.times()
-    said = subprocess.run([python, "-c", PROGRAM.format(module)], check=True, capture_output=True, text=True).stdout
+    command = [python, "-c", PROGRAM.format(module)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT).stdout
     after = os.times()
     seconds = after.children_user + after.children_system - before.children_user - before.children_system
     return seconds, int(said) / 1000

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import importlib
+import importlib.util
 import inspect
 import keyword
 import pkgutil
@@ -29,8 +30,10 @@ import facula
 
 #: Namespaces of their own below the first word.
 SPLIT = ("nn.functional", "nn.init", "nn.utils", "optim.lr_scheduler", "utils.data")
-#: Modules that hold what others show, and what needs a package that may be missing.
-LEFT_OUT = ("functions", "nn.functions", "compat", "return_types", "utils.tensorboard")
+#: Modules that hold what others show.
+LEFT_OUT = ("functions", "nn.functions", "compat", "return_types", "utils.tensorboard.summary", "utils.tensorboard.writer")
+#: Modules that need a package: they are looked at where it is there.
+NEEDS = {"utils.tensorboard": "tensorboard"}
 LEGACY = {"self", "cls", "size_average", "reduce"}  # flags that `reduction` replaced
 EVERYWHERE = {"device", "dtype"}  # what every layer takes
 METHODS = (types.FunctionType, classmethod, staticmethod, types.MethodDescriptorType, types.BuiltinFunctionType,
@@ -70,6 +73,8 @@ def modules() -> Iterator[tuple[str, types.ModuleType]]:
     yield "", facula
     for name in sorted(names, key=lambda n: (n.count("."), n)):
         private = any(part.startswith("_") for part in name.split("."))
+        if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+            continue
         if not private and not any(name == left or name.startswith(f"{left}.") for left in LEFT_OUT):
             yield name, importlib.import_module(f"facula.{name}")
 

@@ -117,7 +117,8 @@ def python_signature(op: Op, form: Form = FUNCTION) -> str:
             parts.append("*")
             star = True
         default = "" if arg.default is None else f" = {arg.default}"
-        parts.append(f"{python_name(arg)}: {_type(arg.type, arg.list_size)}{default}")
+        kind = _type(arg.type, arg.list_size) + (" | None" if arg.none_is_default else "")
+        parts.append(f"{python_name(arg)}: {kind}{default}")
     if form.has_out(op):
         several = len(out_names(op)) > 1
         parts += ([] if star else ["*"]) + ["out: Sequence[Tensor] | None = None" if several else "out: Tensor | None = None"]

@@ -202,7 +202,7 @@ def _raw_elementwise(topic: str, ops: list[Op]) -> str:
         factor = "true" if any(p.name in ("alpha", "value") for p in op.params) and op.kind != "unary" else "false"
         checks = " | ".join(f"kCheck{_camel(word)}" for word in op.checks) or "0"
         exact = "false" if op.out_casts else "true"
-        public = op.name.rstrip("_") if op.name.startswith("_") is False else op.name
+        public = op.public_name.rstrip("_")
         lines.append(
             f'constexpr ElementwiseOp {op.id}_op_{{"{public}", op_id::{op.id}, '
             f"loop_id::{loop_name(op)},\n    {bits}, ResultRule::{rule}, {condition}, {factor}, {exact}, {checks}}};"

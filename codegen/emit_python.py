@@ -113,7 +113,8 @@ def _binding(public: str, members: list[Op], form: str, is_function: bool) -> st
         lines.append(f"ArgSpec {array}[] = {{{', '.join(rows) or '{}'}}};")
         signatures.append(f'{{"{_signature_text(op, has_out)}", {array}, {len(rows)}, {_self_index(op)}}}')
     lines.append(f"Signature signatures_{public}[] = {{{', '.join(signatures)}}};")
-    lines.append(f'FunctionSpec spec_{public} = {{"{public}", signatures_{public}, {len(members)}}};')
+    shown = members[0].public_name + "_" * (form == "inplace")
+    lines.append(f'FunctionSpec spec_{public} = {{"{public}", "{shown}", signatures_{public}, {len(members)}}};')
     lines.append(
         f"PyObject* call_{public}(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {{\n"
         f"  PyObject* s[kMaxArgs];\n  int chosen = parse(spec_{public}, self, args, nargs, kwnames, s);\n"
@@ -144,7 +145,8 @@ def _self_index(op: Op) -> int:
 def _row(arg: Argument) -> str:
     required = "true" if arg.default is None else "false"
     keyword = "true" if arg.keyword_only else "false"
-    return f'{{"{python_name(arg)}", ArgType::{ARG_TYPES[arg.type]}, {required}, {keyword}, {arg.list_size}}}'
+    kind = "IntListOrDefault" if arg.none_is_default else ARG_TYPES[arg.type]
+    return f'{{"{python_name(arg)}", ArgType::{kind}, {required}, {keyword}, {arg.list_size}}}'
 
 
 def signature_text(op: Op, has_out: bool) -> str:

@@ -183,6 +183,8 @@ def _argument(arg: Argument, needs_default: bool) -> str:
     kind = TYPES[arg.type]
     if arg.list_size and arg.type.startswith("int[]"):
         kind = f"int | {kind}"
+    if arg.none_is_default:
+        kind += " | None"
     return f"{name}: {kind}" + (f" = {_literal(arg.default)}" if arg.default is not None or needs_default else "")
 
 

@@ -62,6 +62,11 @@ class Argument:
     def cpp_type(self) -> str:
         return CPP_TYPES[self.type]
 
+    @property
+    def none_is_default(self) -> bool:
+        """Whether Python may say None for what it leaves out: sizes and dimensions that are empty by default."""
+        return self.type == "int[]" and self.default == "[]"
+
 
 @dataclass(frozen=True)
 class Op:
@@ -100,6 +105,13 @@ class Op:
     draws: bool  # may draw random numbers
     sparse: tuple[str, ...]  # the way it takes sparse tensors, first; none: it refuses them
     writes: tuple[str, ...]  # arguments that it writes to, besides the first of what is named with an underscore
+
+    @property
+    def public_name(self) -> str:
+        """What errors call it: without the underscore of a part of other ops, or of a name that C++ has no room for."""
+        if not self.name.startswith("_") or self.name in self.names:
+            return self.name
+        return next((name for name in self.names if not name.startswith("_")), self.name.lstrip("_"))
 
     @property
     def id(self) -> str:

@@ -89,6 +89,8 @@ def _placeholder(name):
 
 
 def _c_placeholder(name):
+    if name.startswith("__"):  # `from facula._C import ...` asks for __path__
+        raise AttributeError(f"module 'facula._C' has no attribute {name!r}")
     from .compat import placeholders
 
     return placeholders.member("torch._C", name)

@@ -17,7 +17,7 @@ from facula import UntypedStorage as UntypedStorage
 from facula._serialization import tensors as _core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from typing_extensions import Self
@@ -291,7 +291,7 @@ class TypedStorage(metaclass=_Legacy):
         moved = self._untyped_storage.to(device=device, non_blocking=non_blocking)
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)
 
-    def resize_(self, size: Sequence[int]) -> Self:
+    def resize_(self, size: int) -> Self:
         """Makes room for another number of elements; those that fit are kept. Returns the storage.
 
         Args:
@@ -302,6 +302,8 @@ class TypedStorage(metaclass=_Legacy):
         """
         self._untyped_storage.resize_(size * self.element_size())
         return self
+
+    _resize_ = resize_
 
     def type(self, dtype: facula.dtype | None = None) -> str | TypedStorage:
         """The name of the class, or the elements converted to `dtype`."""

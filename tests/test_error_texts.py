@@ -1,6 +1,7 @@
 """What the common mistakes say: the class is PyTorch's, the text begins with the op and ends with what was received."""
 
 import copy
+import re
 import warnings
 
 import numpy as np
@@ -84,3 +85,38 @@ def test_common_mistake(mistake, error, begins, ends):
         mistake()
     text = str(caught.value)
     assert text.startswith(begins) and text.endswith(ends), text
+
+
+# Names that PyTorch has so: a function for subclasses that want it private, an exception.
+PRIVATE = {"has_torch_function_unary", "has_torch_function_variadic", "LinAlgError"}
+
+
+@pytest.mark.parametrize("arguments", [((), {"no_such_argument": 1}), ((leaf, object()), {})], ids=["keyword", "value"])
+@pytest.mark.parametrize("home", [torch, torch.Tensor, F, torch.special, torch.linalg, torch.fft, torch.sparse, nn.Module],
+                         ids=lambda home: home.__name__)  # fmt: skip
+def test_no_text_begins_with_a_private_name(home, arguments):
+    given, named = arguments
+    if isinstance(home, type):
+        given = (nn.Identity() if home is nn.Module else leaf, *given[1:])
+    found = {}
+    for name in dir(home):
+        if name.startswith(("_", "set_", "use_")) or name in PRIVATE or not callable(function := getattr(home, name)):
+            continue
+        try:
+            function(*given, **named)
+        except Exception as error:
+            text = str(error)
+            if re.match(r"_[a-z]\w*(\(\)|:)", text):
+                found[name] = text.partition("\n")[0]
+    assert not found
+
+
+def test_names_below_a_private_one():
+    with pytest.raises(TypeError, match=r"^threshold_\(\): the arguments"):
+        F.threshold_(leaf, no_such_argument=1)
+    with pytest.raises(NotImplementedError, match="^threshold: not implemented for dtype complex64"):
+        torch.threshold(torch.ones(2, dtype=torch.complex64), 1, 1)
+    with pytest.raises(TypeError, match=r"^backward\(\) got an unexpected keyword argument"):
+        leaf.sum().backward(no_such_argument=1)
+    with pytest.raises(RuntimeError, match=r"^set_num_threads: expected 1 to 65535 threads, got 70000$"):
+        torch.set_num_threads(70000)

@@ -193,3 +193,17 @@ def test_devices_do_not_mix(op):
         mixed = [*args[:i], args[i].to("meta"), *args[i + 1 :]]
         with pytest.raises((RuntimeError, NotImplementedError), match="one device|meta tensor"):
             call(op, *mixed, **kwargs)
+
+
+@pytest.mark.parametrize("op", [op for op in callable_ops() if any(a.none_is_default for a in op.args)], ids=lambda op: op.id)
+def test_none_stands_for_sizes_that_are_empty_by_default(op):
+    args, _ = samples(op, dtype_of(op), rng_for(op))[0]
+    given = [a for a in op.args if a.default is None]
+    name = next(a.name for a in op.args if a.none_is_default)
+    required, place = args[: len(given)], [a.name for a in op.args].index(name)
+    expected = tensors(call(op, *required))
+    for result in (call(op, *required, **{name: None}), *([call(op, *required, None)] if place == len(given) else [])):
+        assert len(tensors(result)) == len(expected)
+        assert all(facula.equal(a, e) for a, e in zip(tensors(result), expected))
+    with pytest.raises(TypeError, match=r"fit no signature.*NoneType"):  # it is an argument that was given
+        call(op, *required, None, **{name: 1})

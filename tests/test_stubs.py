@@ -35,7 +35,7 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(self.norm(self.conv(x)))
-        x = F.adaptive_avg_pool2d(F.max_pool2d(x, 2), 1).flatten(1)
+        x = F.adaptive_avg_pool2d(F.avg_pool2d(F.max_pool2d(x, 2), 2, stride=None), 1).flatten(1)
         return F.log_softmax(self.layers(x) * self.scale, dim=1)
 
 

@@ -268,36 +268,7 @@ def test_comparison_with_strangers():
         x < "a"  # noqa: B015
 
 
-# Storages
-
-
-def test_storage_is_the_memory():
-    x = torch.tensor([1, 2], dtype=torch.int16)
-    storage = x.untyped_storage()
-    assert storage.nbytes() == 4 and storage.tolist() == [1, 0, 2, 0] and storage is x[1:].untyped_storage()
-    storage[0] = 5
-    assert x.tolist() == [5, 2]
-    part = storage[2:]
-    part[0] = 9
-    assert x.tolist() == [5, 9]
-    assert storage.clone().tolist() == storage.tolist() and storage.clone() != storage
-    with pytest.raises(IndexError):
-        storage[4]
-
-
-def test_storage_grows_only_when_alone():
-    x = torch.tensor([1, 2], dtype=torch.uint8)
-    x.untyped_storage().resize_(4)
-    assert x.tolist() == [1, 2] and x.untyped_storage().nbytes() == 4
-    other = x.detach()
-    with pytest.raises(RuntimeError, match="^resize_"):
-        x.untyped_storage().resize_(8)
-    assert other.tolist() == [1, 2]
-
-
-def test_storage_of_values_is_of_its_own():
-    storage = torch.FloatStorage([1.0, 2.0])
-    assert storage.resize_(1).tolist() == [1.0] and storage.resize_(3).size() == 3
+# Other memory
 
 
 def test_set_():

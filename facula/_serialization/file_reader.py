@@ -35,8 +35,9 @@ class PyTorchFileReader:
         (True, [1.0, 1.0])
     """
 
+    _file: Any = None
+
     def __init__(self, file: Any) -> None:
-        self._file = None
         if isinstance(file, (str, os.PathLike)):
             try:
                 self._file = open(file, "rb", buffering=0)  # noqa: SIM115 - open as long as the reader is

@@ -125,6 +125,9 @@ def _tensor_backward(self, gradient=None, retain_graph=None, create_graph=False,
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
+_tensor_backward.__qualname__ = "backward"  # what errors of its arguments begin with
+
+
 def grad(
     outputs: Tensor | GradientEdge | Sequence[Any],
     inputs: Tensor | GradientEdge | Sequence[Any],

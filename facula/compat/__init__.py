@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import sys
 
-from facula.compat.aliases import TorchFinder
-
 __all__ = ["install", "is_installed"]
 
 
@@ -25,6 +23,8 @@ def install() -> None:
     """
     if is_installed():
         return
+    from facula.compat.aliases import TorchFinder
+
     loaded = sys.modules.get("torch")
     if loaded is not None:
         where = getattr(loaded, "__file__", "unknown place")
@@ -34,4 +34,5 @@ def install() -> None:
 
 def is_installed() -> bool:
     """Whether `import torch` gives Facula in this process."""
-    return any(isinstance(finder, TorchFinder) for finder in sys.meta_path)
+    aliases = sys.modules.get("facula.compat.aliases")  # which placeholders do without
+    return aliases is not None and any(isinstance(finder, aliases.TorchFinder) for finder in sys.meta_path)

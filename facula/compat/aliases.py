@@ -2,19 +2,19 @@
 
 Both names lead to one module object, so classes compare equal whichever way a program reached them. Where
 Facula has no such module, one of the known names gives a placeholder module (placeholders.py).
+
+Finders and loaders are known by their methods: a base of `importlib.abc` would load a dozen modules with it.
 """
 
 from __future__ import annotations
 
-import importlib.abc
+import importlib
 import importlib.machinery
-import importlib.metadata
 import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
 from facula.compat import placeholders
-from facula.torch_version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,19 +22,12 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
-_METADATA = f"""Metadata-Version: 2.1
-Name: torch
-Version: {__version__}
-Summary: Facula, standing in for PyTorch
-"""
-
-
 def facula_name(name: str) -> str:
     """torch.nn -> facula.nn"""
     return "facula" + name[len("torch") :]
 
 
-class TorchFinder(importlib.abc.MetaPathFinder):
+class TorchFinder:
     """Answers for `torch` and everything below it, to the import system and to importlib.metadata."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Tensor | None = None) -> Any:
@@ -53,7 +46,9 @@ class TorchFinder(importlib.abc.MetaPathFinder):
 
     def find_distributions(self, context: Any = None) -> Iterator[Any]:
         if context is None or context.name is None or context.name.lower() == "torch":
-            yield _Distribution()
+            from facula.compat._distribution import Distribution
+
+            yield Distribution()
 
 
 def _locate(own):
@@ -70,7 +65,7 @@ def _locate(own):
     return getattr(module, "__file__", None) or own, hasattr(module, "__path__")
 
 
-class _AliasLoader(importlib.abc.Loader):
+class _AliasLoader:
     """Loads a `torch` name by importing the Facula module behind it."""
 
     def __init__(self, own):
@@ -102,15 +97,3 @@ def _keep_shadows(package, own):
         parent, _, child = name.rpartition(".")
         if parent == own and getattr(package, child, module) is not module:
             sys.modules.setdefault("torch" + name.removeprefix("facula"), module)
-
-
-class _Distribution(importlib.metadata.Distribution):
-    """What importlib.metadata knows of the distribution "torch"."""
-
-    def read_text(self, filename):
-        return {"METADATA": _METADATA, "top_level.txt": "torch\n"}.get(filename)
-
-    def locate_file(self, path):
-        import pathlib
-
-        return pathlib.Path(__file__).parent.parent / path

@@ -1,32 +1,7 @@
 """Functions of neural networks: activations, convolutions, pooling, losses and others.
 
-The functions live in one file per topic and are gathered here. What needs a kernel comes from the core: the names
-below must exist there (written as in `ops/README.md`; the same signature as PyTorch's operator unless noted).
-
-==================================  =====================================================================
-``facula.<name>``                   conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-                                    conv_tbc max_pool1d max_pool2d max_pool3d max_pool1d_with_indices
-                                    avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d batch_norm
-                                    instance_norm layer_norm group_norm rms_norm embedding embedding_bag
-                                    bilinear dropout dropout_ softmax log_softmax relu_ selu_ celu_
-                                    threshold_ rrelu rrelu_ grid_sampler ctc_loss kl_div
-                                    binary_cross_entropy_with_logits cosine_similarity pairwise_distance
-                                    pdist pixel_shuffle pixel_unshuffle channel_shuffle
-                                    native_channel_shuffle
-``facula._C.nn_functional.<name>``  linear one_hot pad scaled_dot_product_attention glu, the generated
-                                    activations, avg_pool2d avg_pool3d adaptive_avg_pool2d
-                                    adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d
-                                    max_pool2d_with_indices max_pool3d_with_indices fractional_max_pool2d
-                                    fractional_max_pool3d max_unpool2d max_unpool3d im2col col2im
-                                    nll_loss_nd cross_entropy_loss binary_cross_entropy mse_loss l1_loss
-                                    smooth_l1_loss huber_loss
-resizing, also in `nn_functional`   (Tensor input, int[]? output_size, float[]? scale_factors):
-                                    upsample_nearest{1,2,3}d _upsample_nearest_exact{1,2,3}d;
-                                    with ``bool align_corners`` before the last argument:
-                                    upsample_linear1d upsample_bilinear2d upsample_trilinear3d
-                                    upsample_bicubic2d _upsample_bilinear2d_aa _upsample_bicubic2d_aa
-                                    _upsample_lanczos2d_aa
-==================================  =====================================================================
+Each is a function of its arguments alone; layers of ``nn`` hold weights and settings for them. What an op of the core is,
+with the same arguments, is taken from there; the rest lives in one file per topic below ``nn/functions``.
 """
 
 from __future__ import annotations
@@ -203,6 +178,8 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
+        if name.startswith("__"):  # imports ask for __path__
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from facula.compat import placeholders
 
         return placeholders.member("torch.nn.functional", name)

@@ -6,6 +6,8 @@
 #include "core/backend.h"
 #include "core/error.h"
 #include "core/kernel.h"
+#include "core/os_memory.h"
+#include "core/storage_room.h"
 
 namespace facula {
 namespace {
@@ -15,6 +17,12 @@ void release_allocated(Storage* s) {
 }
 
 void release_nothing(Storage*) {}
+
+// Of storages that shrank in place: `context` says how many bytes there are.
+void release_room(Storage* s) {
+  if (s->data == reinterpret_cast<char*>(s) + kStorageHeader) return;  // in the block of the header
+  backend_of(s->device.type).allocator.release(s->data, reinterpret_cast<size_t>(s->context), s->device);
+}
 
 void end_identity(Storage* s) {
   const uint32_t identity = s->identity.exchange(0);
@@ -131,6 +139,21 @@ void resize_storage(Storage* s, size_t nbytes) {
   replace_storage_data(s, fresh, release_allocated, nullptr);
   note_storage_change(s, static_cast<int64_t>(nbytes) - static_cast<int64_t>(s->nbytes));
   s->nbytes = nbytes;
+}
+
+bool resize_storage_in_place(Storage* s, size_t nbytes) {
+  const bool small = s->release_data == nullptr, shrank = s->release_data == release_room;
+  const bool ours = small || shrank || s->release_data == release_allocated;
+  const size_t room = shrank ? reinterpret_cast<size_t>(s->context) : s->nbytes;
+  if (!ours || !s->resizable || !s->data || nbytes > room) return false;
+  end_identity(s);
+  if (small) s->header_bytes = static_cast<uint32_t>(kStorageHeader + room);
+  s->release_data = release_room;
+  s->context = reinterpret_cast<void*>(room);
+  if (nbytes < s->nbytes && s->device.is_cpu()) os::discard(s->data + nbytes, s->nbytes - nbytes);
+  note_storage_change(s, static_cast<int64_t>(nbytes) - static_cast<int64_t>(s->nbytes));
+  s->nbytes = nbytes;
+  return true;
 }
 
 }  // namespace facula

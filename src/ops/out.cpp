@@ -3,6 +3,7 @@
 #include "core/checked.h"
 #include "core/host.h"
 #include "core/mode.h"
+#include "core/storage_room.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
@@ -51,6 +52,7 @@ namespace {
 /// base holds them.
 void grow_storage(const Tensor& self, size_t needed) {
   Storage* storage = self.storage();
+  if (resize_storage_in_place(storage, needed)) return;  // it was as large before
   TensorImpl* base = self.impl()->base;
   if (base && base->storage != storage) base = nullptr;
   size_t known = 1 + (base != nullptr) + (host.storage_objects ? host.storage_objects(storage) : 0);

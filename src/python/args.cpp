@@ -56,6 +56,7 @@ bool fits(ArgType type, int list_size, PyObject* o) {
       [[fallthrough]];
     case ArgType::Bool: return is_bool_object(o);
     case ArgType::OptIntList:
+    case ArgType::IntListOrDefault:
       if (o == Py_None) return true;
       [[fallthrough]];
     case ArgType::IntList: return (is_sequence(o) && all_items(o, is_index)) || (list_size > 0 && is_index(o));
@@ -213,6 +214,7 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
     slots[i] = args[nargs + k];
   }
   for (int i = 0; i < s.count; ++i) {
+    if (slots[i] == Py_None && s.args[i].type == ArgType::IntListOrDefault) slots[i] = nullptr;
     if (!slots[i] && s.args[i].required) return false;
   }
   return true;
@@ -252,7 +254,7 @@ void describe(std::string& text, PyObject* o) {
 void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                      PyObject* kwnames) {
   std::string text =
-      std::string(f.name) + "(): the arguments fit no signature; expected " + (f.count > 1 ? "one of:" : "");
+      std::string(f.shown) + "(): the arguments fit no signature; expected " + (f.count > 1 ? "one of:" : "");
   for (int i = 0; i < f.count; ++i) text += (f.count > 1 ? "\n * (" : "(") + std::string(f.signatures[i].text) + ")";
   text += f.count > 1 ? "\ngot (" : ", got (";
   if (self) {

@@ -21,6 +21,7 @@ enum class ArgType : uint8_t {
   OptBool,
   IntList,
   OptIntList,
+  IntListOrDefault,  // None: as if it were not given
   FloatList,
   OptFloatList,
   Str,
@@ -53,6 +54,7 @@ struct Signature {
 
 struct FunctionSpec {
   const char* name;
+  const char* shown;  // what errors call it
   Signature* signatures;
   int8_t count;
 };

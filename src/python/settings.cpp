@@ -21,13 +21,14 @@ PyObject* set_default(PyObject*, PyObject* value) {
     return Py_NewRef(Py_None);
   });
 }
+constexpr int64_t kMaxThreads = 65535;
 PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
 PyObject* set_threads(PyObject*, PyObject* value) {
   return guarded([&] {
     FACULA_CHECK(is_int(value), ErrorKind::Type, "set_num_threads: expected an int, got ", Py_TYPE(value)->tp_name);
     int64_t count = to_int(value);
-    FACULA_CHECK(count > 0 && count < 65536, ErrorKind::Runtime,
-                 "set_num_threads: expected a positive number of threads, got ", count);
+    FACULA_CHECK(count > 0 && count <= kMaxThreads, ErrorKind::Runtime, "set_num_threads: expected 1 to ", kMaxThreads,
+                 " threads, got ", count);
     set_num_threads(static_cast<int>(count));
     return Py_NewRef(Py_None);
   });

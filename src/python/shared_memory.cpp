@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/host.h"
@@ -57,6 +58,13 @@ std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& or
   return static_cast<size_t>(s->refs.load()) == known ? std::optional(impls) : std::nullopt;
 }
 
+bool all_fit(const std::vector<TensorImpl*>& impls, const Storage* s, size_t bytes) {
+  return std::all_of(impls.begin(), impls.end(), [&](TensorImpl* impl) {
+    const int64_t end = impl->data - s->data + byte_extent(Tensor::share(impl)).high;
+    return impl->numel == 0 || end <= static_cast<int64_t>(bytes);
+  });
+}
+
 void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after) {
   for (TensorImpl* impl : impls) impl->data = after + (impl->data - before);
 }
@@ -69,6 +77,8 @@ bool share(Storage* s, const Tensor& origin, const char* op) {
                s->device);
   auto impls = all_holders(s, origin);
   if (!impls) return false;
+  FACULA_CHECK(all_fit(*impls, s, s->nbytes), ErrorKind::Runtime, op,
+               ": the storage has shrunk, and a tensor on it needs more, got ", s->nbytes, " bytes");
   int fd = make_memory(s->nbytes, op);
   auto* data = static_cast<char*>(map_memory(fd, s->nbytes, op));
   std::memcpy(data, s->data, s->nbytes);

@@ -14,6 +14,8 @@ namespace facula::python {
 
 /// Those who hold the storage, if nobody else does: then its bytes can move.
 std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& origin);
+/// Whether tensors on a storage end within its first `bytes` bytes, or have no elements.
+bool all_fit(const std::vector<TensorImpl*>& impls, const Storage* s, size_t bytes);
 void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after);
 
 bool is_shared(const Storage* s);

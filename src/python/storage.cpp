@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "core/checked.h"
+#include "core/storage_room.h"
 #include "cpu/allocator.h"
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
@@ -206,7 +207,7 @@ PyObject* storage_use_count(PyObject* o, PyObject*) {
 }
 PyObject* storage_data_ptr(PyObject* o, PyObject*) {
   expose_address(self_of(o)->storage);
-  return PyLong_FromVoidPtr(self_of(o)->storage->data);
+  return PyLong_FromVoidPtr(self_of(o)->storage->nbytes ? self_of(o)->storage->data : nullptr);
 }
 PyObject* storage_element_size(PyObject*, PyObject*) { return PyLong_FromLong(1); }
 PyObject* storage_get_device(PyObject* o, PyObject*) { return PyLong_FromLong(self_of(o)->storage->device.index); }
@@ -339,17 +340,19 @@ PyObject* storage_resize(PyObject* o, PyObject* size) {
   return with(o, [&](Storage* s) {
     int64_t bytes = to_int(size);
     FACULA_CHECK(bytes >= 0, ErrorKind::Runtime, "resize_: size must not be negative, got ", bytes);
-    if (static_cast<size_t>(bytes) == s->nbytes) return Py_NewRef(o);
-    auto impls = all_holders(s, self_of(o)->origin);
-    FACULA_CHECK(impls, ErrorKind::Runtime, "resize_: other tensors are on this storage of ", s->nbytes, " bytes, got ",
-                 bytes);
-    for (TensorImpl* impl : *impls) {
-      int64_t end = impl->data - s->data + byte_extent(Tensor::share(impl)).high;
-      FACULA_CHECK(impl->numel == 0 || end <= bytes, ErrorKind::Runtime, "resize_: a tensor on this storage needs ",
-                   end, " bytes, got ", bytes);
+    const size_t wanted = static_cast<size_t>(bytes);
+    if (wanted == s->nbytes || (wanted > s->nbytes && resize_storage_in_place(s, wanted))) return Py_NewRef(o);
+    Tensor& origin = self_of(o)->origin;
+    if (origin.defined() && origin.impl()->refs.load() == 1) origin = Tensor();  // nobody but this object has it
+    auto impls = all_holders(s, origin);
+    if (wanted < s->nbytes && !(impls && all_fit(*impls, s, wanted))) {
+      if (resize_storage_in_place(s, wanted)) return Py_NewRef(o);  // tensors stay where they are
     }
+    FACULA_CHECK(impls, ErrorKind::Runtime,
+                 "resize_: other tensors are on this storage and cannot follow it when it grows from ", s->nbytes,
+                 " bytes (resize before making views, or clone), got ", bytes);
     char* before = s->data;
-    resize_storage(s, static_cast<size_t>(bytes));
+    resize_storage(s, wanted);
     move_holders(*impls, before, s->data);
     return Py_NewRef(o);
   });

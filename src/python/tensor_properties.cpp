@@ -348,8 +348,9 @@ PyObject* method_storage_offset(PyObject* self, PyObject*) {
 PyObject* method_data_ptr(PyObject* self, PyObject*) {
   return guarded([&] {
     const Tensor& t = strided_tensor_of(self);
-    expose_address(shared_storage(t.storage()));
-    return PyLong_FromVoidPtr(t.impl()->data);
+    Storage* storage = shared_storage(t.storage());
+    expose_address(storage);
+    return PyLong_FromVoidPtr(t.numel() && storage->nbytes ? t.impl()->data : nullptr);
   });
 }
 PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromLongLong(tensor_of(self).item_size()); }

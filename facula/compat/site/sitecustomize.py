@@ -26,20 +26,20 @@ class _Later:
         if name.partition(".")[0] != "torch":
             return None
         sys.meta_path.remove(_Later)
-        from facula import compat
+        from facula.compat import aliases, install
 
-        compat.install()
-        return compat.TorchFinder().find_spec(name, path, target)
+        install()
+        return aliases.TorchFinder().find_spec(name, path, target)
 
     @staticmethod
     def find_distributions(context=None):
         if context is None or getattr(context, "name", None) not in (None, "torch"):
             return
         sys.meta_path.remove(_Later)
-        from facula import compat
+        from facula.compat import aliases, install
 
-        compat.install()
-        yield from compat.TorchFinder().find_distributions(context)
+        install()
+        yield from aliases.TorchFinder().find_distributions(context)
 
 
 if os.environ.get("FACULA_AS_TORCH") == "1":

@@ -40,6 +40,16 @@ def _weighted(name: str, loss_none, weight, input):
     return loss_none * weight
 
 
+def _distance(name: str, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
+    """The loss of the core called so, of each element or reduced."""
+    kernel = getattr(_nn, name)
+    input, target = facula.broadcast_tensors(input, target)
+    if weight is None:
+        return kernel(input, target, _reduction.get_enum(reduction))
+    loss = _weighted(name, kernel(input, target, 0), weight, input)
+    return loss.sum() / weight.sum() if _reduction.get_enum(reduction) == 1 else reduced(loss, reduction)
+
+
 def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
              reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # fmt: skip
     """The squared difference ``(input - target) ** 2``, reduced.
@@ -58,13 +68,8 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     >>> F.mse_loss(input, target, weight=torch.tensor([1.0, 1.0, 0.0]))
     tensor(2.)
     """
-    reduction = _reduction.resolve(size_average, reduce, reduction)
     _warn_if_shapes_differ("mse_loss", input, target)
-    input, target = facula.broadcast_tensors(input, target)
-    if weight is None:
-        return _nn.mse_loss(input, target, _reduction.get_enum(reduction))
-    loss = _weighted("mse_loss", _nn.mse_loss(input, target, 0), weight, input)
-    return loss.sum() / weight.sum() if _reduction.get_enum(reduction) == 1 else reduced(loss, reduction)
+    return _distance("mse_loss", input, target, _reduction.resolve(size_average, reduce, reduction), weight)
 
 
 def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
@@ -82,13 +87,8 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     >>> F.l1_loss(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]), reduction="sum")
     tensor(5.)
     """
-    reduction = _reduction.resolve(size_average, reduce, reduction)
     _warn_if_shapes_differ("l1_loss", input, target)
-    input, target = facula.broadcast_tensors(input, target)
-    if weight is None:
-        return _nn.l1_loss(input, target, _reduction.get_enum(reduction))
-    loss = _weighted("l1_loss", _nn.l1_loss(input, target, 0), weight, input)
-    return loss.sum() / weight.sum() if _reduction.get_enum(reduction) == 1 else reduced(loss, reduction)
+    return _distance("l1_loss", input, target, _reduction.resolve(size_average, reduce, reduction), weight)
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,

@@ -17,31 +17,6 @@ if TYPE_CHECKING:
     from facula.types import Device
 
 
-def _parse_to(*args, device=None, dtype=None, non_blocking=False, memory_format=None):
-    """Arguments of ``to``: (device), (dtype), (device, dtype) or (tensor), then non_blocking; keywords as
-    well.
-    """
-    rest = list(args)
-    if rest and isinstance(rest[0], facula.Tensor):
-        other = rest.pop(0)
-        device, dtype = other.device, other.dtype
-    elif rest and isinstance(rest[0], facula.dtype):
-        dtype = rest.pop(0)
-    elif rest:
-        first = rest.pop(0)
-        device = None if first is None else facula.device(first)
-        if rest and (rest[0] is None or isinstance(rest[0], facula.dtype)):
-            dtype = rest.pop(0)
-    if rest:
-        non_blocking = rest.pop(0)
-    if rest and isinstance(rest[0], bool):
-        rest.pop(0)  # `copy` means nothing for a module
-    if rest:
-        raise TypeError(f"Module.to: takes (device), (dtype), (device, dtype) or (tensor), got {args!r}")
-    device = facula.device(device) if device is not None else None
-    return device, dtype, non_blocking, memory_format
-
-
 class _ConvertMethods:
     """The part of Module that sets modes and gradients, and moves and converts parameters and buffers."""
 
@@ -174,7 +149,7 @@ class _ConvertMethods:
         >>> layer.weight.dtype
         torch.float64
         """
-        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        device, dtype, non_blocking, memory_format = facula._C._parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"Module.to: dtype must be floating-point or complex, got {dtype}")
 

@@ -99,6 +99,9 @@ def _forward_unimplemented(self, *input: Any) -> None:
     )
 
 
+_forward_unimplemented.__qualname__ = "Module.forward"  # what errors of its arguments begin with
+
+
 class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
     """The base class of everything that has parameters and a forward method.
 

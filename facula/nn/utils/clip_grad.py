@@ -141,12 +141,7 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: flo
     """Deprecated name of `clip_grad_norm_`, which warns.
 
     Args:
-        parameters: a tensor or an iterable of them; those without gradient are left out.
-        max_norm: what the norm shall be at most.
-        norm_type: the power p; infinity for the largest absolute value.
-        error_if_nonfinite: whether an infinite norm, or one that is not a number, raises RuntimeError before anything is
-            changed.
-        foreach: accepted, and without effect.
+        parameters, max_norm, norm_type, error_if_nonfinite, foreach: of `clip_grad_norm_`.
 
     >>> import warnings
     >>> weight = torch.zeros(2, requires_grad=True)

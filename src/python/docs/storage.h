@@ -191,8 +191,10 @@ inline constexpr char kResize[] = R"(resize_($self, size, /)
 
 Grows or shrinks the storage to `size` bytes in place, keeping those that both have; returns the storage.
 
-RuntimeError where a tensor on the storage needs more bytes, where several hold it, and where memory is borrowed or
-shared.
+Tensors on a storage that shrinks keep their shapes and their addresses. What they have beyond its end reads as zeros
+or as it was before, until the storage grows again and is written to; on the CPU the system has the memory meanwhile.
+RuntimeError where several tensors hold a storage that is to grow beyond what it ever had, and where memory is borrowed
+or shared.
 
 >>> torch.UntypedStorage([1, 2, 3]).resize_(2).tolist()
 [1, 2])";

@@ -246,11 +246,7 @@ def upsample(input: Tensor, size: Sequence[int] | None = None, scale_factor: flo
     """The same as `interpolate`.
 
     Args:
-        input: a quantised tensor, (N, C, ...).
-        size: the new sizes, a number or one for each spatial dimension; or
-        scale_factor: the factor of each.
-        mode: 'nearest', 'bilinear' or another one of nn.functional.interpolate.
-        align_corners: whether the centres of the corner elements of input and output coincide.
+        input, size, scale_factor, mode, align_corners: of `interpolate`.
 
     Errors: ValueError for an input that is not quantised.
 
@@ -266,9 +262,7 @@ def upsample_bilinear(input: Tensor, size: Sequence[int] | None = None,
     """`interpolate` with mode='bilinear' and align_corners=True.
 
     Args:
-        input: a quantised tensor, (N, C, ...).
-        size: the new sizes, a number or one for each spatial dimension; or
-        scale_factor: the factor of each.
+        input, size, scale_factor: of `interpolate`.
 
     Errors: ValueError for an input that is not quantised.
 
@@ -284,9 +278,7 @@ def upsample_nearest(input: Tensor, size: Sequence[int] | None = None,
     """`interpolate` with mode='nearest'.
 
     Args:
-        input: a quantised tensor, (N, C, ...).
-        size: the new sizes, a number or one for each spatial dimension; or
-        scale_factor: the factor of each.
+        input, size, scale_factor: of `interpolate`.
 
     Errors: ValueError for an input that is not quantised.
 

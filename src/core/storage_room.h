@@ -1,0 +1,13 @@
+// Storages that shrink, and grow again, where they are.
+#pragma once
+
+#include "core/storage.h"
+
+namespace facula {
+
+/// resize_storage() for tensors that nobody can move: shrinks, or grows up to what the storage once had, at the same
+/// address, which stays good for all of that. On the CPU the system gets back the pages that are left out, which read
+/// as zeros then; other devices keep them. False, and nothing done, where there is no such room.
+bool resize_storage_in_place(Storage* storage, size_t nbytes);
+
+}  // namespace facula
