@@ -329,7 +329,8 @@ extern "C" void end(int number) {
 }
 
 void set_limits() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take all addresses, and report these themselves
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // which take all addresses, and report these themselves
   constexpr rlim_t kMost = rlim_t{4} << 30;
   const rlimit limit{kMost, kMost};
   CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
