@@ -4,8 +4,9 @@
 //
 // A file is an archive or a zip of archives (tests/data/pytorch_programs.zip, `python -m tests.fuzz.programs`); a round
 // takes one of all. A third of the rounds changes bytes of the archive, a third bytes of its JSON, whose checksums are
-// then right again, a third the tree of the JSON: members go, move, repeat, and become something else. Loops of a
-// program end after 256 rounds, a process in which one round takes a minute ends. A round depends on the seed and its
+// then right again, a third the tree of the JSON: members go, move, repeat, and become something else, or only numbers
+// and words become others of their kind, so that most programs stay valid and run. Loops of a program end after 256
+// rounds, a process in which one round takes a minute ends. A round depends on the seed and its
 // number alone: `37512+1` repeats one. FACULA_FUZZ_TEXTS=1 shows an error of every kind.
 #include <sys/resource.h>
 #include <unistd.h>
@@ -177,6 +178,38 @@ void change(Tree& root) {
   }
 }
 
+using Leaves = std::vector<std::pair<std::string_view, Tree*>>;  // by the names of members
+
+void leaves_of(Tree& tree, std::string_view name, Leaves& found) {
+  if (tree.children.empty()) found.emplace_back(name, &tree);
+  for (size_t i = 0; i < tree.children.size(); ++i)
+    leaves_of(tree.children[i], tree.names.empty() ? name : tree.names[i], found);
+}
+
+/// A value becomes another one that could stand there: other operands, ops, flags, sizes.
+void nudge(const Leaves& leaves) {
+  const auto& [name, leaf] = leaves[below(leaves.size())];
+  switch (leaf->kind) {
+    case Json::Kind::Bool: leaf->scalar = leaf->scalar == "true" ? "false" : "true"; break;
+    case Json::Kind::Int: {
+      const int64_t near[] = {0, 1, -1, 2, 3, 5, 1 << 20, INT64_MAX};
+      const auto old = static_cast<uint64_t>(std::strtoll(leaf->scalar.c_str(), nullptr, 10));
+      const uint64_t made = below(2) ? old + (below(2) ? 1 : ~uint64_t{0}) : static_cast<uint64_t>(near[below(8)]);
+      leaf->scalar = std::to_string(static_cast<int64_t>(made));
+      break;
+    }
+    case Json::Kind::String:
+      for (int tries = 0; tries < 20; ++tries) {
+        const auto& [own, other] = leaves[below(leaves.size())];
+        if (own != name || other->kind != Json::Kind::String || other->scalar == leaf->scalar) continue;
+        leaf->scalar = other->scalar;
+        break;
+      }
+      break;
+    default: *leaf = strange();
+  }
+}
+
 // ---- archives
 
 struct Parts {
@@ -258,7 +291,14 @@ std::string mutated(const Parts& parts, size_t kind) {
     return with(parts, name, data);
   }
   Tree tree = tree_of(JsonDocument(data).root());
-  for (size_t times = 1 + below(3); times > 0; --times) change(tree);
+  const size_t times = 1 + below(3);
+  if (below(2)) {
+    Leaves leaves;
+    leaves_of(tree, "", leaves);
+    for (size_t i = 0; i < times; ++i) nudge(leaves);
+  } else {
+    for (size_t i = 0; i < times; ++i) change(tree);
+  }
   std::string text;
   write(tree, text);
   return with(parts, name, text);
