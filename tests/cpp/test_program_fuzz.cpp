@@ -186,6 +186,22 @@ void leaves_of(Tree& tree, std::string_view name, Leaves& found) {
     leaves_of(tree.children[i], tree.names.empty() ? name : tree.names[i], found);
 }
 
+/// An op that asks for a tensor or two.
+const BoxedOp& small_op() {
+  static const std::vector<const BoxedOp*> ops = [] {
+    std::vector<const BoxedOp*> small;
+    for (const BoxedOp* op : all_boxed()) {
+      const auto asked = [](const BoxedArgument& a) { return a.required && !a.type.optional; };
+      const auto other = [&](const BoxedArgument& a) { return asked(a) && !a.type.is_tensor(); };
+      const auto& given = op->arguments;
+      if (std::count_if(given.begin(), given.end(), asked) <= 2 && std::none_of(given.begin(), given.end(), other))
+        small.push_back(op);
+    }
+    return small;
+  }();
+  return *ops[below(ops.size())];
+}
+
 /// A value becomes another one that could stand there: other operands, ops, flags, sizes.
 void nudge(const Leaves& leaves) {
   const auto& [name, leaf] = leaves[below(leaves.size())];
@@ -199,6 +215,14 @@ void nudge(const Leaves& leaves) {
       break;
     }
     case Json::Kind::String:
+      if (name == "target" && below(2)) {
+        leaf->scalar = quoted("torch.ops.aten." + small_op().aten);
+        break;
+      }
+      if (name == "type") {
+        leaf->scalar = below(4) ? "\"meta\"" : "\"cuda\"";
+        break;
+      }
       for (int tries = 0; tries < 20; ++tries) {
         const auto& [own, other] = leaves[below(leaves.size())];
         if (own != name || other->kind != Json::Kind::String || other->scalar == leaf->scalar) continue;
