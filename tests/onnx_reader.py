@@ -309,7 +309,7 @@ OPS = {
     "ArgMax": _arg(np.argmax), "ArgMin": _arg(np.argmin), "ReduceMax": _reduce(np.max), "ReduceMin": _reduce(np.min),
     "ReduceProd": _reduce(np.prod), "GatherElements": lambda x, i, axis=0: np.take_along_axis(x, i, axis), "Trilu": _trilu,
     "NonZero": lambda x: np.stack(np.nonzero(x)), "Compress": lambda x, c, axis: np.compress(c, x, axis), "Unique": _unique,
-    "CumSum": np.cumsum, "Pad": _pad, "Size": lambda x: np.asarray(x.size), "Xor": np.logical_xor, "DFT": _dft,
+    "CumSum": lambda x, axis, exclusive=0: np.cumsum(x, axis) - x * exclusive, "Pad": _pad, "Size": lambda x: np.asarray(x.size), "Xor": np.logical_xor, "DFT": _dft,
     "Det": np.linalg.det, "OneHot": _one_hot, "RandomUniformLike": _uniform,
     "RandomNormalLike": _normal, "Tan": np.tan, "Tile": np.tile, "Sinh": np.sinh, "Cosh": np.cosh,
     "ReduceL2": _reduce(lambda x, **where: np.sqrt(np.sum(x * x, **where))), "IsInf": np.isinf, "Einsum": lambda *xs, equation: np.einsum(equation, *xs),

@@ -266,6 +266,8 @@ def test_forms_of_dynamic_shapes():
         (lambda x: facula.tensor(x.tolist()), r"tolist\(\)"),
         (lambda x: facula.from_numpy(x.numpy()), r"numpy\(\)"),
         (lambda x: x if facula.equal(x, x) else -x, "equal"),
+        (lambda x: x.narrow(0, x.sum().long(), 1), "narrow"),
+        (lambda x: facula.tensor_split(x, x.sum().long())[0], "tensor_split"),
     ],
 )
 def test_control_flow_on_values_is_an_error(use, name):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from export_helpers import Net, close, ops_of
+from fuzz import programs
 
 import facula
 from facula import _C, export, nn
@@ -218,3 +219,21 @@ def test_mutated_archives_never_crash(net):
         except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
             pass
     assert 0 < loaded < 300
+
+
+def test_programs_that_are_damaged_are_of_every_kind(tmp_path):
+    """Those of the fuzzer in C++: what they hold, and that they are programs."""
+    programs.main(tmp_path / "programs.zip")
+    words = ["cond", "while_loop", "map_impl", "scan", "wrap_with_set_grad_enabled", "buffer_mutation", "gradient_to_parameter", "Symbol("]
+    stored = Path(__file__).parent / "data" / "pytorch_programs.zip"
+    for path, missing in ((tmp_path / "programs.zip", set()), (stored, {"gradient_to_parameter"})):
+        found = set()
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                if not name.endswith(".pt2"):
+                    continue
+                export.load(io.BytesIO(archive.read(name)))
+                inner = zipfile.ZipFile(io.BytesIO(archive.read(name)))
+                model = next(inner.read(n).decode() for n in inner.namelist() if "/models/" in n)
+                found |= {word for word in words if word in model}
+        assert set(words) - found == missing

@@ -115,6 +115,7 @@ OTHERS = {
     "lgamma": (facula.lgamma, X),
     "trigamma": (lambda x: facula.polygamma(1, x), X),
     "polygamma": (lambda x: facula.polygamma(3, x), X),
+    "polygamma_far_below": (lambda x: (facula.polygamma(4, x), facula.polygamma(5, x)), facula.tensor([-1001.2, -35.5, -0.25, 0.25, 0.0, -2.0])),
     "zeta": (special.zeta, facula.tensor([2.0, 3.5]), facula.tensor([1.0, 0.5])),
     "igamma": (facula.igamma, X.abs(), facula.tensor([1.0, 2.0, 0.5, 3.0, 25.0])),
     "igammac": (facula.igammac, X.abs(), facula.tensor([1.0, 2.0, 0.5, 0.0, 25.0])),
@@ -194,6 +195,33 @@ def test_sizes_that_vary(name):
 def test_what_is_not_there_is_named(function, text):
     with pytest.raises(NotImplementedError, match=rf"^onnx\.export: .*{text}"):
         facula.onnx.export(Call(function), (facula.ones(1),))
+
+
+LOGS, CLASSES = numbers(7, 4, 5).log_softmax(-1), facula.tensor([[1, 1, 2], [3, 4, 0], [4, 4, 4], [2, 0, 0]])
+CTC = {  # targets, how long the inputs and the targets are
+    "padded": (LOGS, CLASSES, [7, 5, 3, 7], [3, 2, 3, 0]),
+    "joined": (LOGS, facula.tensor([1, 1, 2, 3, 4, 4, 4, 4]), [7, 5, 6, 0], [3, 2, 3, 0]),
+    "lengths_as_tensors": (LOGS, facula.tensor([1, 1, 2, 3, 4, 4, 4, 4]), facula.tensor([7, 5, 6, 1]), facula.tensor([3, 2, 3, 0])),
+    "without_batch": (LOGS[:, 0], CLASSES[0], [6], [3]),
+}
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("name", CTC)
+def test_ctc_loss(name, reduction):
+    logs, classes, *lengths = CTC[name]
+    for blank, finite in ((0, False), (0, True), (2, False)):
+        targets = facula.where(classes == blank, 0, classes)
+        loss = lambda *given, b=blank, f=finite: nn.functional.ctc_loss(*given[:2], *(given[2:] or lengths), b, reduction, f)
+        given = lengths if isinstance(lengths[0], facula.Tensor) else ()
+        same(*computed(loss, logs, targets, *given), bound=1e-5)
+
+
+def test_shapes_are_results():
+    for shapes in (((), ()), ((2, 1), (3,))):
+        program = facula.onnx.export(Call(lambda s=shapes: facula.broadcast_shapes(*s)), ())
+        (got,) = onnx_reader.Model(program.serialize()).run()
+        assert got.dtype == np.int64 and got.tolist() == list(facula.broadcast_shapes(*shapes))
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])

@@ -177,6 +177,30 @@ def test_inputs_that_do_not_fit_are_named():
         program().run([])
 
 
+GAPS = """input user "x" %x: float32[1, 1, 3, 3]
+%a: float32[1], %b: float32[1], %c: float32[1] = convolution_backward.default(%x, %x, %x, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1, [true, false, false])
+%y: float32[1] = OP
+return %y
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        ("sin.default(%b)", r"sin\(\): argument 'self' is a Tensor, got None"),
+        ("matmul.default(%x, %c)", r"matmul\(\): argument 'other' is a Tensor, got None"),
+        ("add.default(%x, %b, 1)", r"add\(\): argument 'other' is a Operand, got None"),
+        ("cat.default([%x, %b], 0)", r"cat\(\): argument 'tensors' is a Tensor\[\], got None"),
+    ],
+)
+def test_results_that_an_op_did_not_give_are_no_tensors(op, message):
+    x = facula.rand(1, 1, 3, 3)
+    with pytest.raises(TypeError, match=message):
+        _C._Program.parse(GAPS.replace("OP", op)).run([x])
+    (found,) = _C._Program.parse(GAPS.replace("OP", "index.Tensor(%x, [%b])")).run([x])
+    assert facula.equal(found, x)
+
+
 def test_errors_of_an_op_say_where_it_was_recorded():
     p = program('input user "i" %i: int64[1]\ninput user "x" %x: float32[3]\n'
                 "%y: float32[1] = index_select.default(%x, 0, %i) @ model.py:9\nreturn %y\n")

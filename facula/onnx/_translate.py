@@ -123,7 +123,11 @@ class Translator:
         kinds = [s.kind.name for s in specs] if len(specs) == len(results) else ["USER_OUTPUT"] * len(results)
         for result, kind in zip(results, kinds):
             if kind == "USER_OUTPUT" and result is not None:
-                self._output(self._read(result) if hasattr(result, "op") else self.g.constant(result))
+                self._output(self._read(result) if hasattr(result, "op") else self._numbers(result))
+
+    def _numbers(self, value):
+        """A result that no op computed; an empty list is a shape."""
+        return self.g.constant(value, "int64" if isinstance(value, (list, tuple)) and not value else None)
 
     def _output(self, value):
         g = self.g

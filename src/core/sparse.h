@@ -18,7 +18,7 @@ struct SparseParts {
 };
 
 inline bool is_sparse(const Tensor& t) { return t.defined() && (t.flags() & kSparse); }
-/// Of a tensor for which is_sparse().
+/// Throws for what is not sparse: programs and C reach ops that take nothing else.
 const SparseParts& sparse_parts(const Tensor& t);
 SparseParts& mutable_sparse_parts(const Tensor& t);
 inline Layout layout_of(const Tensor& t) { return is_sparse(t) ? sparse_parts(t).layout : Layout::Strided; }

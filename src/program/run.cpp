@@ -1,5 +1,6 @@
 #include "program/run.h"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 
@@ -20,6 +21,7 @@ struct Step {
   const ProgramNode* node;
   uint32_t arguments, builds, drops;  // where its own begin in the plan's lists; the next step's begin is their end
   int32_t result;                     // the first of results that lie side by side; -1: by the node's lists
+  uint32_t results;                   // how many lie there
   bool no_grad;
 };
 
@@ -156,6 +158,7 @@ void Planner::add(const ProgramNode& node) {
             static_cast<uint32_t>(plan_.builds.size()),
             static_cast<uint32_t>(plan_.drops.size()),
             node.results.empty() || node.results[0].empty() ? -1 : node.results[0][0],
+            static_cast<uint32_t>(node.results.size()),
             node.no_grad};
   for (size_t i = 0; i < node.results.size(); ++i) {
     const bool side_by_side = !node.op->results[i].list && node.results[i][0] == step.result + static_cast<int>(i);
@@ -176,7 +179,7 @@ void Planner::run() {
     for (size_t k = first; k < plan_.builds.size(); ++k) plan_.drops.push_back(plan_.builds[k].place);
   }
   plan_.steps.push_back({nullptr, nullptr, static_cast<uint32_t>(plan_.arguments.size()),
-                         static_cast<uint32_t>(plan_.builds.size()), static_cast<uint32_t>(plan_.drops.size()), -1,
+                         static_cast<uint32_t>(plan_.builds.size()), static_cast<uint32_t>(plan_.drops.size()), -1, 0,
                          false});
 }
 
@@ -270,6 +273,20 @@ void bind_inputs(const Program& program, std::span<const Value> given, size_t wa
   if (!program.symbols.empty() || !program.guards.empty()) check_sizes(program, given, bound);
 }
 
+/// An op may give None for a result that it was not asked for (a gradient by a mask), which then stands for no tensor.
+void check_gaps(const BoxedOp& op, const Value* const* given) {
+  const auto missing = [](const Value& v) {
+    if (v.kind() != Value::Kind::Tensors) return v.is_none();
+    return std::any_of(v.tensors().begin(), v.tensors().end(), [](const Tensor& t) { return !t.defined(); });
+  };
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    const BoxedArgument& wanted = op.arguments[i];
+    const bool needs = wanted.type.is_tensor() && !wanted.type.optional && !wanted.has_gaps();
+    FACULA_CHECK(!needs || !missing(*given[i]), ErrorKind::Type, op.name, "(): argument '", wanted.name, "' is a ",
+                 wanted.type.text(), ", got None");
+  }
+}
+
 void put_results(const ProgramNode& node, Value* made, Value* frame) {
   for (size_t i = 0; i < node.results.size(); ++i) {
     if (!node.op->results[i].list) {
@@ -306,6 +323,7 @@ std::vector<Value> Runner::operator()(std::span<const Value> inputs) const {
   Bound bound(*program_);
   bind_inputs(*program_, inputs, plan.user_inputs, frame, bound);
   const Value* arguments[kMostArguments];
+  bool gaps = false;  // among the values
   const Step* const last = &plan.steps.back();
   for (const Step* step = plan.steps.data(); step != last; ++step) {
     try {
@@ -316,13 +334,18 @@ std::vector<Value> Runner::operator()(std::span<const Value> inputs) const {
         const int32_t place = plan.arguments[i];
         arguments[k] = place >= 0 ? frame + place : &plan.constants[static_cast<size_t>(~place)];
       }
+      if (__builtin_expect(gaps, 0)) check_gaps(*step->op, arguments);
       const GradMode mode(GradMode::enabled() && !step->no_grad);
       if (__builtin_expect(step->result >= 0, 1)) {
         step->op->call(arguments, frame + step->result);
+        for (uint32_t i = 0; i < step->results; ++i) gaps |= frame[step->result + static_cast<int32_t>(i)].is_none();
       } else {
         std::array<Value, kMostResults> results;
         step->op->call(arguments, results.data());
         put_results(*step->node, results.data(), frame);
+        for (const auto& made : step->node->results) {
+          for (int value : made) gaps |= frame[value].is_none();
+        }
       }
     } catch (const Error& error) {
       rethrow_at(*step->node, error);

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._higher_order_ops import map, scan, while_loop
 
 
 class Attention(nn.Module):
@@ -107,6 +108,55 @@ class Training(nn.Module):
         return self.norm(self.linear(x)), self.norm.running_mean * 1
 
 
+class Branches(nn.Module):
+    """A branch that reads a parameter, in a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        inner = lambda x: torch.cond(x.mean() > 0.5, lambda x: x - self.linear(x), lambda x: x * 2, (x,))
+        return torch.cond(x.sum() > 0, inner, lambda x: x.cos(), (x,))
+
+
+class Loop(nn.Module):
+    def forward(self, x):
+        start = torch.zeros((), dtype=torch.int64), x * 1
+        return while_loop(lambda i, y: (i < 3) & (y.sum() < 100), lambda i, y: (i + 1, y * 2 + x), start)
+
+
+class EveryRow(nn.Module):
+    def forward(self, x, y):
+        return map(lambda row, other: (row.sin() + other, row * 2), x, y)
+
+
+class Running(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+
+    def forward(self, first, rows):
+        return scan(lambda c, row: (c + row * self.weight, c * row), first, rows)
+
+
+class Views(nn.Module):
+    """A buffer written through views, and a region without gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(4, 4))
+
+    def forward(self, x):
+        self.table[1:3].t()[0].add_(x.mean())
+        y = x.clone()
+        y[:, ::2].relu_()
+        y.view(-1)[0] = 3
+        with torch.no_grad():
+            z = x.exp() * 2
+        return y * z, self.table * 2
+
+
 def models():
     """Name to (module, arguments, dynamic shapes)."""
     batch = torch.export.Dim("batch", min=2, max=64)
@@ -119,6 +169,11 @@ def models():
         "instance": (Instance().eval(), (torch.randn(2, 4, 7, 7),), None),
         "scalars": (Scalars(), (torch.randn(3, 2), 4), None),
         "training": (Training(), (torch.randn(4, 6),), None),
+        "cond": (Branches(), (torch.rand(2, 3),), {"x": {0: batch}}),
+        "while_loop": (Loop(), (torch.rand(2, 3),), {"x": {0: batch}}),
+        "map": (EveryRow(), (torch.rand(4, 3), torch.rand(3)), None),
+        "scan": (Running(), (torch.rand(3), torch.rand(5, 3)), None),
+        "views": (Views(), (torch.randn(4, 6),), None),
     }
 
 

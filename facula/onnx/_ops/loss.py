@@ -173,3 +173,61 @@ def multi_margin_loss(g, self, target, p=1, margin=1, weight=None, reduction=1):
     others = g.Not(g.Equal(g.constant(np.arange(lines.shape[1])[None]), at))
     loss = summed(g, g.where(others, away, 0.0), 1) * (1 / lines.shape[1])
     return reduced(g, g.scalar(loss) if self.rank == 1 and reduction in _NONE else loss, reduction)
+
+
+@op("ctc_loss")
+def ctc_loss(g, log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
+    """The forward recurrence over a target's classes with a blank before, between and behind them."""
+    logs = log_probs if log_probs.rank == 3 else g.unsqueeze(log_probs, 1)
+    used, lengths = (g.reshape(g.tensor(n, "int64"), [-1, 1]) for n in (input_lengths, target_lengths))
+    batch, classes = g.size(logs, 1), _classes(g, g.cast(targets, "int64"), target_lengths, lengths, blank)
+    most = classes.shape[1]
+    place = np.arange(2 * most + 1)
+    blanks = g.expand(g.constant([[blank]]), [batch, 1])
+    states = g.take(g.concat([classes, blanks], 1), np.where(place % 2, place // 2, most), 1)
+    before = g.take(states, np.maximum(place - 2, 0), 1)
+    skips = g.And(g.constant((place % 2 == 1) & (place > 1)), g.Not(g.Equal(states, before)))
+    wanted = g.expand(g.unsqueeze(states, 0), [g.size(logs, 0), batch, len(place)])
+    found = g.GatherElements(logs, wanted, axis=2)
+    found.shape = (*logs.shape[:2], len(place))
+
+    def step(g, time, paths):
+        back = lambda n, kept: g.where(kept, g.take(paths, np.maximum(place - n, 0), 1), -math.inf)
+        longer = _log_sum(g, paths, back(1, g.constant(place > 0)), back(2, skips)) + g.take(found, time, 0)
+        return [g.Where(g.Less(time, used), longer, paths)]
+
+    start = g.expand(g.constant(np.where(place == 0, 0.0, -math.inf)[None], logs.dtype), [batch, len(place)])
+    paths = g.loop(g.size(logs, 0), [start], step)[0]
+    ends = lambda n: g.GatherElements(paths, g.Max(lengths * 2 - n, 0), axis=1)
+    loss = -_log_sum(g, ends(0), g.where(g.Greater(lengths, 0), ends(1), -math.inf))
+    if zero_infinity:
+        loss = g.where(g.Equal(loss, math.inf), 0.0, loss)
+    if reduction in _MEAN:
+        loss = loss / g.cast(g.Max(lengths, 1), loss.dtype)
+    loss = g.reshape(loss, [-1] if log_probs.rank == 3 else [])
+    return loss if log_probs.rank == 2 else reduced(g, loss, reduction)
+
+
+def _classes(g, targets, target_lengths, lengths, blank):
+    """The targets' classes, a row for each, blanks behind them."""
+    known = not isinstance(target_lengths, Value)
+    most = max(target_lengths, default=0) if known and targets.rank == 1 else targets.shape[-1]
+    if not isinstance(most, int):
+        raise NotImplementedError("onnx.export: ctc_loss with targets of a length that varies")
+    place = g.constant(np.arange(most)[None])
+    if targets.rank == 1:
+        at = g.CumSum(lengths, g.constant(0), exclusive=1) + place
+        targets = g.take(targets, g.Min(at, g.size(targets, 0) - 1), 0)
+    made = g.where(g.Less(place, lengths), targets, blank)
+    made.shape = (made.shape[0] if made.shape else None, most)
+    return made
+
+
+def _log_sum(g, *terms):
+    """log(exp(a) + exp(b) + ...), also where all of them are -inf."""
+    highest = g.Max(*terms)
+    base = g.where(g.Equal(highest, -math.inf), 0.0, highest)
+    total = g.Exp(terms[0] - base)
+    for term in terms[1:]:
+        total = total + g.Exp(term - base)
+    return g.Log(total) + base

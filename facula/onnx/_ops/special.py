@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from .._graph import Value
 from ._table import op
 from .elementwise import floating, pair
@@ -116,16 +118,25 @@ def polygamma(g, n, self):
 
 @in_double
 def _polygamma(g, n, self):
-    """Numbers below 0.5 are moved above, one term for each step, as long as they are above -20; n = 1 is reflected."""
+    """Numbers below 0.5 are reflected: what the two sides differ by is the n-th derivative of pi cot(pi x)."""
     x, s = floating(g, self), g.constant(float(n + 1), "float64")
-    scale = float(math.factorial(n)) * (1 if n % 2 else -1)
+    small, sign = g.Less(x, 0.5), 1.0 if n % 2 else -1.0
+    value = _zeta(g, s, g.Where(small, 1.0 - x, x)) * float(math.factorial(n))
     if n == 1:
-        small = g.Less(x, 0.5)
-        value = _zeta(g, s, g.Where(small, 1.0 - x, x))
-        sine = g.Sin((x - g.Floor(x)) * math.pi)
-        return g.Where(small, (math.pi**2) / (sine * sine) - value, value)
-    result = _zeta(g, s, x, 32) * scale
-    return g.where(g.And(g.LessOrEqual(x, 0.0), g.Equal(x, g.Floor(x))), math.inf * (1 if n % 2 else -1), result)
+        value = g.where(g.Equal(x, math.inf), 0.0, value)
+    away = x - g.Round(x)
+    cotangent = g.Sin((0.5 - g.Abs(away)) * math.pi) / g.Sin(away * math.pi)
+    mirrored = _cotangent_derivative(n, cotangent) * -(math.pi ** (n + 1)) - value
+    pole = g.And(g.LessOrEqual(x, 0.0), g.Equal(x, g.Floor(x)))
+    return g.where(pole, math.inf * sign, g.Where(small, mirrored, value * sign))
+
+
+def _cotangent_derivative(n, cotangent):
+    """The n-th derivative of cot, a polynomial in cot: that of cot is -(1 + cot^2)."""
+    factors = np.polynomial.Polynomial([0, 1])
+    for _ in range(n):
+        factors = factors.deriv() * np.polynomial.Polynomial([-1, 0, -1])
+    return _polynomial(cotangent, tuple(map(float, reversed(factors.coef))))
 
 
 _STEPS = 300
