@@ -125,4 +125,43 @@ def lu(self, pivot=True, get_infos=False):
     return facula.lu(self, pivot, get_infos)
 
 
-_C._install_methods({f.__name__: _overridable(f) for f in (unique, unique_consecutive, stft, istft, lu)})
+def smm(self, mat):
+    """The product of this sparse matrix, (m, k), and a strided one as a COO tensor.
+
+    Args:
+        mat: the strided matrix, (k, n).
+
+    Errors: RuntimeError for sizes that do not fit.
+
+    >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
+    >>> a.smm(torch.tensor([[1.], [3.]])).to_dense()
+    tensor([[6.],
+            [0.]])
+    """
+    import facula
+
+    return facula.smm(self, mat)
+
+
+def sspaddmm(self, mat1, mat2, *, beta=1, alpha=1):
+    """``beta * self + alpha * (mat1 @ mat2)`` as a COO tensor.
+
+    Args:
+        mat1: a sparse matrix.
+        mat2: a strided matrix.
+        beta, alpha: the factors.
+
+    Errors: RuntimeError for sizes that do not fit.
+
+    >>> a = torch.tensor([[0., 2.], [0., 0.]]).to_sparse()
+    >>> a.sspaddmm(a, torch.ones(2, 2)).to_dense()
+    tensor([[2., 4.],
+            [0., 0.]])
+    """
+    import facula
+
+    return facula.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
+_IN_PYTHON = (unique, unique_consecutive, stft, istft, lu, smm, sspaddmm)
+_C._install_methods({f.__name__: _overridable(f) for f in _IN_PYTHON})

@@ -420,9 +420,6 @@ def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alph
     return input * beta + _C.mm(mat1, mat2).to_sparse() * alpha
 
 
-_C._install_methods({"smm": smm, "sspaddmm": sspaddmm})
-
-
 def _places(op, *tensors):
     for made in tensors:
         if made.dtype not in (_C.int32, _C.int64):
