@@ -30,6 +30,22 @@ def test_torch_is_facula():
     ) == ["True"] * 6 + ["facula.nn", "True", "True"]
 
 
+def test_importing_loads_nothing_of_compat():
+    """Which modules that most programs import do not need, and what it brings along."""
+    program = """
+        import sys
+        import facula
+        facula.nn, facula.optim, facula.distributions, facula.utils.data
+        from facula._C import Size
+        from facula.nn.functional import relu
+        loaded = [name for name in sys.modules if name.startswith(("facula.compat", "importlib.metadata", "email"))]
+        assert not loaded, loaded
+        from facula.compat import aliases
+        assert not any(name.startswith(("importlib.metadata", "importlib.abc")) for name in sys.modules)
+        """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
+
+
 def test_the_distribution_torch_is_found():
     assert (
         run(

@@ -44,6 +44,23 @@ def test_storages():
     ]  # fmt: skip
 
 
+def test_storages_shrink_under_tensors():
+    """The memory stays the storage's, and comes back with it."""
+    assert run(
+        """
+        x = torch.arange(8.0, device="cuda")
+        view, address, held = x[:4], x.data_ptr(), torch.cuda.memory_allocated()
+        x.untyped_storage().resize_(0)
+        print(x.shape, x.data_ptr(), x.untyped_storage().nbytes(), torch.cuda.memory_allocated() == held)
+        x.untyped_storage().resize_(32)
+        x.fill_(3)
+        print(view.tolist(), x.data_ptr() == address)
+        del x, view
+        print(torch.cuda.memory_allocated())
+        """
+    ) == ["torch.Size([8]) 0 0 True", "[3.0, 3.0, 3.0, 3.0] True", "0"]
+
+
 def test_tensor_types():
     assert run(
         """

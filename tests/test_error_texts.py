@@ -75,6 +75,8 @@ MISTAKES = [
     (lambda: torch.zeros(3).expand(2, 4), RuntimeError, "expand: ", "dimension 1, got [2, 4]"),
     (lambda: torch.ones(2, 3).sum(5), IndexError, "sum: ", "[-2, 1]), got 5"),
     (lambda: torch.zeros(2, dtype=torch.uint8).fill_(300), RuntimeError, "fill: ", "got 300"),
+    (lambda: torch.tensordot(torch.ones(2, 3), torch.ones(3, 2), dims=None), RuntimeError, "tensordot: ", "got None"),
+    (lambda: torch.frobenius_norm(torch.ones(2, 3), None), TypeError, "frobenius_norm: ", "got NoneType"),
     (lambda: torch.zeros(2, 3).squeeze(0).t().unsqueeze(4), IndexError, "unsqueeze: ", "[-3, 2]), got 4"),
 ]
 

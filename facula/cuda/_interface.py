@@ -36,7 +36,7 @@ def interface_of(tensor):
         "typestr": _TYPES[tensor.dtype],
         "shape": tuple(tensor.shape),
         "strides": None if tensor.is_contiguous() else tuple(stride * size for stride in tensor.stride()),
-        "data": (tensor.data_ptr() if tensor.numel() else 0, False),
+        "data": (tensor.data_ptr(), False),
         "version": 3,
         "stream": _C._cuda_current_stream(tensor.device.index) or 1,
     }

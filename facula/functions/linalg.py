@@ -132,6 +132,8 @@ def frobenius_norm(input: Tensor, dim: int | Sequence[int], keepdim: bool = Fals
     >>> torch.frobenius_norm(torch.tensor([[3., 4.], [0., 0.]]), dim=(0, 1))
     tensor(5.)
     """
+    if not isinstance(dim, (int, list, tuple)):
+        raise TypeError(f"frobenius_norm: dim is an int or a list of ints, got {type(dim).__name__}")
     dims = [dim] if isinstance(dim, int) else list(dim)
     if len(dims) > 2:
         raise RuntimeError(f"frobenius_norm: at most two dimensions, got {dim}")

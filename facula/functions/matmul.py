@@ -75,6 +75,8 @@ def _dimension_lists(dims, a, b):
         if dims < 0 or dims > min(a.dim(), b.dim()):
             raise RuntimeError(f"tensordot: dims is at least 0 and at most the number of dimensions, got {dims}")
         return list(range(a.dim() - dims, a.dim())), list(range(dims))
+    if not isinstance(dims, (list, tuple)) or len(dims) != 2:
+        raise RuntimeError(f"tensordot: dims is a number or a pair of lists, got {dims!r}")
     first, second = dims
     return ([first] if isinstance(first, int) else list(first)), ([second] if isinstance(second, int) else list(second))
 
