@@ -35,11 +35,15 @@ _NO_LIMIT = (1 << 63) - 1
 _VALUES = (str, int, float, bool)
 
 
-class data_value_t:
-    """The type of what an event holds, str, float, int or bool: for annotations, not to be made.
+if TYPE_CHECKING:
+    data_value_t = str | float | int | bool
+else:
 
-    >>> values: dict[str, torch.monitor.data_value_t] = {"loss": 0.5}
-    """
+    class data_value_t:
+        """The type of what an event holds, str, float, int or bool: for annotations, not to be made.
+
+        >>> values: dict[str, torch.monitor.data_value_t] = {"loss": 0.5}
+        """
 
 
 class Aggregation(enum.Enum):

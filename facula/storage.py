@@ -17,7 +17,7 @@ from facula import UntypedStorage as UntypedStorage
 from facula._serialization import tensors as _core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from typing_extensions import Self
@@ -240,7 +240,7 @@ class TypedStorage(metaclass=_Legacy):
         self._tensor().fill_(value)
         return self
 
-    def copy_(self, source: str, non_blocking: bool = False) -> Self:
+    def copy_(self, source: TypedStorage | UntypedStorage, non_blocking: bool = False) -> Self:
         """Copies the elements of another storage, converting them; returns the storage.
 
         Args:
@@ -291,7 +291,7 @@ class TypedStorage(metaclass=_Legacy):
         moved = self._untyped_storage.to(device=device, non_blocking=non_blocking)
         return TypedStorage(wrap_storage=moved, dtype=self.dtype)
 
-    def resize_(self, size: Sequence[int]) -> Self:
+    def resize_(self, size: int) -> Self:
         """Makes room for another number of elements; those that fit are kept. Returns the storage.
 
         Args:
@@ -303,7 +303,7 @@ class TypedStorage(metaclass=_Legacy):
         self._untyped_storage.resize_(size * self.element_size())
         return self
 
-    def type(self, dtype: facula.dtype | None = None) -> str | TypedStorage:
+    def type(self, dtype: facula.dtype | None = None) -> Any:
         """The name of the class, or the elements converted to `dtype`."""
         if dtype is None:
             name = self.pickle_storage_type() or "TypedStorage"

@@ -206,7 +206,7 @@ class Node:
         args[idx] = arg
         self.args = tuple(args)
 
-    def insert_arg(self, idx: int, arg: Node) -> None:
+    def insert_arg(self, idx: int, arg: Any) -> None:
         """Puts `arg` before positional argument `idx`.
 
         Args:
