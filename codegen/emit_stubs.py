@@ -66,7 +66,7 @@ def _package(names: dict) -> str:
     """facula/__init__.pyi: the core's names, and where each other name stands."""
     lines = [PACKAGE_HEAD]
     lines += [f"from . import {name} as {name}" for name in sorted(names["LAZY_MODULES"]) if not name.startswith("_")]
-    lines += [_stated(name, module) for name, module in names["LAZY_NAMES"].items() if not name.startswith("_")]
+    lines += [_stated(name, module) for name, module in names["LAZY_NAMES"].items()]
     lines += [_stated(name, module) for name, module in _kept_elsewhere()]
     lines += [f"{alias}: dtype" for alias in ("bool", *names["DTYPE_ALIASES"])]
     kinds = {n: "None" if value is None else f"builtins.{type(value).__name__}" for n, value in names["CONSTANTS"].items()}

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 __all__ = [
@@ -81,10 +81,10 @@ class Event:
     """
 
     name: str
-    timestamp: datetime
-    data: dict[Any, Any]
+    timestamp: datetime.datetime
+    data: dict[str, data_value_t]
 
-    def __init__(self, name: str, timestamp: Any, data: Any) -> None:
+    def __init__(self, name: str, timestamp: datetime.datetime, data: Mapping[str, data_value_t]) -> None:
         if not isinstance(name, str) or not isinstance(timestamp, datetime.datetime):
             raise TypeError(
                 f"Event: expected a name and a datetime, got {type(name).__name__} and {type(timestamp).__name__}"

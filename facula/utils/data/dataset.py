@@ -53,6 +53,10 @@ class Dataset(Generic[_T_co]):
     def __getitem__(self, index: int) -> _T_co:
         raise NotImplementedError(f"{type(self).__name__}: a Dataset subclass defines __getitem__")
 
+    if TYPE_CHECKING:  # Python's, by __getitem__
+
+        def __iter__(self) -> Iterator[_T_co]: ...
+
     def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
         return ConcatDataset([self, other])
 
