@@ -38,6 +38,8 @@ MODULES = {"fft": ("fft.",), "linalg": ("linalg.",), "nn_functional": ("nn.funct
            "sparse": ("sparse.",), "special": ("special.",)}  # fmt: skip
 HIDDEN = "int|float|bool|device|dtype|layout|memory_format"
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
+# ops that another function of the package hides
+HIDDEN_OPS = {"nonzero"}
 COMPARISONS = ("lt", "le", "gt", "ge")
 HAND_WRITTEN = set(re.findall(r"^    (?:def )?(\w+)[(:]", TENSOR, re.M))
 
@@ -64,7 +66,7 @@ def _package(names: dict) -> str:
     """facula/__init__.pyi: the core's names, and where each other name stands."""
     lines = [PACKAGE_HEAD]
     lines += [f"from . import {name} as {name}" for name in sorted(names["LAZY_MODULES"]) if not name.startswith("_")]
-    lines += [_stated(name, module) for name, module in names["LAZY_NAMES"].items() if not name.startswith("_")]
+    lines += [_stated(name, module) for name, module in names["LAZY_NAMES"].items()]
     lines += [_stated(name, module) for name, module in _kept_elsewhere()]
     lines += [f"{alias}: dtype" for alias in ("bool", *names["DTYPE_ALIASES"])]
     kinds = {n: "None" if value is None else f"builtins.{type(value).__name__}" for n, value in names["CONSTANTS"].items()}
@@ -116,7 +118,7 @@ def _functions(groups: dict[str, list[Op]], inside: Callable[[str], str]) -> lis
     for members in groups.values():
         functions = [op for op in members if "function" in op.variants]
         for suffix, chosen in (("", functions), ("_", [op for op in functions if "inplace" in op.variants])):
-            for public in dict.fromkeys(inside(n) for op in chosen for n in op.names if inside(n)):
+            for public in dict.fromkeys(inside(n) for op in chosen for n in op.names if inside(n) and n not in HIDDEN_OPS):
                 lines += _overloads(public + suffix, chosen, method=False, inplace=bool(suffix))
     return lines
 

@@ -14,6 +14,7 @@ import argparse
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 from char_gpt import CharGPT, evaluate, loss_of, read
 from shared import say
@@ -27,7 +28,7 @@ from facula.distributed.tensor import DTensor
 
 def join_group() -> None:
     """The processes that the launcher started, or this one alone."""
-    alone = {} if "RANK" in os.environ else {"init_method": "tcp://127.0.0.1:0", "rank": 0, "world_size": 1}
+    alone: dict[str, Any] = {} if "RANK" in os.environ else {"init_method": "tcp://127.0.0.1:0", "rank": 0, "world_size": 1}
     dist.init_process_group("gloo", **alone)
 
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from typing import TYPE_CHECKING
 
 from . import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
 
 _DEVICES = ("cpu", "cuda")
 
@@ -23,7 +30,7 @@ def paused(devices=_DEVICES):
             _C._set_autocast_enabled(device, on)
 
 
-def in_dtype(dtype, devices=_DEVICES):
+def in_dtype(dtype: _C.dtype | None, devices: Sequence[str] = _DEVICES) -> Callable[[_F], _F]:
     """A decorator: inside a region of these device types, tensor arguments come in `dtype` (None: the region's lower
     precision) and the function runs outside of it."""
 

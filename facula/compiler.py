@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from facula._dynamo import OptimizedModule
-    from facula.nn.modules.module import Module
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
 
 __all__ = [
     "compile",
@@ -30,6 +24,8 @@ __all__ = [
     "load_cache_artifacts",
     "nested_compile_region",
 ]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 # what PyTorch registers, and what `compile` takes in the place of each: eager execution
@@ -57,8 +53,18 @@ def _check_how(backend, mode):
         raise RuntimeError(f"compile: a mode is one of {', '.join(_MODES)}, got {mode!r}")
 
 
-def compile(model: Module | None = None, *, fullgraph: bool = False, dynamic: Any = None, backend: str = "inductor",
-            mode: str | None = None, options: Any = None, disable: bool = False) -> OptimizedModule:  # fmt: skip
+@overload
+def compile(model: _F, *, fullgraph: bool = False, dynamic: Any = None, backend: str = "inductor", mode: str | None = None,
+            options: Any = None, disable: bool = False) -> _F: ...  # fmt: skip
+
+
+@overload
+def compile(model: None = None, *, fullgraph: bool = False, dynamic: Any = None, backend: str = "inductor",
+            mode: str | None = None, options: Any = None, disable: bool = False) -> Callable[[_F], _F]: ...  # fmt: skip
+
+
+def compile(model: Any = None, *, fullgraph: bool = False, dynamic: Any = None, backend: str = "inductor",
+            mode: str | None = None, options: Any = None, disable: bool = False) -> Any:  # fmt: skip
     """Hands back a function itself; as a decorator with arguments too.
 
     A module comes in an `OptimizedModule`, whose parameters are named as in checkpoints of compiled models.

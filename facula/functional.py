@@ -9,13 +9,39 @@ import facula
 if TYPE_CHECKING:
     from typing import Any
 
-NAMES = """
-    atleast_1d atleast_2d atleast_3d broadcast_shapes broadcast_tensors block_diag cartesian_prod cdist chain_matmul
-    einsum istft lu meshgrid norm pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index
-    """.split()
+    from facula import (
+        atleast_1d,
+        atleast_2d,
+        atleast_3d,
+        block_diag,
+        broadcast_shapes,
+        broadcast_tensors,
+        cartesian_prod,
+        cdist,
+        chain_matmul,
+        einsum,
+        istft,
+        lu,
+        meshgrid,
+        norm,
+        pca_lowrank,
+        split,
+        stft,
+        svd_lowrank,
+        tensordot,
+        unique,
+        unique_consecutive,
+        unravel_index,
+    )
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist",
+    "chain_matmul", "einsum", "istft", "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot",
+    "unique", "unique_consecutive", "unravel_index",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in NAMES:
+    if name in __all__:
         return getattr(facula, name)
     raise AttributeError(f"module 'facula.functional' has no attribute {name!r}")

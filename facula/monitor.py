@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 __all__ = [
@@ -35,11 +35,15 @@ _NO_LIMIT = (1 << 63) - 1
 _VALUES = (str, int, float, bool)
 
 
-class data_value_t:
-    """The type of what an event holds, str, float, int or bool: for annotations, not to be made.
+if TYPE_CHECKING:
+    data_value_t = str | float | int | bool
+else:
 
-    >>> values: dict[str, torch.monitor.data_value_t] = {"loss": 0.5}
-    """
+    class data_value_t:
+        """The type of what an event holds, str, float, int or bool: for annotations, not to be made.
+
+        >>> values: dict[str, torch.monitor.data_value_t] = {"loss": 0.5}
+        """
 
 
 class Aggregation(enum.Enum):
@@ -77,10 +81,10 @@ class Event:
     """
 
     name: str
-    timestamp: datetime
-    data: dict[Any, Any]
+    timestamp: datetime.datetime
+    data: dict[str, data_value_t]
 
-    def __init__(self, name: str, timestamp: Any, data: Any) -> None:
+    def __init__(self, name: str, timestamp: datetime.datetime, data: Mapping[str, data_value_t]) -> None:
         if not isinstance(name, str) or not isinstance(timestamp, datetime.datetime):
             raise TypeError(
                 f"Event: expected a name and a datetime, got {type(name).__name__} and {type(timestamp).__name__}"

@@ -154,7 +154,7 @@ def _call_overrides(func, candidates, args, kwargs):
     )
 
 
-def handle_torch_function(public_api: Callable[..., Any], relevant_args: Sequence[Tensor], *args: Any,
+def handle_torch_function(public_api: Callable[..., Any], relevant_args: Sequence[Any], *args: Any,
                           **kwargs: Any) -> Tensor | None:  # fmt: skip
     """Calls the override of a function written in Python: that of a mode, else those of the arguments, subclasses first.
 

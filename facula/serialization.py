@@ -54,11 +54,9 @@ from facula._serialization.zip_reader import ZipReader, looks_like_zip
 from facula.types import FileLike as FileLike
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
     from typing import Any
 
-    from facula.nn.modules.module import Module
 
 __all__ = [
     "SourceChangeWarning",
@@ -344,7 +342,7 @@ def _get_layout(name):
     return allowed._layout(name)
 
 
-def get_unsafe_globals_in_checkpoint(f: Callable[..., Any]) -> list[str]:
+def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
     """The names in a checkpoint, as "module.name", that load(weights_only=True) does not restore, as a list.
 
     Args:
@@ -386,7 +384,7 @@ def mkdtemp():
         shutil.rmtree(path)
 
 
-def check_module_version_greater_or_equal(module: Module, req_version_tuple: Any, error_if_malformed: bool = True) -> bool:
+def check_module_version_greater_or_equal(module: Any, req_version_tuple: Any, error_if_malformed: bool = True) -> bool:
     """Whether `module.__version__` is at least the given version.
 
     Args:

@@ -240,7 +240,7 @@ class TypedStorage(metaclass=_Legacy):
         self._tensor().fill_(value)
         return self
 
-    def copy_(self, source: str, non_blocking: bool = False) -> Self:
+    def copy_(self, source: TypedStorage | UntypedStorage, non_blocking: bool = False) -> Self:
         """Copies the elements of another storage, converting them; returns the storage.
 
         Args:
@@ -305,7 +305,7 @@ class TypedStorage(metaclass=_Legacy):
 
     _resize_ = resize_
 
-    def type(self, dtype: facula.dtype | None = None) -> str | TypedStorage:
+    def type(self, dtype: facula.dtype | None = None) -> Any:
         """The name of the class, or the elements converted to `dtype`."""
         if dtype is None:
             name = self.pickle_storage_type() or "TypedStorage"

@@ -57,7 +57,7 @@ def get_default_load_endianness() -> Any:
     return _settings.endianness
 
 
-def set_default_load_endianness(endianness: str) -> None:
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     """Sets the byte order for files that record none, a LoadEndianness or None; `endianness` is for the whole process.
 
     Errors: TypeError for anything else.

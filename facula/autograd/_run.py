@@ -138,7 +138,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Tensor | Tensor | None | None, ...]:
+) -> tuple[Tensor | Any, ...]:
     """The gradients of `outputs` with respect to `inputs`, as a tuple; nothing is accumulated.
 
     Args:

@@ -41,8 +41,8 @@ class UnpackedDualTensor(NamedTuple):
     (tensor(4.), tensor(4.))
     """
 
-    primal: object
-    tangent: object
+    primal: Tensor
+    tangent: Tensor | Any
 
 
 class _Level:

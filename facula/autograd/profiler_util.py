@@ -229,6 +229,16 @@ class FunctionEventAvg:
 
     name: Any
     is_user_annotation: bool
+    count: int
+    cpu_time_total: float
+    self_cpu_time_total: float
+    cpu_memory_usage: int
+    self_cpu_memory_usage: int
+    flops: int
+    device_time_total: float
+    self_device_time_total: float
+    device_memory_usage: int
+    self_device_memory_usage: int
 
     def __init__(self, key: Any = None, input_shapes: Sequence[Sequence[int]] | None = None,
                  stack: Sequence[str] | None = None) -> None:  # fmt: skip

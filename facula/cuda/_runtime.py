@@ -78,12 +78,12 @@ class _Runtime:
         return cuda.mem_get_info(device)
 
     @staticmethod
-    def cudaProfilerStart() -> cudaError:
+    def cudaProfilerStart() -> int:
         """NVIDIA's profilers record from here on, when they were told to wait for it."""
         return cudaError.success if _C._cuda_profiler_control(True) == 0 else cudaError.initializationError
 
     @staticmethod
-    def cudaProfilerStop() -> cudaError:
+    def cudaProfilerStop() -> int:
         """They stop."""
         return cudaError.success if _C._cuda_profiler_control(False) == 0 else cudaError.initializationError
 

@@ -15,7 +15,7 @@ from facula.cuda._memory_table import table
 from facula.cuda._sensors import list_gpu_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from typing_extensions import Self
@@ -311,7 +311,7 @@ def get_allocator_backend() -> str:
 _raw_blocks = {}  # address -> device
 
 
-def caching_allocator_alloc(size: Sequence[int], device: Device = None, stream: Any = None) -> Any:
+def caching_allocator_alloc(size: int, device: Device = None, stream: Any = None) -> Any:
     """The address of bytes of the caching allocator, for other libraries.
 
     Args:

@@ -95,6 +95,10 @@ from .rendezvous import register_rendezvous_handler, rendezvous
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._reducer import GradBucket as GradBucket
+    from .device_mesh import DeviceMesh as DeviceMesh
+    from .device_mesh import init_device_mesh as init_device_mesh
+
 __all__ = [
     "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_gather_single",
     "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "AllreduceCoalescedOptions",

@@ -513,7 +513,7 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
     return _run(group, _BARRIER, "barrier", _NOTHING, _NOTHING, async_op, timeout=timeout) if group else None
 
 
-def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | None = None,
+def monitored_barrier(group: ProcessGroup | None = None, timeout: timedelta | float | None = None,
                       wait_all_ranks: bool = False) -> None:  # fmt: skip
     """Waits for all processes; those that do not come in time are named, as by every collective.
 

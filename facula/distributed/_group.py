@@ -138,7 +138,7 @@ def is_initialized() -> bool:
     return _default is not None
 
 
-def member(name: str, group: ProcessGroup | None = None) -> ProcessGroup | None:
+def member(name: str, group: ProcessGroup | int | None = None) -> ProcessGroup | None:
     """The group; None where this process is no member of it.
 
     Args:

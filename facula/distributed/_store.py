@@ -58,7 +58,7 @@ class Store:
         """How long `get` and `wait` wait, a timedelta; 300 seconds at first."""
         return self._timeout
 
-    def set_timeout(self, timeout: float) -> None:
+    def set_timeout(self, timeout: timedelta) -> None:
         """Sets how long `get` and `wait` wait.
 
         Args:
@@ -67,7 +67,7 @@ class Store:
         _seconds("set_timeout", timeout)
         self._timeout = timeout
 
-    def set(self, key: Any, value: Any) -> Any:
+    def set(self, key: str, value: str | bytes) -> None:
         """Keeps a value under a key; one that was there is replaced.
 
         Args:
@@ -76,7 +76,7 @@ class Store:
         """
         raise NotImplementedError(f"{type(self).__name__}.set: not defined by this class of stores")
 
-    def get(self, key: Any) -> Any:
+    def get(self, key: str) -> bytes:
         """The value of a key, as bytes; waits for it.
 
         Args:
@@ -84,7 +84,7 @@ class Store:
         """
         raise NotImplementedError(f"{type(self).__name__}.get: not defined by this class of stores")
 
-    def add(self, key: Any, amount: float) -> Any:
+    def add(self, key: str, amount: int) -> int:
         """Adds to the number under a key, 0 at first; the sum. No other process can come between.
 
         Args:
@@ -93,7 +93,7 @@ class Store:
         """
         raise NotImplementedError(f"{type(self).__name__}.add: not defined by this class of stores")
 
-    def wait(self, keys: Any, timeout: float | None = None) -> Any:
+    def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Waits until all keys are there.
 
         Args:
@@ -103,7 +103,7 @@ class Store:
         """
         raise NotImplementedError(f"{type(self).__name__}.wait: not defined by this class of stores")
 
-    def multi_get(self, keys: Any) -> list[Any]:
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """The values of several keys; waits for all of them.
 
         Args:
@@ -111,7 +111,7 @@ class Store:
         """
         return [self.get(key) for key in keys]
 
-    def multi_set(self, keys: Any, values: Any) -> None:
+    def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         """Keeps several values.
 
         Args:
@@ -121,7 +121,7 @@ class Store:
         for key, value in zip(keys, values):
             self.set(key, value)
 
-    def append(self, key: Any, value: Any) -> None:
+    def append(self, key: str, value: str | bytes) -> None:
         """Adds bytes at the end of a value, which is made where there is none. In a class of one's own, not safe against others
         at the same time.
 
@@ -132,7 +132,7 @@ class Store:
         new = value.encode() if isinstance(value, str) else bytes(value)
         self.set(key, self.get(key) + new if self.check([key]) else new)
 
-    def barrier(self, key: Any, world_size: int, timeout: float | None = None) -> None:
+    def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
         """Waits until `world_size` processes have called it with this key, which serves once.
 
         Args:
@@ -156,6 +156,15 @@ _SAME = "set get add compare_set check delete_key num_keys append multi_get mult
 class _NativeStore(Store):
     """A store of the core, which keeps its own timeout."""
 
+    if TYPE_CHECKING:  # what the core does, of _SAME
+
+        def compare_set(self, key: str, expected_value: str | bytes, desired_value: str | bytes) -> bytes: ...
+        def check(self, keys: Sequence[str]) -> bool: ...
+        def delete_key(self, key: str) -> bool: ...
+        def num_keys(self) -> int: ...
+        def queue_push(self, key: str, value: str | bytes) -> None: ...
+        def queue_len(self, key: str) -> int: ...
+
     def __init__(self, native: Any) -> None:
         self._native = native
         for name in _SAME:
@@ -169,7 +178,7 @@ class _NativeStore(Store):
         """How long `get` and `wait` wait, a timedelta."""
         return datetime.timedelta(seconds=self._native.timeout())
 
-    def set_timeout(self, timeout: Any) -> None:
+    def set_timeout(self, timeout: timedelta) -> None:
         """Sets how long `get` and `wait` wait.
 
         Args:
@@ -177,7 +186,7 @@ class _NativeStore(Store):
         """
         self._native.timeout(_seconds("set_timeout", timeout))
 
-    def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
+    def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Waits until all keys are there.
 
         Args:
@@ -186,7 +195,7 @@ class _NativeStore(Store):
         """
         self._native.wait(keys, -1.0 if timeout is None else _seconds("wait", timeout))
 
-    def queue_pop(self, key: Any, block: bool = True) -> bytes:
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Takes the oldest value of a queue, which `queue_push(key, value)` fills and `queue_len(key)` measures.
 
         Args:
@@ -195,7 +204,7 @@ class _NativeStore(Store):
         """
         return self._native.queue_pop(key, block)
 
-    def barrier(self, key: Any, world_size: int, timeout: Any = None) -> None:
+    def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
         """Waits until `world_size` processes have called it with this key, which serves once.
 
         Args:

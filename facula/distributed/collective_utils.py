@@ -103,7 +103,7 @@ def all_gather(data_or_fn: Any, stage_name: str | None = None, pg: ProcessGroup 
     return [made.payload for made in everybody]
 
 
-def all_gather_object_enforce_type(pg: ProcessGroup, object_list: Any, obj: Any, type_checker: Any = lambda x,
+def all_gather_object_enforce_type(pg: ProcessGroup | None, object_list: Any, obj: Any, type_checker: Any = lambda x,
                                    y: type(x) is type(y)) -> None:  # fmt: skip
     """`all_gather_object` for objects of one type.
 

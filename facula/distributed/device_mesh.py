@@ -57,7 +57,7 @@ class DeviceMesh:
 
     device_type: str
 
-    def __init__(self, device_type: str, mesh: DeviceMesh | None = None, *, mesh_dim_names: Sequence[str] | None = None,
+    def __init__(self, device_type: str, mesh: Any = None, *, mesh_dim_names: Sequence[str] | None = None,
                  backend_override: Any = None, _init_backend: bool = True, _groups: Any = None,
                  _root: Any = None) -> None:  # fmt: skip
         if not dist.is_initialized():
@@ -113,7 +113,7 @@ class DeviceMesh:
         """Sizes of the dimensions."""
         return tuple(self._mesh.shape)
 
-    def size(self, mesh_dim: int | None = None) -> int:
+    def size(self, mesh_dim: int | str | None = None) -> int:
         """Number of processes, or of those along a dimension.
 
         Args:
@@ -129,7 +129,7 @@ class DeviceMesh:
         """Where this process is in the grid, a tuple; None when it is not part of it."""
         return self._coordinate
 
-    def get_local_rank(self, mesh_dim: int | None = None) -> int:
+    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
         """The place of this process along a dimension. RuntimeError when it is not part of the grid.
 
         Args:
@@ -139,7 +139,7 @@ class DeviceMesh:
             raise RuntimeError(f"DeviceMesh.get_local_rank: this process is not part of the mesh, got rank {dist.get_rank()}")
         return self._coordinate[self._the_dimension("get_local_rank", mesh_dim)]
 
-    def get_group(self, mesh_dim: int | None = None) -> Any:
+    def get_group(self, mesh_dim: int | str | None = None) -> Any:
         """The group of this process along a dimension.
 
         Args:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NewType
 import facula
 from facula import distributed
 
-from ._group import _group_named, _rank_not_in_group, member  # noqa: F401
+from ._group import _group_named, _rank_not_in_group  # noqa: F401
 from ._group import default_pg_timeout as default_pg_timeout
+from ._group import member as member
 from ._messages import _coalescing_manager  # noqa: F401
 
 if TYPE_CHECKING:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
+    from ._constraint import Constraint
+
 
 class Transform:
     """A differentiable map from ``domain`` to ``codomain``, the base class of all transforms.
@@ -41,6 +43,8 @@ class Transform:
     True
     """
 
+    domain: Constraint
+    codomain: Constraint
     bijective = False
 
     def __init__(self, cache_size: int = 0) -> None:

@@ -8,10 +8,12 @@ from .. import _C
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from facula import Tensor
     from facula.nn.modules.module import Module
+
+    _M = TypeVar("_M", bound=Module)
 
 
 def functional_call(module: Module, parameter_and_buffer_dicts: Sequence[dict[str, Any]] | dict[str, Tensor], args: Any = None,
@@ -90,7 +92,7 @@ def _stacked(tensors):
     return _C.stack([t.detach() for t in tensors]).requires_grad_(flags.pop())
 
 
-def replace_all_batch_norm_modules_(root: Module) -> Module:
+def replace_all_batch_norm_modules_(root: _M) -> _M:
     """Makes the batch normalisations in a module normalise by the batch at hand in training and evaluation alike.
 
     They keep no running statistics then, which vmap could not write.

@@ -61,7 +61,7 @@ def astype(x: Tensor, dtype: facula.dtype, /, *, copy: bool = True, device: Devi
     return x.to(device=device, dtype=dtype, copy=copy)
 
 
-def isdtype(dtype: facula.dtype, kind: Sequence[str] | facula.dtype | str) -> bool:
+def isdtype(dtype: facula.dtype, kind: facula.dtype | str | tuple[facula.dtype | str, ...]) -> bool:
     """Whether a dtype is of a kind.
 
     Args:
@@ -206,7 +206,7 @@ def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
     return x.permute(tuple(axes))
 
 
-def repeat(x: Tensor, repeats: Tensor, /, *, axis: int | None = None) -> Tensor:
+def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element several times in a row.
 
     Args:

@@ -81,7 +81,7 @@ def _dimension_lists(dims, a, b):
     return ([first] if isinstance(first, int) else list(first)), ([second] if isinstance(second, int) else list(second))
 
 
-def tensordot(a: Any, b: Any, dims: int = 2, out: Tensor | None = None) -> Any:
+def tensordot(a: Any, b: Any, dims: Any = 2, out: Tensor | None = None) -> Any:
     """The sum of products over dimensions of two tensors; the result has the other ones, first those of `a`, then those of `b`.
 
     Args:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._C import _int_mm, _scaled_mm, _weight_int8pack_mm  # noqa: F401
+from facula._C import _int_mm as _int_mm
+from facula._C import _scaled_mm as _scaled_mm
+from facula._C import _weight_int8pack_mm as _weight_int8pack_mm
 from facula._quantized.schemes import (
     LIMITS,
     PerChannel,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from facula import _C
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Literal
 
     from facula import Tensor
 
@@ -29,6 +29,16 @@ def _distinct_slices(input, dim: int, consecutive: bool):
     index = [slice(None)] * input.dim()
     index[dim] = first
     return input[tuple(index)], inverse, counts
+
+
+@overload
+def unique(input: Tensor, sorted: bool = True, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
+           dim: int | None = None) -> Tensor: ...  # fmt: skip
+
+
+@overload
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+           dim: int | None = None) -> Any: ...  # fmt: skip
 
 
 def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
@@ -56,6 +66,16 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     else:
         results = _distinct_slices(input, dim, False)
     return _chosen(results, return_inverse, return_counts)
+
+
+@overload
+def unique_consecutive(input: Tensor, return_inverse: Literal[False] = False, return_counts: Literal[False] = False,
+                       dim: int | None = None) -> Tensor: ...  # fmt: skip
+
+
+@overload
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+                       dim: int | None = None) -> Any: ...  # fmt: skip
 
 
 def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Printing
 
 
-def set_printoptions(precision: str | None = None, threshold: Any = None, edgeitems: Any = None, linewidth: Any = None,
+def set_printoptions(precision: int | None = None, threshold: Any = None, edgeitems: Any = None, linewidth: Any = None,
                      profile: Any = None, sci_mode: Any = None) -> None:  # fmt: skip
     """Sets how tensors print, for all threads. What is not given stays.
 
@@ -114,7 +114,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
     return _Settings.deterministic == "warn"
 
 
-def set_deterministic_debug_mode(debug_mode: str) -> None:
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """Sets what use_deterministic_algorithms sets, by a word or a number.
 
     Args:
@@ -215,7 +215,7 @@ def init_num_threads() -> None:
     """
 
 
-def set_anomaly_enabled(mode: str, check_nan: bool = True) -> None:
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     """Switches the search for the source of NaNs in backward on or off for good; autograd.detect_anomaly does it for a block.
 
     Args:

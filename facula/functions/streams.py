@@ -10,7 +10,7 @@ import facula
 if TYPE_CHECKING:
     from typing import Any
 
-    from typing_extensions import Self
+    from facula import cuda
 
 __all__ = ["Event", "Stream"]
 
@@ -28,7 +28,7 @@ class Stream:
     'Stream'
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: Any, **kwargs: Any) -> cuda.Stream:
         from facula import cuda
 
         return super().__new__(cuda.Stream if cls is Stream else cls)
@@ -48,7 +48,7 @@ class Event:
     'Event'
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, *args: Any, **kwargs: Any) -> cuda.Event:
         return super().__new__(_of_any_device() if cls is Event else cls)
 
 

@@ -1,12 +1,21 @@
 """Marks on functions that PyTorch promises to keep."""
 
+from __future__ import annotations
+
 import textwrap  # noqa: F401
+from typing import TYPE_CHECKING
 
-_BACK_COMPAT_OBJECTS = {}
-_MARKED_WITH_COMPATIBILITY = {}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+_BACK_COMPAT_OBJECTS: dict[Any, None] = {}
+_MARKED_WITH_COMPATIBILITY: dict[Any, None] = {}
 
 
-def compatibility(is_backward_compatible):
+def compatibility(is_backward_compatible: bool) -> Callable[[_F], _F]:
     """A decorator that notes whether what it decorates stays as it is."""
 
     def mark(fn):

@@ -151,7 +151,7 @@ def _assert_is_none(value, msg):
 
 
 @compatibility(is_backward_compatible=True)
-def wrap(fn_or_name: Callable[..., Any] | str) -> Callable[..., Any] | str:
+def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     """Calls of a function become nodes instead of being traced into. At the top level of a module, as a decorator or a call.
 
     Args:

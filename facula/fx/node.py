@@ -148,11 +148,11 @@ class Node:
     op: str
     target: Target
     users: dict[Any, Any]
-    type: str | type | None
+    type: Any
     meta: dict[Any, Any]
 
     def __init__(self, graph: Graph, name: str, op: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
-                 return_type: str | type | None = None) -> None:  # fmt: skip
+                 return_type: Any = None) -> None:  # fmt: skip
         if op not in _legal_ops:
             raise AssertionError(f"op '{op}' is not in _legal_ops")
         _check_target(graph, name, op, target)
@@ -206,7 +206,7 @@ class Node:
         args[idx] = arg
         self.args = tuple(args)
 
-    def insert_arg(self, idx: int, arg: Node) -> None:
+    def insert_arg(self, idx: int, arg: Any) -> None:
         """Puts `arg` before positional argument `idx`.
 
         Args:

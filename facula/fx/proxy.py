@@ -27,12 +27,12 @@ from facula.fx.node import Node, base_types, map_aggregate
 from facula.overrides import is_tensor_method_or_property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from typing_extensions import Self
 
-    from facula import Generator, Tensor
+    from facula import Tensor
     from facula.fx.node import Target
     from facula.nn.modules.module import Module
 
@@ -164,7 +164,7 @@ class TracerBase:
             node.stack_trace = _user_stack()
         return node
 
-    def proxy(self, node: Node) -> Proxy:
+    def proxy(self, node: Node) -> Any:
         """The proxy that stands for a node: subclasses may give one of a class of their own.
 
         Args:
@@ -391,7 +391,7 @@ class Proxy:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
 
-    def __iter__(self) -> Generator[Any, None, None]:
+    def __iter__(self) -> Iterator[Any]:
         frame = inspect.currentframe().f_back
         count = _is_unpacking(frame)
         if count is not None:

@@ -57,7 +57,7 @@ class NodeSource:
     '(name=x, pass_name=mine, action=replace)\n'
     """
 
-    def __init__(self, node: Node, pass_name: str = "", action: NodeSourceAction | None = None) -> None:
+    def __init__(self, node: Node | None, pass_name: str = "", action: NodeSourceAction | None = None) -> None:
         self.pass_name = pass_name
         actions = action if isinstance(action, list) else [action]
         self.action: list[Any] = [a for a in actions if a is not None]

@@ -484,7 +484,7 @@ def last_executed_optimized_graph() -> Any:
     raise NotImplementedError("jit.last_executed_optimized_graph: Facula makes no graphs")
 
 
-def set_module(obj: Any, mod: Module) -> None:
+def set_module(obj: Any, mod: str) -> None:
     """Makes `obj` say that it comes from another module.
 
     Args:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from facula import Tensor
     from facula.fx.graph import Graph
     from facula.nn.modules.module import Module
+    from facula.types import FileLike
 
 __all__ = ["ScriptFunction", "ScriptModule", "save"]
 
@@ -129,7 +130,7 @@ class _Recorded:
         return self._exported().graph_module.code
 
 
-def save(m: Module, f: Callable[..., Any], _extra_files: Any = None) -> None:
+def save(m: Module, f: FileLike, _extra_files: Any = None) -> None:
     """Writes what `trace` or `script` gave.
 
     Args:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from facula.types import Device
 
 
-def reduce_storage(storage: Any) -> tuple[Callable[..., Any] | tuple[Any, int | str], ...]:
+def reduce_storage(storage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The pickled form of an untyped storage: a function, and its arguments with a descriptor of the shared memory and its
     size.
 
@@ -95,7 +95,7 @@ def reduce_typed_storage(storage: Any) -> Any:
     return _rebuild_typed_storage, (storage._untyped_storage, storage.dtype)
 
 
-def reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any] | tuple[Any, ...], ...]:
+def reduce_tensor(tensor: Tensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The pickled form of a tensor that shares its memory with the receiver: a function and its arguments.
 
     Raises:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
 
 _LATER = ("Shapes", "Returns", "Errors", ">>>")  # what comes behind "Args:"
 
 
-def explained(texts: dict[str, str], **others: str):
+def explained(texts: dict[str, str], **others: str) -> Callable[[_F], _F]:
     """Adds the section "Args:" to the docstring of a function or class: what `others`, else `texts`, says of each argument.
 
     It comes before the first paragraph that begins with one of `_LATER`. An argument that neither names is left out;

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import facula
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from facula import Tensor
 
@@ -25,7 +24,7 @@ def shape_as_tensor(x: Tensor) -> Tensor:
     return facula.tensor(list(x.shape), dtype=facula.int64)
 
 
-def reshape_from_tensor_shape(x: Tensor, shape: Sequence[int]) -> Tensor:
+def reshape_from_tensor_shape(x: Tensor, shape: Tensor) -> Tensor:
     """`x` with the sizes that a tensor holds.
 
     Args:

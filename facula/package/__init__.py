@@ -5,6 +5,7 @@ those modules define: a package from somebody who is not trusted must not be imp
 a file holds, and `load` refuses packages. See docs/packages.md.
 """
 
+from . import analyze as analyze
 from .analyze.is_from_package import is_from_package
 from .file_structure_representation import Directory
 from .glob_group import GlobGroup

@@ -161,7 +161,7 @@ class PackageImporter(Importer):
 
     # -- modules ----------------------------------------------------------------------------------
 
-    def import_module(self, name: str, package: str | None = None) -> ModuleType | PackageImporter:
+    def import_module(self, name: str, package: str | None = None) -> Any:
         """The module `name`, imported the first time that it is asked for: its code runs.
 
         Args:

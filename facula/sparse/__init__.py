@@ -39,7 +39,7 @@ __all__ = [
 _REDUCED = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin"}
 
 
-def mm(mat1: Tensor, mat2: Tensor, reduce: bool | None = None) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = None) -> Tensor:
     """The product of two matrices of which at least one is sparse.
 
     Args:

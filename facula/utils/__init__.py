@@ -35,7 +35,7 @@ def _modules():
     return {m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")}
 
 
-def set_module(obj: Any, mod: Module) -> None:
+def set_module(obj: Any, mod: str) -> None:
     """Makes `obj`, a class or function, say that it comes from the module `mod`. Errors: TypeError for a name that is no str.
 
     >>> def example():

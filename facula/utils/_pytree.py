@@ -83,8 +83,8 @@ class TreeSpec:
 
     __slots__ = ("type", "context", "_children", "num_nodes", "num_leaves", "num_children", "__weakref__")
 
-    def __init__(self, type: type | None, context: Sequence[str] | None, children_specs: Sequence[LeafSpec | TreeSpec]) -> None:
-        self.type: type | None = type
+    def __init__(self, type: Any, context: Sequence[str] | None, children_specs: Sequence[LeafSpec | TreeSpec]) -> None:
+        self.type: Any = type
         self.context: Sequence[str] | None = context
         self._children = list(children_specs)
         self.num_nodes: int = 1 + sum(child.num_nodes for child in self._children)

@@ -440,7 +440,7 @@ def checkpoint(
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
 
 
-def checkpoint_sequential(functions: Sequence[Callable[..., Any]], segments: int, input: Tensor,
+def checkpoint_sequential(functions: Module | Sequence[Callable[..., Any]], segments: int, input: Tensor,
                           use_reentrant: bool | None = None, **kwargs: Any) -> Tensor:  # fmt: skip
     """Calls a sequence of functions in `segments` checkpointed parts; the last part is recorded as usual.
 

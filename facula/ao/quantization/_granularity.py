@@ -202,10 +202,10 @@ class AffineQuantizedObserverBase(ABC, Module):
 
     with_args: Any = classmethod(with_args)
 
-    def __init__(self, mapping_type: MappingType, target_dtype: facula.dtype, granularity: PerRow, quant_min: int | None = None,
-                 quant_max: int | None = None, eps: float | None = None, scale_dtype: Any = None, zero_point_dtype: Any = None,
-                 preserve_zero: bool = True, zero_point_domain: ZeroPointDomain = ZeroPointDomain.INT,
-                 **kwargs: Any) -> None:  # fmt: skip
+    def __init__(self, mapping_type: MappingType, target_dtype: facula.dtype, granularity: Granularity,
+                 quant_min: int | None = None, quant_max: int | None = None, eps: float | None = None, scale_dtype: Any = None,
+                 zero_point_dtype: Any = None, preserve_zero: bool = True,
+                 zero_point_domain: ZeroPointDomain = ZeroPointDomain.INT, **kwargs: Any) -> None:  # fmt: skip
         super().__init__()
         for name, value in (("granularity", granularity), ("zero_point_domain", zero_point_domain)):
             if value is None:

@@ -78,7 +78,7 @@ def _fuse_modules(model, modules_to_fuse, is_qat, inplace=False, fuser_func=fuse
 
 def fuse_modules(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], inplace: bool = False,
                  fuser_func: Callable[..., Any] = fuse_known_modules,
-                 fuse_custom_config_dict: dict[str, Any] | None = None) -> Module:  # fmt: skip
+                 fuse_custom_config_dict: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """The model with layers fused that follow each other: convolution, batch normalisation, ReLU; linear, ReLU; and so on.
 
     Args:
@@ -102,7 +102,7 @@ def fuse_modules(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], 
 
 def fuse_modules_qat(model: Module, modules_to_fuse: Sequence[Sequence[str] | str], inplace: bool = False,
                      fuser_func: Callable[..., Any] = fuse_known_modules,
-                     fuse_custom_config_dict: dict[str, Any] | None = None) -> Module:  # fmt: skip
+                     fuse_custom_config_dict: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """As `fuse_modules`, of a model that goes on training: batch normalisations stay, within containers.
 
     Args:

@@ -178,7 +178,7 @@ def _patterns(pattern):
     return [*itertools.product(*map(_patterns, pattern)), MatchAllNode]
 
 
-def get_fuser_method_new(op_pattern: Sequence[type], fuser_method_mapping: dict[Sequence[type], int]) -> int:
+def get_fuser_method_new(op_pattern: Sequence[type], fuser_method_mapping: dict[Any, Callable[..., Any]]) -> Callable[..., Any]:
     """The function of a pattern, or of one that fits it with `MatchAllNode` in some places.
 
     Args:

@@ -63,7 +63,7 @@ class QConfigMapping:
     """
 
     def __init__(self) -> None:
-        self.global_qconfig = None
+        self.global_qconfig: Any = None
         self.object_type_qconfigs: dict[Any, Any] = OrderedDict()
         self.module_name_regex_qconfigs: dict[Any, Any] = OrderedDict()
         self.module_name_qconfigs: dict[Any, Any] = OrderedDict()
@@ -108,7 +108,7 @@ class QConfigMapping:
         self.module_name_qconfigs[module_name] = qconfig
         return self
 
-    def set_module_name_object_type_order(self, module_name: str, object_type: type, index: int,
+    def set_module_name_object_type_order(self, module_name: str, object_type: Any, index: int,
                                           qconfig: Any) -> QConfigMapping:  # fmt: skip
         """The qconfig of one call of a class or function in a module.
 

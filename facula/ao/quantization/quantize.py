@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from facula.ao.quantization.qconfig import QConfig
     from facula.nn.modules.module import Module
 
 __all__ = [
@@ -84,7 +83,7 @@ def _propagate(module, qconfig_dict, parent, prefix, custom):
         _propagate(child, qconfig_dict, placed, f"{prefix}.{name}" if prefix else name, custom)
 
 
-def propagate_qconfig_(module: Module, qconfig_dict: dict[type, QConfig] | None = None,
+def propagate_qconfig_(module: Module, qconfig_dict: dict[Any, Any] | None = None,
                        prepare_custom_config_dict: dict[str, Any] | None = None) -> None:  # fmt: skip
     """Gives all modules within a module the attribute `qconfig`: their own, that of their name or class, or their parent's.
 
@@ -184,7 +183,7 @@ class _Inserter:
 
 def prepare(model: Module, inplace: bool = False, allow_list: Any = None,
             observer_non_leaf_module_list: set[type] | None = None,
-            prepare_custom_config_dict: dict[str, Any] | None = None) -> Module:  # fmt: skip
+            prepare_custom_config_dict: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """The model with observers, ready to see a few inputs.
 
     Args:
@@ -241,7 +240,7 @@ def _remove_qconfig(module) -> None:
     _remove_activation_post_process(module)
 
 
-def add_quant_dequant(module: Module) -> QuantWrapper | Module:
+def add_quant_dequant(module: Module) -> Any:
     """Wraps layers that have a qconfig, each by itself, in a `QuantWrapper`.
 
     Args:
@@ -385,7 +384,7 @@ _DYNAMIC_QCONFIGS = {
 
 
 def quantize_dynamic(model: Module, qconfig_spec: Any = None, dtype: facula.dtype = facula.qint8, mapping: Any = None,
-                     inplace: bool = False) -> Module:  # fmt: skip
+                     inplace: bool = False) -> Any:  # fmt: skip
     """The model with weights quantised; layers round their inputs to levels that they find anew each time.
 
     Args:
@@ -452,7 +451,7 @@ def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace:
     return prepare(model, observer_non_leaf_module_list=set(mapping.values()), inplace=True)
 
 
-def quantize_qat(model: Module, run_fn: Callable[..., Any], run_args: tuple[Any, ...], inplace: bool = False) -> Module:
+def quantize_qat(model: Module, run_fn: Callable[..., Any], run_args: Sequence[Any], inplace: bool = False) -> Module:
     """`prepare_qat`, training, `convert`.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import facula
@@ -113,7 +114,7 @@ class Join:
     """
 
     def __init__(
-        self, joinables: list[Joinable], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
+        self, joinables: Sequence[Any], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
     ) -> None:
         if not joinables:
             raise ValueError("Join: expected at least one joinable, got none")

@@ -124,7 +124,7 @@ def _metadata(plan: _Plan, everybody) -> Metadata:
 
 def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None,
          planner: Any = None, process_group: ProcessGroup | None = None, no_dist: bool = False,
-         use_collectives: bool = True) -> Metadata | None:  # fmt: skip
+         use_collectives: bool = True) -> Metadata:  # fmt: skip
     """Saves nested dicts of tensors, DTensors and anything else that `facula.save` takes. All processes call it.
 
     Each process writes a file with its parts; what all have is written by one. PyTorch can load it.
@@ -240,7 +240,7 @@ def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage
 
 
 def save_state_dict(state_dict: dict[str, Any], storage_writer: Any, process_group: ProcessGroup | None = None,
-                    coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> Metadata | None:  # fmt: skip
+                    coordinator_rank: int = 0, no_dist: bool = False, planner: Any = None) -> Metadata:  # fmt: skip
     """An older form of `save`.
 
     Args:

@@ -19,6 +19,8 @@ from .functional import (
 if TYPE_CHECKING:
     from typing import Any
 
+    from .api.remote_module import RemoteModule
+
 __all__ = [
     "RemoteModule",
     "all_gather",

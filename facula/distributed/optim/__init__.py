@@ -12,6 +12,9 @@ from .zero_redundancy_optimizer import ZeroRedundancyOptimizer
 if TYPE_CHECKING:
     from typing import Any
 
+    from .optimizer import DistributedOptimizer
+    from .utils import as_functional_optim
+
 __all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer", "as_functional_optim"]
 
 

@@ -9,12 +9,11 @@ from ._functional import functional_optim_map as functional_optim_map
 if TYPE_CHECKING:
     from typing import Any
 
-    from facula.optim.optimizer import Optimizer
 
 __all__ = ["as_functional_optim", "register_functional_optim"]
 
 
-def register_functional_optim(key: Any, optim: Optimizer) -> None:
+def register_functional_optim(key: Any, optim: type) -> None:
     """Lets `as_functional_optim(key)` make an `optim`; what is known already stays.
 
     Args:

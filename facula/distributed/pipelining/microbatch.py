@@ -210,7 +210,7 @@ def _merged(values, spec):
     return facula.cat(values, spec.split_dim if isinstance(spec, TensorChunkSpec) else 0)
 
 
-def merge_chunks(chunks: Sequence[Sequence[Tensor]], chunk_spec: Any = None) -> tuple[Tensor, Tensor]:
+def merge_chunks(chunks: Sequence[Any], chunk_spec: Any = None) -> tuple[Tensor, Tensor]:
     """The pieces of a batch put together.
 
     Args:

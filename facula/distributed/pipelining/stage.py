@@ -169,7 +169,7 @@ class PipelineStage:
 
     # ---- one piece of a batch
 
-    def forward(self, args: Any, kwargs: Any) -> tuple[list[Any], tuple[Any, ...] | list[Any] | Any]:
+    def forward(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
         """(inputs, output) of one piece; inputs come from the stage before, outputs go to the one behind.
 
         Args:
@@ -214,7 +214,7 @@ class PipelineStage:
         if not self.is_first:
             self._send([t.grad if isinstance(t, facula.Tensor) else None for t in inputs], -1)
 
-    def backward_inputs(self, inputs: Any, output: Any, loss: Tensor) -> object | Callable[[], None]:
+    def backward_inputs(self, inputs: Any, output: Any, loss: Tensor) -> Callable[[], None]:
         """Gradients of one piece without those of the weights: the function that is returned computes them.
 
         Args:

@@ -173,7 +173,7 @@ def least_squares(rows: Any, values: Any) -> np.ndarray[Any, Any]:
     return best
 
 
-def fit(measured: Sequence[Sequence[float | str]], processors: float | None, overlap: float = 1.0,
+def fit(measured: Sequence[Sequence[Any]], processors: float | None, overlap: float = 1.0,
         copy: float = 0.0) -> Cluster:  # fmt: skip
     """The cluster, of one node, whose collectives take what was measured.
 

@@ -26,7 +26,7 @@ def backend_registered(backend_name: str) -> bool:
     return backend_name in BackendType.__members__
 
 
-def construct_rpc_backend_options(backend: BackendType, rpc_timeout: int = constants.DEFAULT_RPC_TIMEOUT_SEC,
+def construct_rpc_backend_options(backend: BackendType, rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC,
                                   init_method: str = constants.DEFAULT_INIT_METHOD,
                                   **kwargs: Any) -> TensorPipeRpcBackendOptions:  # fmt: skip
     """The options of a way, as a TensorPipeRpcBackendOptions.

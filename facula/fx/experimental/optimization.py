@@ -195,7 +195,7 @@ class UnionFind:
     parent: Any
     size: Any
 
-    def __init__(self, n: Node) -> None:
+    def __init__(self, n: int) -> None:
         self.parent, self.size = [None] * n, [0] * n
 
     def make_set(self, v: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import facula
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
 __all__ = [
@@ -208,7 +208,7 @@ def is_concrete_float(a: Any) -> bool:
     return isinstance(a, float)
 
 
-def sym_eq(x: Any, y: Sequence[int]) -> bool:
+def sym_eq(x: Any, y: Any) -> bool:
     """Whether two sizes, or lists of sizes, are equal.
 
     Args:

@@ -45,7 +45,7 @@ class FakeTensorProp(Interpreter):
     [('linear', (4, 2))]
     """
 
-    def __init__(self, module: Module, mode: str | None = None) -> None:
+    def __init__(self, module: Module, mode: Any = None) -> None:
         super().__init__(module)
         self._mode = mode if mode is not None else FakeTensorMode()
         self._real, self._fakes = module, {}

@@ -11,20 +11,19 @@ from facula.fx.node import map_arg
 from facula.fx.passes.shape_prop import ShapeProp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from facula import Tensor
     from facula.fx.node import Node
-    from facula.fx.passes.shape_prop import TensorMetadata
     from facula.nn.modules.module import Module
 
 __all__ = ["replace_target_nodes_with", "size_bytes", "get_size_of_all_nodes", "get_tensor_meta", "get_size_of_node"]
 
 
 @compatibility(is_backward_compatible=False)
-def replace_target_nodes_with(fx_module: Module, old_op: str, old_target: Callable[..., Any], new_op: str,
-                              new_target: str) -> None:  # fmt: skip
+def replace_target_nodes_with(fx_module: Module, old_op: str, old_target: Any, new_op: str,
+                              new_target: Any) -> None:  # fmt: skip
     """Gives the nodes of one target another, in a new graph of the module.
 
     Args:
@@ -90,7 +89,7 @@ def get_size_of_all_nodes(fx_module: Module, args: Sequence[Tensor] | None = Non
 
 
 @compatibility(is_backward_compatible=False)
-def get_tensor_meta(node: Node) -> TensorMetadata | tuple[TensorMetadata, TensorMetadata]:
+def get_tensor_meta(node: Node) -> Any:
     """The TensorMetadata of a node; RuntimeError where there is none.
 
     Args:

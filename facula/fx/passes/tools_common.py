@@ -12,7 +12,6 @@ from facula.fx._compatibility import compatibility
 from facula.fx.graph import Graph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from facula.fx.node import Node
     from facula.nn.modules.module import Module
@@ -29,7 +28,7 @@ CALLABLE_NODE_OPS = {"call_module", "call_function", "call_method"}
 
 
 @compatibility(is_backward_compatible=False)
-def get_acc_ops_name(k: Callable[..., Any]) -> str:
+def get_acc_ops_name(k: Any) -> str:
     """The name of an op by which tables of supported ops know it.
 
     Args:

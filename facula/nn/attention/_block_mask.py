@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DEFAULT_BLOCK_SIZE = 128
 
 
-def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
+def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
     """True: every query sees every key.
 
     Args:
@@ -170,12 +170,21 @@ class BlockMask:
     _TENSORS = tuple(
         f"{full}{side}_{what}" for side in ("kv", "q") for full in ("", "full_") for what in ("num_blocks", "indices")
     )
+    kv_num_blocks: Tensor
+    kv_indices: Tensor
+    full_kv_num_blocks: Tensor | None
+    full_kv_indices: Tensor | None
+    q_num_blocks: Tensor | None
+    q_indices: Tensor | None
+    full_q_num_blocks: Tensor | None
+    full_q_indices: Tensor | None
     dq_write_order: Any
     dq_write_order_full: Any
 
-    def __init__(self, seq_lengths: Sequence[int], kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor,
-                 full_kv_indices: Tensor, q_num_blocks: Tensor, q_indices: Tensor, full_q_num_blocks: Tensor,
-                 full_q_indices: Tensor, BLOCK_SIZE: Sequence[int] = (_DEFAULT_BLOCK_SIZE, _DEFAULT_BLOCK_SIZE),
+    def __init__(self, seq_lengths: Sequence[int], kv_num_blocks: Tensor, kv_indices: Tensor,
+                 full_kv_num_blocks: Tensor | None, full_kv_indices: Tensor | None, q_num_blocks: Tensor | None,
+                 q_indices: Tensor | None, full_q_num_blocks: Tensor | None, full_q_indices: Tensor | None,
+                 BLOCK_SIZE: int | Sequence[int] = (_DEFAULT_BLOCK_SIZE, _DEFAULT_BLOCK_SIZE),
                  mask_mod: Callable[..., Any] = noop_mask, *, dq_write_order: Any = None, dq_write_order_full: Any = None,
                  dq_kv_order: Any = None, dq_kv_order_spt: Any = None) -> None:  # fmt: skip
         if kv_indices.dim() < 2:

@@ -130,7 +130,7 @@ def _seen(block_mask, indices, q_len, kv_len):
 def flex_attention(query: Tensor, key: Any, value: Any, score_mod: Callable[..., Any] | None = None,
                    block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
                    return_lse: bool = False, kernel_options: Any = None, *,
-                   return_aux: AuxRequest | None = None) -> Tensor | Any:  # fmt: skip
+                   return_aux: AuxRequest | None = None) -> Any:  # fmt: skip
     """``softmax(score_mod(query @ key.T * scale)) @ value``, where pairs that the mask hides are left out.
 
     Args:

@@ -187,7 +187,7 @@ class MultiheadAttention(Module):
             output = output.transpose(1, 0)
         return output, weights
 
-    def merge_masks(self, attn_mask: Tensor, key_padding_mask: Any, query: Tensor) -> tuple[Any | Tensor, int]:
+    def merge_masks(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor) -> tuple[Any | Tensor, int]:
         """The one mask that stands for both, in the shape that the fused kernel takes.
 
         Args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from facula import Generator, Tensor
+    from facula import Tensor
 
 
 def _describe_entries(entries: Iterable[tuple], describe_type) -> str:
@@ -74,7 +74,7 @@ class ParameterList(Module):
     def __len__(self) -> int:
         return self._size
 
-    def __iter__(self) -> Generator[Self | Any, None, None]:
+    def __iter__(self) -> Iterator[Self | Any]:
         return iter(self[i] for i in range(len(self)))
 
     def __iadd__(self, parameters: Iterable[Any]) -> Self:
@@ -269,7 +269,7 @@ class ParameterDict(Module):
         """
         return self._keys.keys()
 
-    def items(self) -> Generator[tuple[str, Any], None, None]:
+    def items(self) -> Iterator[tuple[str, Any]]:
         """Pairs of key and value.
 
         >>> [(key, value.tolist()) for key, value in nn.ParameterDict({"left": torch.ones(2)}).items()]
@@ -277,7 +277,7 @@ class ParameterDict(Module):
         """
         return ((key, self[key]) for key in self._keys)
 
-    def values(self) -> Generator[Any, None, None]:
+    def values(self) -> Iterator[Any]:
         """The values.
 
         >>> [value.tolist() for value in nn.ParameterDict({"left": torch.ones(2)}).values()]

@@ -279,7 +279,7 @@ class RNNBase(Module):
                 f"{tuple(hx.shape)}"
             )
 
-    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
         """Raise an error where input or hidden state do not fit.
 
         Args:

@@ -51,7 +51,7 @@ class DataParallel(Module):
                  dim: int = 0) -> None:  # fmt: skip
         super().__init__()
         self.module = module
-        self.device_ids: list[int] = []
+        self.device_ids: list[Any] = []
         self.dim = dim
         if not facula.cuda.is_available():
             return

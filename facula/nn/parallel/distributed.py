@@ -302,7 +302,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         finally:
             self.require_backward_grad_sync: bool = before
 
-    def register_comm_hook(self, state: dict[str, Any], hook: Callable[..., Any]) -> None:
+    def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
         """Hands each bucket of gradients to ``hook(state, bucket)``, which gives a Future of the tensor that replaces its
         buffer.
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import facula
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from facula import Tensor
@@ -31,7 +30,7 @@ def _gradients(parameters) -> list:
 
 
 def get_total_norm(
-    tensors: Sequence[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Tensor:
     """The norm of all values of some tensors together, a tensor without dimensions.
 

@@ -107,7 +107,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     return fused
 
 
-def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
+def fuse_linear_bn_weights(linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor,
                            bn_b: Tensor) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(weight, bias) of a linear layer with a batch normalisation folded in, two parameters.
 

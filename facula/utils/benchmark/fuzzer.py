@@ -92,7 +92,7 @@ class FuzzedParameter:
             raise ValueError(f"FuzzedParameter: the {distribution} distribution needs bounds, got {low} and {high}")
         return distribution
 
-    def sample(self, state: dict[str, Any]) -> Any:
+    def sample(self, state: Any) -> Any:
         """A value, drawn with the generator `state` (a numpy RandomState)."""
         if not isinstance(self._distribution, dict):
             return self._DRAWN[self._distribution](state, self._minval, self._maxval)
@@ -124,7 +124,7 @@ class FuzzedTensor:
     def __init__(
         self,
         name: str,
-        size: Sequence[int],
+        size: Sequence[int | str],
         steps: Any = None,
         probability_contiguous: float = 0.5,
         min_elements: Any = None,
@@ -229,7 +229,8 @@ class Fuzzer:
         [2, 2, 2]
     """
 
-    def __init__(self, parameters: Iterable[Tensor], tensors: Sequence[Tensor], constraints: Any = None,
+    def __init__(self, parameters: Iterable[FuzzedParameter | Iterable[FuzzedParameter]],
+                 tensors: Iterable[FuzzedTensor | Iterable[FuzzedTensor]], constraints: Any = None,
                  seed: int | None = None) -> None:  # fmt: skip
         self._parameters = self._unpack(parameters, FuzzedParameter)
         self._tensors = self._unpack(tensors, FuzzedTensor)

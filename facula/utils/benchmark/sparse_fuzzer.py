@@ -35,7 +35,7 @@ class FuzzedSparseTensor(FuzzedTensor):
     def __init__(
         self,
         name: str,
-        size: Sequence[int],
+        size: Sequence[int | str],
         min_elements: Any = None,
         max_elements: Any = None,
         dim_parameter: Any = None,

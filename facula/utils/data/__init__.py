@@ -35,6 +35,17 @@ from facula.utils.data.distributed import DistributedSampler
 if TYPE_CHECKING:
     from typing import Any
 
+    from facula.utils.data.datapipes._decorator import argument_validation as argument_validation
+    from facula.utils.data.datapipes._decorator import functional_datapipe as functional_datapipe
+    from facula.utils.data.datapipes._decorator import guaranteed_datapipes_determinism as guaranteed_datapipes_determinism
+    from facula.utils.data.datapipes._decorator import non_deterministic as non_deterministic
+    from facula.utils.data.datapipes._decorator import runtime_validation as runtime_validation
+    from facula.utils.data.datapipes._decorator import runtime_validation_disabled as runtime_validation_disabled
+    from facula.utils.data.datapipes.datapipe import DataChunk as DataChunk
+    from facula.utils.data.datapipes.datapipe import DFIterDataPipe as DFIterDataPipe
+    from facula.utils.data.datapipes.datapipe import IterDataPipe as IterDataPipe
+    from facula.utils.data.datapipes.datapipe import MapDataPipe as MapDataPipe
+
 __all__ = [
     "BatchSampler",
     "ChainDataset",

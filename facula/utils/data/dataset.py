@@ -28,6 +28,7 @@ __all__ = [
     "random_split",
 ]
 
+_T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 
 
@@ -51,6 +52,10 @@ class Dataset(Generic[_T_co]):
 
     def __getitem__(self, index: int) -> _T_co:
         raise NotImplementedError(f"{type(self).__name__}: a Dataset subclass defines __getitem__")
+
+    if TYPE_CHECKING:  # Python's, by __getitem__
+
+        def __iter__(self) -> Iterator[_T_co]: ...
 
     def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
         return ConcatDataset([self, other])
@@ -177,8 +182,8 @@ class ConcatDataset(Dataset[_T_co]):
         """
         return list(itertools.accumulate(len(dataset) for dataset in sequence))
 
-    def __init__(self, datasets: Iterable[Dataset[Any]]) -> None:
-        self.datasets: list[Dataset[Any]] = list(datasets)
+    def __init__(self, datasets: Iterable[Dataset[Any] | Sequence[Any]]) -> None:
+        self.datasets: list[Any] = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset: needs at least one dataset")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
@@ -255,7 +260,7 @@ class Subset(Dataset[_T_co]):
     (2, 'c')
     """
 
-    def __init__(self, dataset: Dataset[_T_co], indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Dataset[_T_co] | Sequence[_T_co], indices: Sequence[int]) -> None:
         self.dataset = dataset
         self.indices = indices
 
@@ -271,7 +276,8 @@ class Subset(Dataset[_T_co]):
         return len(self.indices)
 
 
-def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Any]:
+def random_split(dataset: Dataset[_T] | Sequence[_T], lengths: Sequence[float],
+                 generator: Generator | None = None) -> list[Subset[_T]]:  # fmt: skip
     """Splits `dataset` at random into Subsets of the given lengths, or of fractions that sum to 1.
 
     With fractions, floor(len * fraction) samples go to each and what is left over goes round one by one.

@@ -412,7 +412,7 @@ def threshold(input: Tensor, threshold: Any, value: Any) -> Tensor:
     return F.threshold(_quantized("threshold", input), threshold, value)
 
 
-def clamp(input: Tensor, min_: int, max_: int) -> Tensor:
+def clamp(input: Tensor, min_: float, max_: float) -> Tensor:
     """``min(max(x, min_), max_)`` of a quantised tensor, on its levels.
 
     Args:

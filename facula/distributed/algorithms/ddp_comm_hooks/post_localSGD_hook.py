@@ -35,7 +35,7 @@ class PostLocalSGDState:
     subgroup: Any
     iter: int
 
-    def __init__(self, process_group: ProcessGroup, subgroup: Any, start_localSGD_iter: Any,
+    def __init__(self, process_group: ProcessGroup | None, subgroup: ProcessGroup | None, start_localSGD_iter: Any,
                  post_local_gradient_allreduce: bool = True) -> None:  # fmt: skip
         self.process_group, self.subgroup = process_group, subgroup
         self.start_localSGD_iter = start_localSGD_iter

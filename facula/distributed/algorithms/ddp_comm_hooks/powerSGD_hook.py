@@ -58,7 +58,7 @@ class PowerSGDState:
 
     def __init__(
         self,
-        process_group: ProcessGroup,
+        process_group: ProcessGroup | None,
         matrix_approximation_rank: int = 1,
         start_powerSGD_iter: int = 1_000,
         min_compression_rate: int = 2,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["average_parameters", "average_parameters_or_parameter_groups", "get_params_to_average"]
 
 
-def average_parameters(params: Any, process_group: ProcessGroup) -> None:
+def average_parameters(params: Any, process_group: ProcessGroup | None) -> None:
     """Gives every process the average of parameters over its group, in place; one message for each dtype and device.
 
     Args:
@@ -67,7 +67,7 @@ def get_params_to_average(params: Any) -> list[Any]:
     return found
 
 
-def average_parameters_or_parameter_groups(params: Any, process_group: ProcessGroup) -> None:
+def average_parameters_or_parameter_groups(params: Any, process_group: ProcessGroup | None) -> None:
     """Averages parameters, or those of the groups of an optimizer, that have a gradient, in place.
 
     Args:

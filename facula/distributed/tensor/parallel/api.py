@@ -19,7 +19,7 @@ __all__ = ["parallelize_module"]
 
 
 def parallelize_module(module: Module, device_mesh: DeviceMesh | None = None, parallelize_plan: Any = None, *,
-                       src_data_rank: int = 0) -> Module | None:  # fmt: skip
+                       src_data_rank: int = 0) -> Any:  # fmt: skip
     """Cuts parameters as a plan says, and moves inputs and outputs between the layouts.
 
     Args:

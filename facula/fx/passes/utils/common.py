@@ -81,7 +81,7 @@ def lift_subgraph_as_module(gm: Module, subgraph: Graph, comp_name: str = "",
     return GraphModule(submodule, subgraph, class_name), renamed
 
 
-def compare_graphs(left: bool, right: bool) -> bool:
+def compare_graphs(left: Graph, right: Graph) -> bool:
     """Whether two graphs do the same by the same nodes.
 
     Args:

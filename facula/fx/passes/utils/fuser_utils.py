@@ -126,7 +126,7 @@ def fuse_as_graphmodule(gm: Module, nodes: Iterable[Node], module_name: str, par
 
 @compatibility(is_backward_compatible=False)
 def insert_subgm(gm: Module, sub_gm: Module, orig_inputs: Sequence[Node], orig_outputs: Sequence[Node],
-                 insertion_point: Node | None = None) -> Module:  # fmt: skip
+                 insertion_point: Node | None = None) -> GraphModule:  # fmt: skip
     """Lets a submodule be called for what some nodes give, which stay without users.
 
     Args:
@@ -161,7 +161,7 @@ def insert_subgm(gm: Module, sub_gm: Module, orig_inputs: Sequence[Node], orig_o
 
 
 @compatibility(is_backward_compatible=False)
-def erase_nodes(gm: Module, nodes: Iterable[Node]) -> None:
+def erase_nodes(gm: GraphModule | None, nodes: Iterable[Node]) -> None:
     """Takes nodes out, the last first.
 
     Args:

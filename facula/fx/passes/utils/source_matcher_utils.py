@@ -55,8 +55,8 @@ def _sources(node):
 
 
 @compatibility(is_backward_compatible=False)
-def get_source_partitions(graph: Graph, wanted_sources: Sequence[type],
-                          filter_fn: Any = None) -> dict[type, list[SourcePartition]]:  # fmt: skip
+def get_source_partitions(graph: Graph, wanted_sources: Sequence[Any],
+                          filter_fn: Any = None) -> dict[Any, list[SourcePartition]]:  # fmt: skip
     """{source: [SourcePartition]} of the nodes that come from some functions or classes.
 
     Args:

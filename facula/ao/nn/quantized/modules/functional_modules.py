@@ -57,7 +57,7 @@ class FloatFunctional(nn.Module):
         """
         return self.activation_post_process(facula.add(x, y))
 
-    def add_scalar(self, x: Tensor, y: Tensor) -> Tensor:
+    def add_scalar(self, x: Tensor, y: float) -> Tensor:
         """``x + y`` for a number, not observed.
 
         Args:
@@ -82,7 +82,7 @@ class FloatFunctional(nn.Module):
         """
         return self.activation_post_process(facula.mul(x, y))
 
-    def mul_scalar(self, x: Tensor, y: Tensor) -> Tensor:
+    def mul_scalar(self, x: Tensor, y: float) -> Tensor:
         """``x * y`` for a number, not observed.
 
         Args:
@@ -95,7 +95,7 @@ class FloatFunctional(nn.Module):
         """
         return facula.mul(x, y)
 
-    def cat(self, x: Tensor, dim: int = 0) -> Any:
+    def cat(self, x: Sequence[Tensor], dim: int = 0) -> Any:
         """Tensors joined along a dimension, observed.
 
         Args:

@@ -41,11 +41,11 @@ class LayerNorm(_Levels, nn.LayerNorm):
     tensor([[-1.,  1.]])
     """
 
-    weight: Tensor
-    bias: Tensor
+    weight: Tensor | None
+    bias: Tensor | None
 
-    def __init__(self, normalized_shape: int | Sequence[int], weight: Tensor, bias: Tensor, scale: float, zero_point: int,
-                 eps: float = 1e-5, elementwise_affine: bool = True, device: Device = None,
+    def __init__(self, normalized_shape: int | Sequence[int], weight: Tensor | None, bias: Tensor | None, scale: float,
+                 zero_point: int, eps: float = 1e-5, elementwise_affine: bool = True, device: Device = None,
                  dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(normalized_shape, eps=eps, elementwise_affine=elementwise_affine)
         self.weight, self.bias = weight, bias
@@ -89,11 +89,11 @@ class GroupNorm(_Levels, nn.GroupNorm):
     tensor([[-1.,  1.]])
     """
 
-    weight: Tensor
-    bias: Tensor
+    weight: Tensor | None
+    bias: Tensor | None
 
-    def __init__(self, num_groups: int, num_channels: Any, weight: Tensor, bias: Tensor, scale: float, zero_point: int,
-                 eps: float = 1e-5, affine: bool = True, device: Device = None,
+    def __init__(self, num_groups: int, num_channels: Any, weight: Tensor | None, bias: Tensor | None, scale: float,
+                 zero_point: int, eps: float = 1e-5, affine: bool = True, device: Device = None,
                  dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(num_groups, num_channels, eps, affine)
         self.weight, self.bias = weight, bias
@@ -120,12 +120,12 @@ class GroupNorm(_Levels, nn.GroupNorm):
 
 
 class _InstanceNorm(_Levels):
-    weight: Tensor
-    bias: Tensor
+    weight: Tensor | None
+    bias: Tensor | None
 
-    def __init__(self, num_features: int, weight: Tensor, bias: Tensor, scale: float, zero_point: int, eps: float = 1e-5,
-                 momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Device = None,
-                 dtype: facula.dtype | None = None) -> None:  # fmt: skip
+    def __init__(self, num_features: int, weight: Tensor | None, bias: Tensor | None, scale: float, zero_point: int,
+                 eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
+                 device: Device = None, dtype: facula.dtype | None = None) -> None:  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self.weight, self.bias = weight, bias
         self._set_levels(scale, zero_point)

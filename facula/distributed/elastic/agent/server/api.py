@@ -45,7 +45,7 @@ class WorkerSpec:
 
     role: str
     local_world_size: int
-    rdzv_handler: RendezvousHandler
+    rdzv_handler: RendezvousHandler | None
     fn: Callable[..., Any] | None = None
     entrypoint: Callable[..., Any] | str | None = None
     args: tuple[Any, ...] = ()

@@ -28,7 +28,7 @@ __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNNCell", "pack_weight_bias"]
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
-def pack_weight_bias(qweight: Any, bias: Tensor, dtype: facula.dtype) -> tuple[Any, Tensor]:
+def pack_weight_bias(qweight: Any, bias: Tensor | None, dtype: facula.dtype) -> tuple[Any, Tensor]:
     """The weight and bias of one product, as a pair.
 
     Args:
