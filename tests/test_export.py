@@ -78,6 +78,18 @@ def test_nothing_is_changed_by_recording(net):
     assert not _C._recording()
 
 
+def test_tensors_that_no_program_made_are_numbers():
+    start, size = facula.tensor(1), facula.tensor(2)
+
+    class Uses(nn.Module):
+        def forward(self, x):
+            return x.narrow(0, start, size), x.view(size, -1), x[start:], x.roll(start, 0), facula.full((2,), start)
+
+    x = facula.rand(4)
+    for found, wanted in zip(export.export(Uses(), (x,))._run(x), Uses()(x), strict=True):
+        close(found, wanted)
+
+
 def test_training_programs_write_and_draw_as_eager(net):
     net.train()
     other = copy.deepcopy(net)
@@ -267,6 +279,13 @@ def test_forms_of_dynamic_shapes():
         (lambda x: facula.from_numpy(x.numpy()), r"numpy\(\)"),
         (lambda x: x if facula.equal(x, x) else -x, "equal"),
         (lambda x: x.narrow(0, x.sum().long(), 1), "narrow"),
+        (lambda x: x.roll(x.sum().long(), 0), "roll"),
+        (lambda x: x.view(x.sum().long(), -1), "int"),
+        (lambda x: facula.zeros(x.sum().long()), "int"),
+        (lambda x: nn.functional.pad(x, (x.sum().long(), 0)), "int"),
+        (lambda x: x[x.sum().long() :], "item"),
+        (lambda x: facula.full((2,), x.sum()), "full"),
+        (lambda x: facula.add(x, x, alpha=x.sum()), "add"),
         (lambda x: facula.tensor_split(x, x.sum().long())[0], "tensor_split"),
     ],
 )

@@ -63,14 +63,15 @@ fc_status fc_tensor_retain_grad(fc_tensor tensor) {
 }
 fc_status fc_tensor_detach(fc_tensor tensor, fc_tensor* out) {
   return guarded([&] {
-    const Tensor t = borrow(tensor, "fc_tensor_detach");
-    there(out, "fc_tensor_detach") = give(alias(t));
+    fc_tensor& place = there(out, "fc_tensor_detach");
+    place = give(alias(borrow(tensor, "fc_tensor_detach")));
   });
 }
 fc_status fc_tensor_grad(fc_tensor tensor, fc_tensor* out) {
   return guarded([&] {
+    fc_tensor& place = there(out, "fc_tensor_grad");
     const Tensor grad = grad_of(borrow(tensor, "fc_tensor_grad"));
-    there(out, "fc_tensor_grad") = grad.defined() ? give(grad) : nullptr;
+    place = grad.defined() ? give(grad) : nullptr;
   });
 }
 fc_status fc_tensor_set_grad(fc_tensor tensor, fc_tensor grad) {

@@ -76,7 +76,8 @@ fc_status fc_program_tensor(fc_program program, const char* path, fc_tensor* out
   return guarded([&] {
     const LoadedProgram& p = borrow(program, "fc_program_tensor");
     FACULA_CHECK(path, ErrorKind::Value, "fc_program_tensor: the name is NULL");
-    there(out, "fc_program_tensor") = give(p.at(path));
+    fc_tensor& place = there(out, "fc_program_tensor");
+    place = give(p.at(path));
   });
 }
 

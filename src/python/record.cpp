@@ -119,10 +119,8 @@ Call read_call(const FunctionSpec& f, int chosen, PyObject** slots) {
       call.values.push_back(argument->default_value);
     } else if (argument->type.list && Py_TYPE(slots[i]) == &PyBaseObject_Type) {
       call.values.push_back(IntList(arg_ints(slots[i], argument->type.list_size).values));  // spread over the call
-    } else if (argument->type.base == BoxedType::Base::Int && is_tensor(slots[i])) {
-      value_needed(tensor_of(slots[i]), f.name);
-      call.values.push_back(to_value(Owned(check(PyNumber_Index(slots[i]))).get()));
     } else {
+      if (takes_number(argument->type) && is_tensor(slots[i])) value_needed(tensor_of(slots[i]), f.name);
       call.values.push_back(to_value(slots[i], argument->type, f.name, spec.name));
     }
   }

@@ -6,6 +6,7 @@
 #include "core/backend.h"
 #include "python/free_threading.h"
 #include "python/objects.h"
+#include "python/record.h"
 
 namespace facula::python {
 
@@ -397,7 +398,10 @@ Scalar to_scalar(PyObject* o) {
     return Scalar(static_cast<uint64_t>(big));
   }
   if (PyComplex_Check(o)) return Scalar(std::complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)));
-  if (is_tensor(o)) return tensor_of(o).item();
+  if (is_tensor(o)) {
+    value_needed(tensor_of(o), "item()");
+    return tensor_of(o).item();
+  }
   std::string_view type = Py_TYPE(o)->tp_name;
   if (type.starts_with("numpy.bool")) return Scalar(PyObject_IsTrue(o) == 1);
   if (PyIndex_Check(o)) {
@@ -419,7 +423,10 @@ int64_t to_int(PyObject* o) {
     if (value == -1 && PyErr_Occurred()) refuse_integer(PyExc_ValueError, o);
     return value;
   }
-  if (is_tensor(o)) return tensor_of(o).item().to_int();
+  if (is_tensor(o)) {
+    value_needed(tensor_of(o), "int()");
+    return tensor_of(o).item().to_int();
+  }
   Owned number(check(PyNumber_Index(o)));
   long long value = PyLong_AsLongLong(number.get());
   if (value == -1 && PyErr_Occurred()) refuse_integer(PyExc_ValueError, number.get());

@@ -104,7 +104,7 @@ Value list_of(PyObject* o, const BoxedType& type, const char* op, const char* ar
     return floats_of(o);
   }
   if (!is_sequence(o)) {
-    expect(is_integer(o));
+    expect(is_integer(o) || is_tensor(o));
     return std::vector<Expr>(static_cast<size_t>(std::max<int>(type.list_size, 1)), to_expr(o));
   }
   expect(all_items(o, [](PyObject* item) { return is_integer(item) || is_tensor(item); }));
@@ -173,10 +173,19 @@ Value to_value(PyObject* o) {
               Py_TYPE(o)->tp_name);
 }
 
+bool takes_number(const BoxedType& type) {
+  using Base = BoxedType::Base;
+  return type.base == Base::Int || type.base == Base::Float || type.base == Base::Scalar;
+}
+
 Value to_value(PyObject* o, const BoxedType& type, const char* op, const char* argument) {
   using Base = BoxedType::Base;
   if (o == Py_None && type.optional) return {};
   if (type.list) return list_of(o, type, op, argument);
+  if (takes_number(type) && is_tensor(o)) {
+    const Owned number(check(wrap(to_scalar(o))));
+    return to_value(number.get(), type, op, argument);
+  }
   Value v;
   switch (type.base) {
     case Base::Int: v = is_integer(o) ? number_of(o) : to_value(o); break;
