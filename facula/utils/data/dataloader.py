@@ -46,7 +46,7 @@ class _DatasetKind:
         return _utils.fetch._IterableDatasetFetcher(dataset, auto_collation, collate_fn, drop_last)
 
 
-class _InfiniteConstantSampler(Sampler):
+class _InfiniteConstantSampler(Sampler["None"]):
     """Stands in for a sampler where the dataset is a stream: None, for ever."""
 
     def __iter__(self) -> Any:

@@ -77,7 +77,7 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
         return ChainDataset([self, other])
 
 
-class TensorDataset(Dataset[tuple]):
+class TensorDataset(Dataset["tuple[Tensor, ...]"]):
     """Sample i is the tuple of ``tensor[i]`` for each tensor.
 
     Args:
@@ -104,7 +104,7 @@ class TensorDataset(Dataset[tuple]):
         return self.tensors[0].size(0)
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset["Any"]):
     """Sample i is the tuple, or for keyword arguments the dict, of sample i of each dataset.
 
     Args:
@@ -211,7 +211,7 @@ class ConcatDataset(Dataset[_T_co]):
         return self.cumulative_sizes
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset["Any"]):
     """The streams one after another.
 
     Args:
