@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import facula
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Sized
     from typing import Any
 
     from facula import Generator, Tensor
@@ -171,7 +171,7 @@ class ConcatDataset(Dataset[_T_co]):
     """
 
     @staticmethod
-    def cumsum(sequence: Any) -> list[int]:
+    def cumsum(sequence: Iterable[Sized]) -> list[int]:
         """Lengths of the datasets, added up.
 
         Args:
