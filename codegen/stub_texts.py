@@ -289,7 +289,8 @@ TENSOR = '''class Tensor:
                                storage_offset: int | None = None, memory_format: memory_format | None = None,
                                dtype: dtype | None = None, layout: layout | None = None,
                                device: device | str | int | None = None, pin_memory: bool = False,
-                               requires_grad: bool = False, **kwargs: Any) -> _T: ...
+                               requires_grad: bool = False, dispatch_sizes_strides_policy: str | None = None,
+                               dispatch_device: bool = False, dispatch_layout: bool = False) -> _T: ...
     @overload
     def size(self, dim: None = None) -> Size: ...
     @overload

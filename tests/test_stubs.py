@@ -292,6 +292,7 @@ NOT_TYPED = set(
     distributed.elastic.multiprocessing.Std fx.Proxy fx.proxy.TracerBase fx.proxy.GraphAppendingTracer fx.proxy.MetaProxy
     fx.tensor_type.TensorType fx.passes.infra.pass_base.PassBase.call fx.passes.infra.pass_base.PassBase.ensures
     fx.passes.infra.pass_base.PassBase.requires nn.attention.flex_attention.FlexKernelOptions
+    nn.utils.spectral_norm.SpectralNormStateDictHook
     """.split()
 )
 # what examples do for brevity: values of calls that have none, empty lists, what is None only elsewhere, arguments as a dict

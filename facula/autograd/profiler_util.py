@@ -293,7 +293,7 @@ class FunctionEventAvg:
 _SORT_KEYS = ("cpu_time", "device_time", *(name for name in _SUMS))
 
 
-class EventList(list):
+class EventList(list["Any"]):
     """Events in the order in which they began, thread by thread; then what devices did. A list.
 
     Args:

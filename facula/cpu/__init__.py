@@ -128,7 +128,7 @@ class Stream:
         """
 
 
-class StreamContext(contextlib.AbstractContextManager):
+class StreamContext(contextlib.AbstractContextManager["None"]):
     """Selects a stream for a block: what `stream` gives.
 
     Args:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from facula import _C
 
 if TYPE_CHECKING:
+    from typing import ClassVar
+
     import facula
 
 # mantissa bits, smallest normal exponent, largest value, decimal digits that always survive
@@ -36,7 +38,7 @@ def _checked(owner, dtype):
 
 class _Limits:
     __slots__ = ("bits", "dtype", "max", "min")
-    __hash__ = None
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and self.dtype == other.dtype

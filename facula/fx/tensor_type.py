@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from facula.fx._compatibility import compatibility
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
 __all__ = ["TensorType", "Dyn", "is_consistent", "is_more_precise"]
 
@@ -34,7 +34,7 @@ class TensorType:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, type(self)) and list(self.__args__) == list(other.__args__)
 
-    __hash__ = None
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     @staticmethod
     def __class_getitem__(*args: Any) -> TensorType:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import facula
 
 if TYPE_CHECKING:
-
     from facula import Tensor
 
 

@@ -123,7 +123,7 @@ class LRScheduler:
         """
         return self._last_lr
 
-    def get_lr(self) -> list:
+    def get_lr(self) -> list[float]:
         """The rates of all groups for ``last_epoch``, a list. `step` calls it; for the present rates there is `get_last_lr`,
         and the
         schedules here warn about a direct call.

@@ -13,7 +13,6 @@ from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.optim.optimizer import ParamsT
@@ -65,7 +64,7 @@ class Adadelta(RuleOptimizer):
 
 
 @explained(LISTS, rho="decay rate of both averages.", eps="added to both averages under their roots.")
-def adadelta(params: Any, grads: Sequence[Tensor], square_avgs: Sequence[Tensor], acc_deltas: Sequence[Tensor],
+def adadelta(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequence[Tensor], acc_deltas: Sequence[Tensor],
              state_steps: Sequence[Tensor], capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
              has_complex: bool = False, *, lr: float, rho: float, eps: float, weight_decay: float,
              maximize: bool) -> None:  # fmt: skip

@@ -15,7 +15,6 @@ from .optimizer import step_counter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.optim.optimizer import ParamsT
@@ -102,10 +101,10 @@ class Adagrad(RuleOptimizer):
 
 
 @explained(LISTS, lr_decay="the rate at step t is ``lr / (1 + (t - 1) * lr_decay)``.")
-def adagrad(params: Any, grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor],
-            fused: bool | None = None, grad_scale: Any = None, found_inf: Any = None, has_sparse_grad: bool = False,
-            foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False, *, lr: float,
-            weight_decay: float, lr_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
+def adagrad(params: Sequence[Tensor], grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor],
+            fused: bool | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None,
+            has_sparse_grad: bool = False, foreach: bool | None = None, differentiable: bool = False, has_complex: bool = False,
+            *, lr: float, weight_decay: float, lr_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """One step of `Adagrad` on lists.
 
     >>> from torch.optim.adagrad import adagrad

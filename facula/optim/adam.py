@@ -101,11 +101,11 @@ def check_tensor_rates(name: str, betas: tuple[float, float], foreach: bool | No
 
 
 @explained(LISTS | DECOUPLED, amsgrad="whether to divide by the largest average of g ** 2 so far.")
-def adam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
+def adam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
          max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
-         capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Any = None,
-         found_inf: Any = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool, beta1: float,
-         beta2: float, lr: float, weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
+         capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Tensor | None = None,
+         found_inf: Tensor | None = None, has_complex: bool = False, decoupled_weight_decay: bool = False, *, amsgrad: bool,
+         beta1: float, beta2: float, lr: float, weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """One step of `Adam` on lists.
 
     >>> from torch.optim.adam import adam

@@ -57,10 +57,10 @@ class AdamW(Adam):
     amsgrad="whether to divide by the largest average of g ** 2 so far.",
     weight_decay="(times lr) taken from the parameter itself.",
 )
-def adamw(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
+def adamw(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
-          capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Any = None,
-          found_inf: Any = None, has_complex: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: float,
+          capturable: bool = False, differentiable: bool = False, fused: bool | None = None, grad_scale: Tensor | None = None,
+          found_inf: Tensor | None = None, has_complex: bool = False, *, amsgrad: bool, beta1: float, beta2: float, lr: float,
           weight_decay: float, eps: float, maximize: bool) -> None:  # fmt: skip
     """One step of `AdamW` on lists.
 

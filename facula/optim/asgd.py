@@ -14,7 +14,6 @@ from ._rule_optimizer import RuleOptimizer, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.optim.optimizer import ParamsT
@@ -84,10 +83,10 @@ class ASGD(RuleOptimizer):
     alpha="power of the rate's decay.",
     t0="the step after which the average begins.",
 )
-def asgd(params: Any, grads: Sequence[Tensor], axs: Sequence[Tensor], mus: Sequence[Tensor], etas: Sequence[Tensor],
-         state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
-         capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float, t0: float, alpha: float,
-         weight_decay: float) -> None:  # fmt: skip
+def asgd(params: Sequence[Tensor], grads: Sequence[Tensor], axs: Sequence[Tensor], mus: Sequence[Tensor],
+         etas: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None, maximize: bool = False,
+         differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *, lambd: float, lr: float,
+         t0: float, alpha: float, weight_decay: float) -> None:  # fmt: skip
     """One step of `ASGD` on lists.
 
     >>> from torch.optim.asgd import asgd

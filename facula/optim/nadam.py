@@ -14,7 +14,6 @@ from ._rule_optimizer import RuleOptimizer, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.optim.optimizer import ParamsT
@@ -79,7 +78,7 @@ class NAdam(RuleOptimizer):
 
 
 @explained(LISTS | DECOUPLED, momentum_decay="how fast the momentum grows.")
-def nadam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
+def nadam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           mu_products: Sequence[Tensor], state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False,
           foreach: bool | None = None, capturable: bool = False, differentiable: bool = False, has_complex: bool = False,
           maximize: bool = False, *, beta1: float, beta2: float, lr: float, weight_decay: float, momentum_decay: float,

@@ -15,7 +15,6 @@ from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.optim.optimizer import ParamsT
@@ -78,7 +77,7 @@ class RAdam(RuleOptimizer):
 
 
 @explained(LISTS | DECOUPLED)
-def radam(params: Any, grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
+def radam(params: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor],
           state_steps: Sequence[Tensor], decoupled_weight_decay: bool = False, foreach: bool | None = None,
           differentiable: bool = False, capturable: bool = False, has_complex: bool = False, maximize: bool = False, *,
           beta1: float, beta2: float, lr: float, weight_decay: float, eps: float) -> None:  # fmt: skip

@@ -14,7 +14,6 @@ from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.optim.optimizer import ParamsT
@@ -78,7 +77,7 @@ class RMSprop(RuleOptimizer):
     momentum="factor of the last step in the next one.",
     centered="whether the squared average of g is subtracted under the root.",
 )
-def rmsprop(params: Any, grads: Sequence[Tensor], square_avgs: Sequence[Tensor], grad_avgs: Sequence[Tensor],
+def rmsprop(params: Sequence[Tensor], grads: Sequence[Tensor], square_avgs: Sequence[Tensor], grad_avgs: Sequence[Tensor],
             momentum_buffer_list: Sequence[Tensor], state_steps: Sequence[Tensor], foreach: bool | None = None,
             maximize: bool = False, differentiable: bool = False, capturable: bool = False, has_complex: bool = False, *,
             lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool) -> None:  # fmt: skip

@@ -14,7 +14,6 @@ from ._rule_optimizer import RuleOptimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.optim.optimizer import ParamsT
@@ -77,7 +76,7 @@ class Rprop(RuleOptimizer):
     etaminus="factor of a step size where the sign turned.",
     etaplus="factor of a step size where the sign stayed.",
 )
-def rprop(params: Any, grads: Sequence[Tensor], prevs: Sequence[Tensor], step_sizes: Sequence[Tensor],
+def rprop(params: Sequence[Tensor], grads: Sequence[Tensor], prevs: Sequence[Tensor], step_sizes: Sequence[Tensor],
           state_steps: Sequence[Tensor], foreach: bool | None = None, capturable: bool = False, maximize: bool = False,
           differentiable: bool = False, has_complex: bool = False, *, step_size_min: float, step_size_max: int, etaminus: float,
           etaplus: float) -> None:  # fmt: skip

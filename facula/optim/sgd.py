@@ -112,8 +112,8 @@ class SGD(RuleOptimizer):
     dampening="how much less than 1 the gradient counts in the momentum.",
     nesterov="whether to look ahead along the momentum.",
 )
-def sgd(params: Any, d_p_list: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor | None], has_sparse_grad: bool = False,
-        foreach: bool | None = None, fused: bool | None = None, grad_scale: Tensor | None = None,
+def sgd(params: Sequence[Tensor], d_p_list: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor | None],
+        has_sparse_grad: bool = False, foreach: bool | None = None, fused: bool | None = None, grad_scale: Tensor | None = None,
         found_inf: Tensor | None = None, *, weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
         maximize: bool) -> None:  # fmt: skip
     """One step of `SGD` on lists.

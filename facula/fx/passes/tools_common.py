@@ -12,7 +12,6 @@ from facula.fx._compatibility import compatibility
 from facula.fx.graph import Graph
 
 if TYPE_CHECKING:
-
     from facula.fx.node import Node
     from facula.nn.modules.module import Module
 

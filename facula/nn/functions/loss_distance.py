@@ -15,7 +15,7 @@ from .._reduction import reduced
 from .matmul import pairwise_distance
 
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
 
     from facula import Tensor
 
@@ -151,8 +151,9 @@ def triplet_margin_loss(
     return _triplet(distance, anchor, positive, negative, margin, swap, reduction)
 
 
-def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None,
-                                      margin: float = 1.0, swap: bool = False, reduction: str = "mean") -> Any:  # fmt: skip
+def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *,
+                                      distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
+                                      swap: bool = False, reduction: str = "mean") -> Tensor:  # fmt: skip
     """`triplet_margin_loss` with a distance d: ``max(0, d(anchor, positive) - d(anchor, negative) + margin)``, reduced.
 
     Args:

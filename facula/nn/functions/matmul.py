@@ -106,7 +106,7 @@ def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias
 def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor, scale_recipe_a: Any, scale_b: Tensor, scale_recipe_b: Any,
               swizzle_a: Any = None, swizzle_b: Any = None, bias: Tensor | None = None,
               output_dtype: facula.dtype = facula.bfloat16, contraction_dim: Any = (),
-              use_fast_accum: bool = False) -> Any:  # fmt: skip
+              use_fast_accum: bool = False) -> Tensor:  # fmt: skip
     """The product of two float8 matrices that stand for themselves times scales; it is computed in float32.
 
     Args:

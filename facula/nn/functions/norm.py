@@ -10,7 +10,6 @@ from facula import _C
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
 
@@ -152,7 +151,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     return facula.group_norm(input, num_groups, weight, bias, eps)
 
 
-def local_response_norm(input: Tensor, size: Any, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Divides by ``(k + alpha * mean of the squares of size neighbouring channels) ** beta``; beyond the ends channels are 0.
 
     Args:

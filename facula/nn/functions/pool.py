@@ -441,7 +441,7 @@ def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
 
 @explained(_ARGUMENTS)
 def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
-              ceil_mode: bool = False) -> Any:  # fmt: skip
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """The power sum of each window of the last dimension: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.
@@ -471,7 +471,7 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int],
 
 @explained(_ARGUMENTS)
 def lp_pool3d(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None,
-              ceil_mode: bool = False) -> Any:  # fmt: skip
+              ceil_mode: bool = False) -> Tensor:  # fmt: skip
     """The power sum of each window of the last three dimensions: ``(sum of x ** norm_type) ** (1 / norm_type)``.
 
     It is NaN for a negative sum, which an odd norm_type can give.

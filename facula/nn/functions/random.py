@@ -12,8 +12,6 @@ from facula import _C
 from .._explained import explained
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula import Tensor
 
 _ARGUMENTS = {
@@ -90,7 +88,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 
 
 @explained(_ARGUMENTS, input="(N, C, ...).")
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """`alpha_dropout` of whole channels.
 
     Errors: ValueError for a p outside [0, 1]; RuntimeError for fewer than 2 dimensions.
@@ -140,7 +138,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 @explained(_ARGUMENTS, input="(N, C, D, H, W) or (C, D, H, W).")
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training, sets whole channels to zero with probability ``p`` and multiplies the rest by ``1 / (1 - p)``.
 
     Other numbers of dimensions than four and five warn.

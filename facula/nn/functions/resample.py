@@ -12,7 +12,6 @@ from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
 
@@ -132,7 +131,7 @@ def _resize(input, sizes, scales, mode: str, align_corners: bool, antialias: boo
 
 
 def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
-             mode: str = "nearest", align_corners: bool | None = None) -> Any:  # fmt: skip
+             mode: str = "nearest", align_corners: bool | None = None) -> Tensor:  # fmt: skip
     """Deprecated name of `interpolate`; it warns.
 
     Args:
@@ -153,7 +152,7 @@ def upsample(input: Tensor, size: int | Sequence[int] | None = None, scale_facto
 
 
 def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
-                     scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
+                     scale_factor: float | Sequence[float] | None = None) -> Tensor:  # fmt: skip
     """Deprecated: ``interpolate(input, size, scale_factor, mode='nearest')``; it warns.
 
     Args:
@@ -172,7 +171,7 @@ def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None,
 
 
 def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None,
-                      scale_factor: float | Sequence[float] | None = None) -> Any:  # fmt: skip
+                      scale_factor: float | Sequence[float] | None = None) -> Tensor:  # fmt: skip
     """Deprecated: ``interpolate(input, size, scale_factor, mode='bilinear', align_corners=True)``; it warns.
 
     Args:

@@ -235,7 +235,7 @@ class ReLU6(Hardtanh):
 class _Shrink(Module):
     """What Hardshrink and Softshrink share."""
 
-    __constants__ = ["lambd"]
+    __constants__: ClassVar[list[str]] = ["lambd"]
     lambd: float
 
     def __init__(self, lambd: float = 0.5) -> None:

@@ -14,7 +14,7 @@ from ._parameter_containers import ParameterDict, ParameterList
 from .module import Module, _addindent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import ItemsView, Iterator, KeysView, ValuesView
     from typing import Any
 
     from typing_extensions import Self
@@ -340,7 +340,7 @@ class ModuleDict(Module):
         del self[key]
         return value
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         """The keys.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).keys())
@@ -348,7 +348,7 @@ class ModuleDict(Module):
         """
         return self._modules.keys()
 
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, Module]:
         """Pairs of key and module.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).items())
@@ -356,7 +356,7 @@ class ModuleDict(Module):
         """
         return self._modules.items()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[Module]:
         """The modules.
 
         >>> list(nn.ModuleDict({"relu": nn.ReLU()}).values())

@@ -23,7 +23,7 @@ from .linear import Linear
 from .linear_cross_entropy_options import LinearCrossEntropyOptions
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import ClassVar
 
     from facula import Tensor
     from facula.types import Device
@@ -209,7 +209,7 @@ class BCEWithLogitsLoss(_Loss):
     """
 
     def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
-                 reduction: str = "mean", pos_weight: Any = None) -> None:  # fmt: skip
+                 reduction: str = "mean", pos_weight: Tensor | None = None) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import facula
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -136,7 +134,7 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-                   foreach: bool | None = None) -> Any:  # fmt: skip
+                   foreach: bool | None = None) -> Tensor:  # fmt: skip
     """Deprecated name of `clip_grad_norm_`, which warns.
 
     Args:

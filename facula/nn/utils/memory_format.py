@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import TypeVar
 
     import facula
     from facula.nn.modules.module import Module
+
+    _M = TypeVar("_M", bound=Module)
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
@@ -23,7 +25,7 @@ def _convert(module, classes: tuple, memory_format):
     return module
 
 
-def convert_conv2d_weight_memory_format(module: Module, memory_format: facula.memory_format) -> Any:
+def convert_conv2d_weight_memory_format(module: _M, memory_format: facula.memory_format) -> _M:
     """Lays out the weights of all Conv2d and ConvTranspose2d of a module anew, and returns the module.
 
     Args:
@@ -38,7 +40,7 @@ def convert_conv2d_weight_memory_format(module: Module, memory_format: facula.me
     return _convert(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
-def convert_conv3d_weight_memory_format(module: Module, memory_format: facula.memory_format) -> Any:
+def convert_conv3d_weight_memory_format(module: _M, memory_format: facula.memory_format) -> _M:
     """Lays out the weights of all Conv3d and ConvTranspose3d of a module anew, and returns the module.
 
     Args:

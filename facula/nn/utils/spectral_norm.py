@@ -12,7 +12,9 @@ from ..modules.module import Module
 from ..parameter import Parameter
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    _M = TypeVar("_M", bound=Module)
 
     from facula import Tensor
 
@@ -225,8 +227,8 @@ class SpectralNormStateDictHook:
 
 
 def spectral_norm(
-    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
-) -> Any:
+    module: _M, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> _M:
     """Divides a parameter by its largest singular value, found by power iteration; returns the module.
 
     A hook computes it before every call. `nn.utils.parametrizations.spectral_norm` does the same with a parametrization.

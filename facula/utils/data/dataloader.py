@@ -23,7 +23,7 @@ from .dataset import (  # noqa: F401  (programs import Dataset and IterableDatas
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, _draw_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from facula import Generator
@@ -46,7 +46,7 @@ class _DatasetKind:
         return _utils.fetch._IterableDatasetFetcher(dataset, auto_collation, collate_fn, drop_last)
 
 
-class _InfiniteConstantSampler(Sampler):
+class _InfiniteConstantSampler(Sampler["None"]):
     """Stands in for a sampler where the dataset is a stream: None, for ever."""
 
     def __iter__(self) -> Any:
@@ -201,7 +201,7 @@ class DataLoader(Generic[_T_co]):
             return _ThreadingDataLoaderIter(self)
         return _MultiProcessingDataLoaderIter(self)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Any]:
         if not (self.persistent_workers and self.num_workers):
             return self._get_iterator()
         if self._iterator is None or self._iterator._shutdown:  # a worker's death ends them all

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import facula
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Sized
     from typing import Any
 
     from facula import Generator, Tensor
@@ -77,7 +77,7 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
         return ChainDataset([self, other])
 
 
-class TensorDataset(Dataset[tuple]):
+class TensorDataset(Dataset["tuple[Tensor, ...]"]):
     """Sample i is the tuple of ``tensor[i]`` for each tensor.
 
     Args:
@@ -104,7 +104,7 @@ class TensorDataset(Dataset[tuple]):
         return self.tensors[0].size(0)
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset["Any"]):
     """Sample i is the tuple, or for keyword arguments the dict, of sample i of each dataset.
 
     Args:
@@ -171,7 +171,7 @@ class ConcatDataset(Dataset[_T_co]):
     """
 
     @staticmethod
-    def cumsum(sequence: Any) -> list[int]:
+    def cumsum(sequence: Iterable[Sized]) -> list[int]:
         """Lengths of the datasets, added up.
 
         Args:
@@ -211,7 +211,7 @@ class ConcatDataset(Dataset[_T_co]):
         return self.cumulative_sizes
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset["Any"]):
     """The streams one after another.
 
     Args:

@@ -138,7 +138,7 @@ class MapDataPipe(_Pipe, Dataset[_T_co]):
     functions: dict[Any, Any] = {}
 
 
-class DFIterDataPipe(IterDataPipe):
+class DFIterDataPipe(IterDataPipe["Any"]):
     """A stream of data frames: a subclass defines `__iter__`. There are no functions for frames.
 
     >>> issubclass(torch.utils.data.DFIterDataPipe, torch.utils.data.IterDataPipe)

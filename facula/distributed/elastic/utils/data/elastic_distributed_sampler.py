@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["ElasticDistributedSampler"]
 
 
-class ElasticDistributedSampler(DistributedSampler):
+class ElasticDistributedSampler(DistributedSampler["Any"]):
     """Indices from `start_index` on, shuffled by the epoch, shared out among processes.
 
     Args:

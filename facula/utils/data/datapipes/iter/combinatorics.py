@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
 
-class SamplerIterDataPipe(IterDataPipe):
+class SamplerIterDataPipe(IterDataPipe["Any"]):
     """What a sampler gives for a pipe: indices.
 
     Args:

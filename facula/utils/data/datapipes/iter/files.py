@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["FileListerIterDataPipe", "FileOpenerIterDataPipe", "StreamReaderIterDataPipe"]
 
 
-class FileListerIterDataPipe(IterDataPipe):
+class FileListerIterDataPipe(IterDataPipe["Any"]):
     """Paths of files in folders.
 
     Args:
@@ -50,7 +50,7 @@ class FileListerIterDataPipe(IterDataPipe):
                     break
 
 
-class FileOpenerIterDataPipe(IterDataPipe):
+class FileOpenerIterDataPipe(IterDataPipe["Any"]):
     """(path, open file) for paths. Who reads a file closes it.
 
     Args:
@@ -80,7 +80,7 @@ class FileOpenerIterDataPipe(IterDataPipe):
             yield path, open(path, self.mode, encoding=self.encoding)  # noqa: SIM115 - the reader closes it
 
 
-class StreamReaderIterDataPipe(IterDataPipe):
+class StreamReaderIterDataPipe(IterDataPipe["Any"]):
     """(path, contents) for open files, which are closed at their ends.
 
     Args:

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class IterableWrapperIterDataPipe(IterDataPipe):
+class IterableWrapperIterDataPipe(IterDataPipe["Any"]):
     """A stream of what an iterable gives.
 
     Args:
@@ -57,7 +57,7 @@ class IterableWrapperIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("map")
-class MapperIterDataPipe(IterDataPipe):
+class MapperIterDataPipe(IterDataPipe["Any"]):
     """What a function gives for each sample.
 
     Args:
@@ -90,7 +90,7 @@ class MapperIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("filter")
-class FilterIterDataPipe(IterDataPipe):
+class FilterIterDataPipe(IterDataPipe["Any"]):
     """The samples for which a function is True.
 
     Args:
@@ -138,7 +138,7 @@ class CollatorIterDataPipe(MapperIterDataPipe):
 
 
 @functional_datapipe("batch")
-class BatcherIterDataPipe(IterDataPipe):
+class BatcherIterDataPipe(IterDataPipe["Any"]):
     """Batches of samples, as lists.
 
     Args:
@@ -181,7 +181,7 @@ class BatcherIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("unbatch")
-class UnBatcherIterDataPipe(IterDataPipe):
+class UnBatcherIterDataPipe(IterDataPipe["Any"]):
     """Batches taken apart.
 
     Args:
@@ -218,7 +218,7 @@ class UnBatcherIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("groupby")
-class GrouperIterDataPipe(IterDataPipe):
+class GrouperIterDataPipe(IterDataPipe["Any"]):
     """Batches of samples that have one key.
 
     Args:
@@ -279,7 +279,7 @@ class GrouperIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("concat")
-class ConcaterIterDataPipe(IterDataPipe):
+class ConcaterIterDataPipe(IterDataPipe["Any"]):
     """Several streams, one after another.
 
     Args:
@@ -342,7 +342,7 @@ class ZipperIterDataPipe(ConcaterIterDataPipe):
         return min(map(len, self.datapipes))
 
 
-class _Branch(IterDataPipe):
+class _Branch(IterDataPipe["Any"]):
     """One of several streams that read another together."""
 
     def __init__(self, reader, number):
@@ -394,7 +394,7 @@ class _Reader:
 
 
 @functional_datapipe("fork")
-class ForkerIterDataPipe(IterDataPipe):
+class ForkerIterDataPipe(IterDataPipe["Any"]):
     """Several streams of the same samples; the class gives a list of them.
 
     Args:
@@ -416,7 +416,7 @@ class ForkerIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("demux")
-class DemultiplexerIterDataPipe(IterDataPipe):
+class DemultiplexerIterDataPipe(IterDataPipe["Any"]):
     """Several streams, to one of which each sample goes; the class gives a list of them.
 
     Args:
@@ -449,7 +449,7 @@ class DemultiplexerIterDataPipe(IterDataPipe):
 
 
 @functional_datapipe("sharding_filter")
-class ShardingFilterIterDataPipe(IterDataPipe):
+class ShardingFilterIterDataPipe(IterDataPipe["Any"]):
     """Every n-th sample, where `apply_sharding` has said which; else all. So workers share a stream.
 
     Args:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
 
 
-class SequenceWrapperMapDataPipe(MapDataPipe):
+class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
     """The elements of a sequence or mapping.
 
     Args:
@@ -43,7 +43,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe):
 
 
 @functional_datapipe("map")
-class MapperMapDataPipe(MapDataPipe):
+class MapperMapDataPipe(MapDataPipe["Any"]):
     """What a function gives for each sample.
 
     Args:
@@ -68,7 +68,7 @@ class MapperMapDataPipe(MapDataPipe):
 
 
 @functional_datapipe("batch")
-class BatcherMapDataPipe(MapDataPipe):
+class BatcherMapDataPipe(MapDataPipe["Any"]):
     """Batches of samples that follow each other.
 
     Args:
@@ -105,7 +105,7 @@ class BatcherMapDataPipe(MapDataPipe):
 
 
 @functional_datapipe("concat")
-class ConcaterMapDataPipe(MapDataPipe):
+class ConcaterMapDataPipe(MapDataPipe["Any"]):
     """Several pipes, one behind another.
 
     Args:
