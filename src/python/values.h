@@ -12,8 +12,8 @@ PyObject* wrap_value(const Value& value);
 Value to_value(PyObject* object);
 /// Whether an op takes a number, or numbers, here.
 bool takes_number(const BoxedType& type);
-/// As an op takes it for `type`: 2 is a Float where a float is wanted, an int a list where an int[N] is, a tensor of one
-/// element the number that it holds.
+/// As an op takes it for `type`: 2 is a Float where a float is wanted, an int a list where an int[N] is, a tensor of
+/// one element the number that it holds.
 Value to_value(PyObject* object, const BoxedType& type, const char* op, const char* argument);
 
 /// The expression that an integer carries while programs are recorded (facula/export/_symint.py), or null.
