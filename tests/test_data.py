@@ -196,15 +196,16 @@ def test_out_of_order_gives_the_same_samples():
     assert sorted(index.item() for _, index in loader) == list(range(20))
 
 
+class Large(data.Dataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        base = facula.full((2, 300, 300), float(index))
+        return base, base[1], facula.empty(0, 3), f"text {index}"
+
+
 def test_large_batches_travel_whole_and_keep_sharing():
-    class Large(data.Dataset):
-        def __len__(self):
-            return 3
-
-        def __getitem__(self, index):
-            base = facula.full((2, 300, 300), float(index))
-            return base, base[1], facula.empty(0, 3), f"text {index}"
-
     for index, (base, row, empty, text) in enumerate(
         data.DataLoader(Large(), batch_size=None, num_workers=2)
     ):
@@ -220,10 +221,11 @@ def test_requests_larger_than_a_socket_holds_do_not_block():
     )
 
 
-def test_worker_init_fn_and_its_failure():
-    def fail(worker_id):
-        raise LookupError(f"no luck in {worker_id}")
+def fail(worker_id):
+    raise LookupError(f"no luck in {worker_id}")
 
+
+def test_worker_init_fn_and_its_failure():
     with pytest.raises(LookupError, match=r"(?s)DataLoader worker process 0.*no luck in 0"):
         list(data.DataLoader(Squares(), num_workers=1, worker_init_fn=fail))
 
@@ -256,6 +258,14 @@ def test_timeout():
 def test_unpicklable_batches_are_an_error():
     with pytest.raises(Exception, match="(?i)pickle"):
         list(data.DataLoader(range(3), num_workers=1, collate_fn=lambda batch: lambda: 0))
+
+
+def test_a_worker_that_cannot_start_leaves_no_descriptor():
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(Exception, match="(?i)pickle"):
+            list(data.DataLoader(range(3), num_workers=2, collate_fn=lambda batch: 0, multiprocessing_context="spawn"))
+    assert len(os.listdir("/proc/self/fd")) <= before + 1  # the resource tracker's, which stays
 
 
 @pytest.mark.parametrize(
@@ -291,11 +301,12 @@ from facula.utils import data
 class Slow(data.Dataset):
     def __len__(self): return 1000
     def __getitem__(self, i): time.sleep(0.01); return i
-loader = data.DataLoader(Slow(), num_workers=2, persistent_workers=True)
-iterator = iter(loader)
-next(iterator)
-print("ready", *[p.pid for p in iterator._workers], flush=True)
-"""
+if __name__ == "__main__":
+    loader = data.DataLoader(Slow(), num_workers=2, persistent_workers=True)
+    iterator = iter(loader)
+    next(iterator)
+    print("ready", *[p.pid for p in iterator._workers], flush=True)
+    """
 
 
 @pytest.mark.parametrize(
@@ -306,8 +317,9 @@ print("ready", *[p.pid for p in iterator._workers], flush=True)
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
     ],
 )
-def test_neither_the_end_of_the_program_nor_an_interrupt_leaves_workers(end):
-    done = subprocess.run([sys.executable, "-c", PROGRAM + end], capture_output=True, text=True, timeout=60)
+def test_neither_the_end_of_the_program_nor_an_interrupt_leaves_workers(tmp_path, end):
+    (tmp_path / "program.py").write_text(PROGRAM + end)
+    done = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=60)
     workers = [int(word) for word in done.stdout.split()[1:]]
     assert len(workers) == 2
     deadline = time.monotonic() + 15

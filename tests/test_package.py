@@ -378,7 +378,7 @@ IMPORTER = PackageImporter(io.BytesIO(GOOD))
         (lambda: packed(lambda e: e.save_pickle("a", "b", lambda: 1)), Exception, "^Can't pickle <function"),
         (lambda: packed(lambda e: e.save_pickle("a", "b", 1, pickle_protocol=5)), ValueError, "must be 3 or 4, got 5$"),
         (lambda: packed(lambda e: e.save_pickle("a", "b", [torch.jit.script(torch.nn.Linear(1, 1))])), NotImplementedError,
-         "^save_pickle: .* use jit.save, got Linear$"),
+         "(?m)^save_pickle: .* use jit.save, got Linear$"),
         (lambda: packed(lambda e: e.close()), RuntimeError, "^close: the package is closed already"),
         (lambda: packed(lambda e: e.all_paths("a", "b")), ValueError, "got 'a'$"),
         (lambda: find_first_use_of_broken_modules(KeyError()), TypeError, "got KeyError$"),

@@ -67,8 +67,14 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
             ),
             daemon=True,
         )
-        process.start()
-        there.close()
+        try:
+            process.start()
+        except BaseException:  # what does not go through a pickle, where workers are not forked
+            here.close()
+            self._shutdown_workers()
+            raise
+        finally:
+            there.close()
         worker = _Worker(number, process, here)
         self._workers_status.append(worker)
         self._poll.register(here.fileno(), select.POLLIN)
