@@ -267,7 +267,7 @@ def unread(path):
                 visit(child, f"{prefix}{child.name}.")
             elif isinstance(child, ast.FunctionDef) and (child.name in SPECIAL or not child.name.startswith("_")):
                 parameters = missing(child)
-                if parameters:
+                if parameters and "overload" not in map(ast.unparse, child.decorator_list):
                     found[f"{prefix}{child.name}"] = parameters
 
     visit(ast.parse(path.read_text()), "")

@@ -182,7 +182,7 @@ Value to_value(PyObject* o, const BoxedType& type, const char* op, const char* a
   using Base = BoxedType::Base;
   if (o == Py_None && type.optional) return {};
   if (type.list) return list_of(o, type, op, argument);
-  if (takes_number(type) && is_tensor(o)) {
+  if (takes_number(type) && is_tensor(o) && tensor_of(o).numel() == 1) {
     const Owned number(check(wrap(to_scalar(o))));
     return to_value(number.get(), type, op, argument);
   }
