@@ -56,6 +56,15 @@ def test_templates_ask_what_the_package_prints():
     assert facula.__version__ in run.stdout
 
 
+def test_files_name_the_pythons_that_were_tested():
+    tested = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    wheels = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Wheels\n")[2].partition("\n## ")[0]
+    listed = f"{', '.join(tested[:-1])} and {tested[-1]}"
+    assert tested and tested == re.findall(r"^\| (3\.\d+) \|", wheels, re.M)
+    assert f"its tests run on {listed} (" in (ROOT / "docs" / "installation.md").read_text()
+    assert f"tested on CPython {listed}." in (ROOT / "CHANGELOG.md").read_text()
+
+
 def test_a_wheel_as_another_version(tmp_path):
     wheel = tmp_path / "facula-0.1.0-cp311-cp311-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w") as file:

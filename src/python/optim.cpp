@@ -71,7 +71,7 @@ void each_parameter(PyObject* group, OptimSteps& steps, F&& f) {
   FACULA_CHECK(PyList_Check(params), ErrorKind::Type, "step: params of a group must be a list, got ",
                Py_TYPE(params)->tp_name);
   try {
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); ++i) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params.get()); ++i) {
       const Item object = list_item(params, i);
       if (!object.get() || !is_tensor(object)) continue;
       const Tensor& param = tensor_of(object);

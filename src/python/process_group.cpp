@@ -12,6 +12,10 @@
 #include "python/free_threading.h"
 #include "python/objects.h"
 
+#if PY_VERSION_HEX < 0x030B0000  // there Python.h does not declare PyFrame_GetBack
+#include <frameobject.h>
+#endif
+
 namespace facula::python {
 
 using namespace distributed;
