@@ -13,7 +13,7 @@ import contextlib
 import functools
 import importlib
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C
@@ -21,7 +21,6 @@ from facula._overrides_off import DisableTorchFunctionSubclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from typing_extensions import Self
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import tensors
 from .source import FileSource, MemorySource
 from .zip_reader import ZipReader
 
 if TYPE_CHECKING:
-    from typing import Any
-
     import facula
 
 __all__ = ["PyTorchFileReader"]

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .source import MAP_ALIGNMENT
 from .texts import shown
 from .zip_records import CENTRAL, END, END64, LOCAL, LOCATOR64, U32
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula._serialization.source import FileSource, MemorySource
 
 _STORED, _DEFLATED = 0, 8

@@ -5,13 +5,12 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .profiler_util import EventList, EventMetadata, FunctionEvent, Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
 _NODE_PREFIX = "autograd::engine::evaluate_function: "
 _PREFIX = {"op": "aten::", "composite": "aten::", "node": _NODE_PREFIX}

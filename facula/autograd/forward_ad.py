@@ -13,16 +13,15 @@ with a vector is the derivative, with respect to u, of the product of its transp
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _C
+from .._C import Tensor
 from .grad_mode import _Switch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
-    from facula import Tensor
 
 __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"]
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import contextlib
 import enum
 import warnings
-from typing import TYPE_CHECKING
+from typing import Any
 
 from facula import _C
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from facula import Tensor
+from facula._C import Tensor
 
 
 class SDPBackend(enum.IntEnum):

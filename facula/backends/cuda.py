@@ -6,7 +6,7 @@ import contextlib
 import enum
 import os
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C
@@ -16,7 +16,6 @@ from facula.backends._attention import SDPBackend as _Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from facula.types import Device
 

@@ -14,15 +14,13 @@ a graph. What makes the host wait (item(), copies to the host, shapes that depen
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import _C
 from facula.utils import _pytree
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula import Generator
 
 __all__ = ["CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables"]

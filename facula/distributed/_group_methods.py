@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import datetime
 import enum
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import timedelta
-    from typing import Any
-
     from facula import Tensor
 
     from ._backends import PremulSum, ReduceOp

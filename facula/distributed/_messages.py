@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from facula import Tensor
 
 from ._group import member
 from ._operations import _NOTHING, _RECV, _SEND, _peer, _run, _tensors, _Works
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from facula import Tensor
+    from collections.abc import Sequence
 
     from ._group import ProcessGroup
     from ._operations import Work

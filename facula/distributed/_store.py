@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula import _C
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
-    from typing import Any
 
     from typing_extensions import Self
 

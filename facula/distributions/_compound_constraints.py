@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula import Tensor
 
 from ._constraint import Constraint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from facula import Tensor
 
 
 class _IndependentConstraint(Constraint):

@@ -8,6 +8,8 @@ import weakref
 from typing import TYPE_CHECKING
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from ._transform import Transform, check_shape
@@ -16,9 +18,6 @@ from .utils import _sum_rightmost, lazy_property
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 
 class ComposeTransform(Transform):

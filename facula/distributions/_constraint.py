@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula import Tensor
+
 if TYPE_CHECKING:
     from typing import Any
-
-    from facula import Tensor
 
 
 class Constraint:

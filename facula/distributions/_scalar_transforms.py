@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import facula
+from facula.distributions.constraints import Constraint
 from facula.nn.functional import softplus
 
 from . import constraints
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from facula import Size, Tensor
-    from facula.distributions.constraints import Constraint
 
 
 class ExpTransform(SameKind, Transform):

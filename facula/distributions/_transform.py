@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from facula import Tensor
+
 from . import constraints
 
 if TYPE_CHECKING:
@@ -12,8 +14,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from typing_extensions import Self
-
-    from facula import Tensor
 
     from ._constraint import Constraint
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 from facula.nn.functional import pad, softmax, softplus
 
 from . import constraints
@@ -14,9 +16,6 @@ from .utils import tril_matrix_to_vec, vec_to_tril_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 
 class SoftmaxTransform(SameKind, Transform):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
-from facula import Size
+from facula import Size, Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from ._probabilities import ProbsOrLogits
@@ -13,10 +14,6 @@ from .distribution import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["Categorical"]
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .gamma import Gamma
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar
 
     from typing_extensions import Self
 
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
     from facula.distributions.distribution import Distribution
 
 __all__ = ["Chi2"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula.distributions.constraints import Constraint
+
 from . import constraints, transforms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula import Tensor
 
 from ._compound_constraints import MixtureSameFamilyConstraint, _Cat, _IndependentConstraint, _Stack
 from ._constraint import Constraint
@@ -16,8 +17,6 @@ from ._constraint import Constraint
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from facula import Tensor
 
 __all__ = [
     "Constraint",

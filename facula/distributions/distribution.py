@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
-from facula import Size
+from facula import Size, Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .utils import broadcast_all, lazy_property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, ClassVar
+    from typing import Any
 
     from typing_extensions import Self
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["Distribution"]
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import facula
+from facula import Tensor
 
 from .distribution import Distribution
-
-if TYPE_CHECKING:
-    from facula import Tensor
 
 __all__ = ["ExponentialFamily"]
 

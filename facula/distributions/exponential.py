@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .exp_family import ExponentialFamily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["Exponential"]
 

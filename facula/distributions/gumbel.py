@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .transformed_distribution import TransformedDistribution
@@ -14,10 +16,7 @@ from .uniform import Uniform
 from .utils import broadcast_all, euler_constant
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
+    from typing import Any
 
 __all__ = ["Gumbel"]
 

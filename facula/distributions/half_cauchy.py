@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula import Tensor
 
 from ._half import Half
 from .cauchy import Cauchy
 
 if TYPE_CHECKING:
     from typing import Any
-
-    from facula import Tensor
 
 __all__ = ["HalfCauchy"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+from facula import Tensor
 
 from ._half import Half
 from .normal import Normal
-
-if TYPE_CHECKING:
-    from facula import Tensor
 
 __all__ = ["HalfNormal"]
 

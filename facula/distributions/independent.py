@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from facula import Size
+from facula import Size, Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .distribution import Distribution
@@ -12,12 +13,9 @@ from .utils import _sum_rightmost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, ClassVar
+    from typing import Any
 
     from typing_extensions import Self
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["Independent"]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .gamma import Gamma
@@ -12,10 +14,7 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import PowerTransform
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
+    from typing import Any
 
 __all__ = ["InverseGamma"]
 

@@ -13,6 +13,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula
+from facula import Tensor
 
 from .bernoulli import Bernoulli
 from .beta import Beta
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from facula import Tensor
     from facula.distributions.distribution import Distribution
 
 __all__ = ["register_kl", "kl_divergence"]

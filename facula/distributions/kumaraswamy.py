@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .transformed_distribution import TransformedDistribution
 from .transforms import AffineTransform, PowerTransform
 from .uniform import Uniform
 from .utils import broadcast_all, euler_constant
-
-if TYPE_CHECKING:
-    from typing import ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["Kumaraswamy"]
 

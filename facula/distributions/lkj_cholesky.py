@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
-from facula import Size
+from facula import Size, Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .beta import Beta
@@ -15,12 +16,8 @@ from .utils import broadcast_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar
 
     from typing_extensions import Self
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["LKJCholesky"]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .normal import Normal
@@ -10,10 +13,7 @@ from .transformed_distribution import TransformedDistribution
 from .transforms import ExpTransform
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
+    from typing import Any
 
 __all__ = ["LogNormal"]
 

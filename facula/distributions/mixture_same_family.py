@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
-from facula import Size
+from facula import Size, Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .categorical import Categorical
@@ -13,12 +14,8 @@ from .distribution import Distribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar
 
     from typing_extensions import Self
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["MixtureSameFamily"]
 

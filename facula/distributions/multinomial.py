@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
-from facula import Size
+from facula import Size, Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from ._shared import OverCategories
@@ -16,10 +17,7 @@ from .utils import broadcast_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
+    from typing import Any
 
 __all__ = ["Multinomial"]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 from facula.nn.functional import logsigmoid
 
 from . import constraints
@@ -15,10 +17,7 @@ from .utils import lazy_property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
+    from typing import Any
 
 __all__ = ["NegativeBinomial"]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from ._shared import SymmetricAroundLoc
@@ -14,10 +16,6 @@ from .utils import _standard_normal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["Normal"]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .exponential import Exponential
@@ -13,10 +15,7 @@ from .transforms import AffineTransform, ExpTransform
 from .utils import broadcast_all
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
+    from typing import Any
 
 __all__ = ["Pareto"]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 from facula.nn.functional import softplus
 
 from . import constraints
@@ -16,10 +18,6 @@ from .utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 

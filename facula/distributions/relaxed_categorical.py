@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from ._shared import OverCategories, Relaxed
@@ -15,10 +17,6 @@ from .utils import broadcast_all, clamp_probs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import ClassVar
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 

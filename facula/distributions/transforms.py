@@ -1,5 +1,10 @@
 """Differentiable maps between sets of values, with the determinants of their Jacobians."""
 
+# Annotations of the classes look for these where the classes say that they are.
+from typing import Any as Any
+
+from facula import Tensor as Tensor
+
 from ._compound_transforms import (
     CatTransform,
     ComposeTransform,
@@ -26,6 +31,7 @@ from ._vector_transforms import (
     SoftmaxTransform,
     StickBreakingTransform,
 )
+from .constraints import Constraint as Constraint
 
 __all__ = [
     "AbsTransform",

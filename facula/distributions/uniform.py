@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import facula
+from facula import Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .distribution import Distribution
@@ -12,9 +14,6 @@ from .distribution import Distribution
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
 
 __all__ = ["Uniform"]
 

@@ -6,14 +6,13 @@ from numbers import Number
 from typing import TYPE_CHECKING
 
 import facula
+from facula import Tensor
 from facula.nn.functional import softmax
 from facula.overrides import is_tensor_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from facula import Tensor
 
 euler_constant: float = 0.57721566490153286060  # Euler and Mascheroni's
 

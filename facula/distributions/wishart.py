@@ -7,7 +7,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula
-from facula import Size
+from facula import Size, Tensor
+from facula.distributions.constraints import Constraint
 
 from . import constraints
 from .chi2 import Chi2
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from facula import Tensor
-    from facula.distributions.constraints import Constraint
     from facula.distributions.distribution import Distribution
 
 __all__ = ["Wishart"]

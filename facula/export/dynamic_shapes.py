@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import enum
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula.utils import _pytree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
 __all__ = ["AdditionalInputs", "Constraint", "Dim", "dims", "ShapesCollection"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula.export import graph_signature as signatures
@@ -13,7 +13,6 @@ from facula.utils import _pytree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.export.graph_signature import ExportGraphSignature

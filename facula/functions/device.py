@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula import _C
 from facula.overrides import TorchFunctionMode, _modes, _push
@@ -11,7 +11,6 @@ from facula.overrides import TorchFunctionMode, _modes, _push
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
-    from typing import Any
 
     import facula
     from facula.types import Device

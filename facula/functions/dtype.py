@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from facula import _C
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     import facula
 
 # mantissa bits, smallest normal exponent, largest value, decimal digits that always survive

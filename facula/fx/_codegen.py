@@ -6,7 +6,7 @@ import builtins
 import keyword
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from facula.fx._writer import (  # noqa: F401
     _custom_builtins,
@@ -24,7 +24,6 @@ from facula.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
 

@@ -16,7 +16,7 @@ import itertools
 import linecache
 import operator
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula._ops import OpOverloadPacket
@@ -28,7 +28,6 @@ from facula.overrides import is_tensor_method_or_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
     from typing_extensions import Self
 

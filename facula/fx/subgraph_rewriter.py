@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import facula
 from facula.fx._compatibility import compatibility
@@ -15,7 +15,6 @@ from facula.fx.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from facula.nn.modules.module import Module
 

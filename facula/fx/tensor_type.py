@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from facula.fx._compatibility import compatibility
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import Any
 
 __all__ = ["TensorType", "Dyn", "is_consistent", "is_more_precise"]
 

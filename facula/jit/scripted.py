@@ -10,14 +10,14 @@ import copy
 import functools
 import io
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
 
 import facula
 from facula.utils import _pytree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any
 
     from facula import Tensor
     from facula.fx.graph import Graph

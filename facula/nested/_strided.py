@@ -5,7 +5,7 @@ Such a tensor is the memory of its parts, one behind another, and their shapes. 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import facula
 from facula import _C
@@ -13,9 +13,6 @@ from facula._pointwise import DRAWN_INPLACE, POINTWISE, is_inplace, plain_name
 
 from ._internal.nested_tensor import OfRows
 from ._internal.rules import _LIKE, _OF_MEMORY, argument, leaves, off
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class StridedNestedTensor(OfRows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _protobuf as pb
 from ._graph import Graph, numpy_dtype
@@ -12,7 +12,7 @@ from .errors import OnnxExporterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import IO, Any
+    from typing import IO
 
     from facula import Tensor
     from facula.export import ExportedProgram

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 
 from ._program import real_parts
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from typing_extensions import Self
 
     from facula import Tensor

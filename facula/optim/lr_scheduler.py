@@ -6,6 +6,9 @@ rate at an epoch directly. ``last_epoch`` counts the calls of `step`, the first 
 
 from __future__ import annotations
 
+# Counter and Optimizer: annotations of the classes look for them where the classes say that they are.
+from collections import Counter as Counter
+
 from facula.nn.modules._home import belong_to
 
 from ._lr_base import LRScheduler
@@ -23,6 +26,7 @@ from ._lr_factors import (
     StepLR,
 )
 from ._lr_plateau import ReduceLROnPlateau
+from .optimizer import Optimizer as Optimizer
 
 __all__ = [
     "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "SequentialLR",

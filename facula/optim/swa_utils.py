@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula.nn import Module
@@ -15,8 +16,7 @@ from ._lr_base import LRScheduler, per_group
 from ._lr_cycles import anneal_linear
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
+    from collections.abc import Iterable, Sequence
 
     from facula.optim.optimizer import Optimizer
     from facula.types import Device

@@ -6,7 +6,7 @@ import importlib
 import pickle
 import types
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula._serialization.classes import facula_name, function_home, torch_name
 
@@ -14,7 +14,6 @@ from ._mangling import demangle, get_mangle_prefix, is_mangled
 
 if TYPE_CHECKING:
     from types import ModuleType
-    from typing import Any
 
 __all__ = ["ObjNotFoundError", "ObjMismatchError", "Importer", "OrderedImporter", "sys_importer"]
 

@@ -9,7 +9,7 @@ import io
 import linecache
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula._serialization.locations import restorer
 
@@ -23,7 +23,6 @@ from .importer import Importer, sys_importer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from facula.package.file_structure_representation import Directory
 

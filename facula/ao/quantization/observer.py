@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 
@@ -31,8 +31,6 @@ from ._observer_base import EPS, ObserverBase, UniformQuantizationObserverBase, 
 from .utils import is_per_channel, is_per_tensor
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula import Tensor
     from facula.nn.modules.module import Module
 

@@ -8,7 +8,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import distributed as dist
@@ -20,8 +20,6 @@ from .filesystem import CheckpointException, FileSystemWriter, _StorageInfo, ser
 from .metadata import BytesStorageMetadata, Metadata, MetadataIndex, StorageMeta
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.distributed._group import ProcessGroup
 
 __all__ = ["AsyncCheckpointerType", "AsyncSaveResponse", "async_save", "save", "save_state_dict"]

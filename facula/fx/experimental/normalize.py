@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
@@ -12,8 +12,6 @@ from facula.fx.operator_schemas import normalize_function, normalize_module
 from facula.fx.proxy import Proxy
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.fx.node import Node, Target
     from facula.nn.modules.module import Module
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula import fx, nn
 from facula.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
     from facula.fx.graph_module import GraphModule
     from facula.fx.node import Node

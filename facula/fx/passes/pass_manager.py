@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from functools import wraps
 from inspect import unwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula.fx._compatibility import compatibility
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from typing_extensions import Self
 

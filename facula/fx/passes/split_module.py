@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula.fx._compatibility import compatibility
 from facula.fx._lazy_graph_module import _make_graph_module
@@ -12,7 +12,6 @@ from facula.fx.proxy import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from facula.fx.graph_module import GraphModule
     from facula.nn.modules.module import Module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula.fx._compatibility import compatibility
@@ -14,8 +14,6 @@ from facula.fx.node import map_arg
 from facula.fx.passes.utils.common import HolderModule, lift_subgraph_as_module
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.nn.modules.module import Module
 
 __all__ = ["getattr_recursive", "setattr_recursive", "Component", "split_by_tags"]

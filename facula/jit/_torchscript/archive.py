@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import collections
 import enum
-from typing import TYPE_CHECKING
+from typing import Any
 
 import facula
 from facula._serialization import allowed, checkpoint
@@ -18,9 +18,6 @@ from facula._serialization.pickle_reader import PickleReader
 from . import builtins
 from .errors import ScriptError
 from .walker import Function
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _LONGEST = 64 << 20  # bytes of source
 _DEEPEST = 100  # of syntax trees, brackets within one another

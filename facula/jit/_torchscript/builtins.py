@@ -10,16 +10,13 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from typing import TYPE_CHECKING
+from typing import Any
 
 import facula
 from facula import Tensor
 
 from . import fused
 from .errors import ScriptError
-
-if TYPE_CHECKING:
-    from typing import Any
 
 DTYPES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64",

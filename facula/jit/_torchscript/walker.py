@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import ast
 import operator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from facula import Tensor
 
 from . import builtins
 from .errors import ScriptError
-
-if TYPE_CHECKING:
-    from typing import Any
 
 _DEEPEST = 100  # calls of the archive's functions within one another
 

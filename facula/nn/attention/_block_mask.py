@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
+from facula import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from typing_extensions import Self
 
-    from facula import Tensor
     from facula.types import Device
 
 _DEFAULT_BLOCK_SIZE = 128

@@ -8,7 +8,7 @@ in element-wise ops and may index other tensors.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import facula
 from facula import Tensor
@@ -27,7 +27,6 @@ from ._block_mask import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
 __all__ = [
     "BlockMask", "flex_attention", "AuxOutput", "AuxRequest", "FlexKernelOptions", "create_block_mask", "create_mask",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 from .module import Module
-
-if TYPE_CHECKING:
-    from typing import ClassVar
 
 
 class _InplaceActivation(Module):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
 from ._activation_base import _InplaceActivation
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from facula import Tensor
 
 

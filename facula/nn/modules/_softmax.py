@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
 from ._activation_base import _PlainActivation
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import Any
 
     from facula import Tensor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
 
@@ -28,8 +28,6 @@ from ._softmax import LogSoftmax, Softmax, Softmax2d, Softmin
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from facula import Tensor
     from facula.types import Device
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
 
@@ -15,8 +15,6 @@ from .lazy import LazyModuleMixin
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from facula import Tensor
     from facula.distributed._group import ProcessGroup
     from facula.types import Device

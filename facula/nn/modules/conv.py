@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
 
@@ -19,7 +19,7 @@ from .utils import _pair, _reverse_repeat_tuple, _single, _triple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, ClassVar
+    from typing import Any
 
     from facula import Tensor
     from facula.types import Device

@@ -4,7 +4,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
 from . import _docs
@@ -12,8 +12,6 @@ from ._docs import described
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from facula import Tensor
 
 __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"]

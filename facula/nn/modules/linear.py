@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
 from facula import _C
@@ -15,7 +15,7 @@ from .lazy import LazyModuleMixin
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import Any
 
     from facula import Tensor
     from facula.types import Device

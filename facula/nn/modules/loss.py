@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
 
@@ -23,8 +23,6 @@ from .linear import Linear
 from .linear_cross_entropy_options import LinearCrossEntropyOptions
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from facula import Tensor
     from facula.types import Device
 

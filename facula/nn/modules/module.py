@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import facula
 from facula import _C
@@ -39,8 +39,6 @@ from ._state import _StateMethods
 from ._traverse import _TraverseMethods
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from typing_extensions import Self
 
     from facula import Tensor

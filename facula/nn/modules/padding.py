@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
 from . import _docs
@@ -12,8 +12,6 @@ from .module import Module
 from .utils import _ntuple
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from facula import Tensor
 
 __all__ = [

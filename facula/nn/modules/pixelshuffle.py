@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from .. import functional as F
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from facula import Tensor
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from typing import ClassVar as ClassVar  # annotations of classes from other files look for it here
 
 import facula
 
@@ -14,7 +15,6 @@ from ._rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.types import Device

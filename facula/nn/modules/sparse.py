@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
 
@@ -12,8 +12,6 @@ from ..parameter import Parameter
 from .module import Module
 
 if TYPE_CHECKING:
-    from typing import ClassVar
-
     from typing_extensions import Self
 
     from facula import Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import facula
 
@@ -20,7 +20,6 @@ from .normalization import LayerNorm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import ClassVar
 
     from facula import Tensor
     from facula.types import Device

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
+from facula.types import Device
 
 from ..modules.batchnorm import _world_size
 from ..modules.module import Module
@@ -13,12 +14,10 @@ from . import _ddp_logging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from facula import Tensor
     from facula.distributed._group import ProcessGroup
     from facula.distributed.device_mesh import DeviceMesh
-    from facula.types import Device
 
 __all__ = ["DistributedDataParallel"]
 

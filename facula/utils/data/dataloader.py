@@ -7,7 +7,7 @@ import math
 import multiprocessing.context
 import os
 import warnings
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import facula
 from facula._C import _watching
@@ -24,7 +24,6 @@ from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, _d
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
 
     from facula import Generator
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import distributed as dist
@@ -10,8 +10,6 @@ from facula import distributed as dist
 from . import default_hooks
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.distributed._group import ProcessGroup
 
 __all__ = ["PostLocalSGDState", "post_localSGD_hook"]

@@ -11,11 +11,10 @@ import tempfile
 import threading
 from dataclasses import dataclass, field
 from enum import IntFlag
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from os import PathLike
-    from typing import Any
 
 __all__ = ["DefaultLogsSpecs", "LogsDest", "LogsSpecs", "Pump", "Std", "to_map"]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
 from facula.distributed import rpc
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from typing_extensions import Self
 
 __all__ = ["RemoteModule"]

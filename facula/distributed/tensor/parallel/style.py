@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING
+from typing import Any
 
 import facula
 from facula import nn
 
 from .._dtensor import DTensor, distribute_module, distribute_tensor
 from ..placement_types import Replicate, Shard
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "ColwiseParallel",

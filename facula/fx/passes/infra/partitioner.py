@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula.fx.passes.tools_common import get_node_target
 from facula.fx.passes.utils import _cycles
@@ -13,7 +13,6 @@ from facula.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
 
     from facula.fx.node import Node
     from facula.nn.modules.module import Module

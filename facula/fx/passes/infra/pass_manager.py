@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections import deque
 from functools import wraps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.infra.pass_base import PassResult
@@ -14,7 +14,6 @@ from facula.fx.passes.pass_manager import _Ordered, this_before_that_pass_constr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
     from facula.fx.passes.infra.pass_base import PassBase
     from facula.nn.modules.module import Module

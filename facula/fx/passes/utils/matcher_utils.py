@@ -6,7 +6,7 @@ import copy
 import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula._ops import OpOverload
@@ -14,8 +14,6 @@ from facula.fx.node import Node
 from facula.fx.passes.utils._cycles import leads_back
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.fx.graph import Graph
 
 __all__ = ["SubgraphMatcher", "InternalMatch"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula.fx._compatibility import compatibility
 from facula.fx.passes.utils.matcher_utils import SubgraphMatcher
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.fx.graph import Graph
     from facula.fx.passes.utils.matcher_utils import InternalMatch
     from facula.nn.modules.module import Module

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula.fx._compatibility import compatibility
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from facula.fx.graph import Graph
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from facula import nn
 from facula.nn.utils.parametrize import type_before_parametrizations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from facula import Tensor
     from facula.nn.modules.module import Module

@@ -7,15 +7,13 @@ divided by g / s again, so that the normalisation sees, and counts into its stat
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
 from facula.nn import init
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from typing_extensions import Self
 
     from facula.nn.modules.module import Module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import nn
@@ -12,7 +12,6 @@ from .utils import WeightedQuantizedModule, observed_weight, output_levels, quan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from typing_extensions import Self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula import nn
+from facula import Tensor, nn
 
 from ._levels import _Levels
 from .utils import output_levels
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     import facula
-    from facula import Tensor
     from facula.nn.modules.module import Module
     from facula.types import Device
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..datapipe import IterDataPipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
 __all__ = ["FileListerIterDataPipe", "FileOpenerIterDataPipe", "StreamReaderIterDataPipe"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import collections
 import copy
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from facula.utils.data._utils.collate import default_collate
 
@@ -14,8 +15,7 @@ from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "IterableWrapperIterDataPipe", "MapperIterDataPipe", "FilterIterDataPipe", "CollatorIterDataPipe",
