@@ -64,13 +64,11 @@ def main():
         calls = {f"{m.__name__} {kind}": call for m in (torch, facula) for kind, call in layers(m, *shape).items()}
         with torch.no_grad(), facula.no_grad():
             seconds = measure(calls, options.rounds, clock)
-        row = {"name": name, "seconds": seconds}
         for kind in ("int8", "static"):
             own = seconds[f"facula {kind}"]
             gain, ratio = seconds["facula float32"] / own, seconds[f"torch {kind}"] / own
-            row[kind] = {"gain": round(gain, 3), "ratio": round(ratio, 3)}
             print(f"{name:16} {kind:7} {own * 1e6:9.1f} us  gain {gain:5.2f}  ratio {ratio:5.2f}", flush=True)
-        rows.append(row)
+            rows.append({"name": f"{name} {kind}", "gain": round(gain, 3), "ratio": round(ratio, 3), "seconds": seconds})
     save_rows(options, rows)
 
 
