@@ -32,6 +32,13 @@ void check_scales(const char* op, int64_t n, const Tensor& scales, const Tensor&
                ": expected a bias of ", n, " elements, got shape ", bias.sizes());
 }
 
+/// What kernels are given.
+Int8Linear contiguous(const Tensor& result, const Tensor& input, const Tensor& weight, const Tensor& scales,
+                      const Tensor& bias) {
+  return {result, as_contiguous(input), as_contiguous(weight), as_contiguous(scales),
+          bias.defined() ? as_contiguous(bias) : bias};
+}
+
 }  // namespace
 
 Tensor _int8_linear(const Tensor& self, const Tensor& weight, const Out& out) {
@@ -83,9 +90,8 @@ Tensor _dynamic_int8_linear(const Tensor& self, const Tensor& weight, const Tens
   check_scales(op, weight.size(0), scales, bias);
   Tensor result = out.make(shape, DType::Float32, self.device());
   if (!result.is_meta() && result.numel() > 0)
-    dynamic_int8_linear_kernel(
-        self.device(), DynamicInt8Linear{result, as_contiguous(self), as_contiguous(weight), as_contiguous(scales),
-                                         bias.defined() ? as_contiguous(bias) : bias, reduce_range});
+    dynamic_int8_linear_kernel(self.device(),
+                               DynamicInt8Linear{contiguous(result, self, weight, scales, bias), reduce_range});
   return result;
 }
 
@@ -105,9 +111,9 @@ Tensor _static_int8_linear(const Tensor& self, int64_t zero_point, const Tensor&
   Tensor result = out.make(shape, self.dtype(), self.device());
   if (!result.is_meta() && result.numel() > 0)
     static_int8_linear_kernel(
-        self.device(), StaticInt8Linear{result, as_contiguous(self), as_contiguous(weight), as_contiguous(scales),
-                                        bias.defined() ? as_contiguous(bias) : bias, static_cast<int32_t>(zero_point),
-                                        static_cast<int32_t>(output_zero_point), static_cast<int32_t>(lowest), scale});
+        self.device(),
+        StaticInt8Linear{contiguous(result, self, weight, scales, bias), static_cast<int32_t>(zero_point),
+                         static_cast<int32_t>(output_zero_point), static_cast<int32_t>(lowest), scale});
   return result;
 }
 

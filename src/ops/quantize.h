@@ -13,10 +13,9 @@ inline Kernel<void(const Tensor& out, const Tensor& a, const Tensor& b)> int8_pr
 inline Kernel<void(const Tensor& out, const Tensor& x, const Tensor& w, const ConvGeometry& geometry)>
     int8_convolution_kernel{"_int8_conv"};
 
-/// A product with an input of float32 that is rounded first; every tensor is contiguous, `scales` has one element or n.
-struct DynamicInt8Linear {
+/// A product with a weight of int8 of a layer; every tensor is contiguous, `scales` has one element or n.
+struct Int8Linear {
   Tensor out, input, weight, scales, bias;
-  bool reduce_range;
 
   template <class See>
   void memory(See see) const {
@@ -25,21 +24,17 @@ struct DynamicInt8Linear {
     }
   }
 };
+
+/// With an input of float32 that is rounded first.
+struct DynamicInt8Linear : Int8Linear {
+  bool reduce_range;
+};
 inline Kernel<void(const DynamicInt8Linear&)> dynamic_int8_linear_kernel{"_dynamic_int8_linear"};
 
-/// A product of levels, rounded to levels of the same dtype, int8 or uint8; every tensor is contiguous, `scales` has
-/// one element or n.
-struct StaticInt8Linear {
-  Tensor out, input, weight, scales, bias;
+/// Of levels, rounded to levels of the same dtype, int8 or uint8.
+struct StaticInt8Linear : Int8Linear {
   int32_t zero_point, output_zero_point, lowest;
   double scale;
-
-  template <class See>
-  void memory(See see) const {
-    for (const Tensor* t : {&out, &input, &weight, &scales, &bias}) {
-      if (t->defined()) see(*t);
-    }
-  }
 };
 inline Kernel<void(const StaticInt8Linear&)> static_int8_linear_kernel{"_static_int8_linear"};
 

@@ -39,6 +39,32 @@ Item item_at(const char* p) {
   return item;
 }
 
+#if defined(__AVX2__)
+/// A tile of 16 columns: add(sum, word, columns) adds to eight sums what 32 bits of the left factor give with as many
+/// of each column.
+template <int R, class Add>
+void tile_of_16(const Left& a, const char* b, int64_t steps, int32_t* out, Add add) {
+  __m256i sums[R][2];  // in registers: set one by one, and every loop over them is unrolled
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
+  for (int64_t s = 0; s < steps; ++s, b += 64) {
+    const __m256i b0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
+                  b1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32));
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const __m256i word = _mm256_set1_epi32(item_at<int32_t>(a.data + r * a.row + 4 * s));
+      sums[r][0] = add(sums[r][0], word, b0);
+      sums[r][1] = add(sums[r][1], word, b1);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r), sums[r][0]);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r + 8), sums[r][1]);
+  }
+}
+#endif
+
 /// Two numbers of 16 bits at a time.
 struct Pairs {
   using Item = int16_t;
@@ -47,24 +73,9 @@ struct Pairs {
   template <int R>
   static void tile(const Left& a, const char* b, int64_t steps, int32_t* out) {
 #if defined(__AVX2__)
-    __m256i sums[R][2];  // in registers: set one by one, and every loop over them is unrolled
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
-    for (int64_t s = 0; s < steps; ++s, b += 64) {
-      const __m256i b0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
-                    b1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32));
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        const __m256i pair = _mm256_set1_epi32(item_at<int32_t>(a.data + r * a.row + 4 * s));
-        sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(pair, b0));
-        sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(pair, b1));
-      }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r), sums[r][0]);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r + 8), sums[r][1]);
-    }
+    tile_of_16<R>(a, b, steps, out, [](__m256i sum, __m256i word, __m256i columns) {
+      return _mm256_add_epi32(sum, _mm256_madd_epi16(word, columns));
+    });
 #else
     std::array<std::array<uint32_t, kColumns>, R> sums = {};  // without sign: they may wrap around
     for (int64_t s = 0; s < steps; ++s, b += 64) {
@@ -93,26 +104,13 @@ struct SevenBits {
   template <int R>
   static void tile(const Left& a, const char* b, int64_t steps, int32_t* out) {
     const __m256i ones = _mm256_set1_epi16(1);
-    __m256i sums[R][2];  // in registers: set one by one, and every loop over them is unrolled
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
-    for (int64_t s = 0; s < steps; ++s, b += 64) {
-      const __m256i b0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)),
-                    b1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b + 32));
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        const __m256i four = _mm256_set1_epi32(item_at<int32_t>(a.data + r * a.row + 4 * s));
-        sums[r][0] = _mm256_add_epi32(sums[r][0], _mm256_madd_epi16(_mm256_maddubs_epi16(four, b0), ones));
-        sums[r][1] = _mm256_add_epi32(sums[r][1], _mm256_madd_epi16(_mm256_maddubs_epi16(four, b1), ones));
-      }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r), sums[r][0]);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 16 * r + 8), sums[r][1]);
-    }
+    tile_of_16<R>(a, b, steps, out, [ones](__m256i sum, __m256i word, __m256i columns) {
+      return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(word, columns), ones));
+    });
   }
 };
+#else
+using SevenBits = Pairs;
 #endif
 
 #if defined(__AVX512F__)
@@ -248,7 +246,9 @@ void for_tiles(const Right<Way>& right, const Left& a, int64_t rows, int shift, 
               values[c] = static_cast<int32_t>(static_cast<uint32_t>(values[c]) -
                                                static_cast<uint32_t>(shift) * static_cast<uint32_t>(sums[column + c]));
           }
-          use(row + r, column, columns, values, sums + column);
+          // the width of most tiles is a number that the compiler knows: ends of loops cost as much as they
+          if (columns == Way::kColumns) use(row + r, column, Way::kColumns, values, sums + column);
+          else use(row + r, column, columns, values, sums + column);
         }
       }
     }
@@ -286,7 +286,6 @@ void product(const Tensor& out, const Tensor& a, const Tensor& b) {
                  });
 }
 
-#if defined(__AVX2__)
 /// Whether all elements, of int8 or uint8, are from 0 to 127, as those of observers with reduce_range are.
 bool has_seven_bits(const Tensor& a) {
   const auto* bytes = a.data<uint8_t>();
@@ -296,7 +295,6 @@ bool has_seven_bits(const Tensor& a) {
   for (int64_t i = 0; i < n; ++i) seen |= bytes[i];
   return seen < 128;
 }
-#endif
 
 struct Range {
   float low = 0, high = 0;  // zero always has a level of its own
@@ -440,12 +438,7 @@ void dynamic_linear(const DynamicInt8Linear& p) {
                       p.scales.data<float>(),
                       p.scales.numel() > 1,
                       p.bias.defined() ? p.bias.data<float>() : nullptr};
-  for_tiles<Way>(right, {left.data(), length * int64_t{sizeof(typename Way::Item)}}, rows, 0, packed,
-                 [&](int64_t row, int64_t column, int columns, const int32_t* values, const int32_t* sums) {
-                   // a number that is known to the compiler: most loops' ends are as long as this one
-                   if (columns == Way::kColumns) finish(row, column, Way::kColumns, values, sums);
-                   else finish(row, column, columns, values, sums);
-                 });
+  for_tiles<Way>(right, {left.data(), length * int64_t{sizeof(typename Way::Item)}}, rows, 0, packed, finish);
 }
 
 /// Sums of levels to levels: takes off what the input's level of zero adds, adds the bias, scales, rounds.
@@ -492,11 +485,7 @@ void static_linear(const StaticInt8Linear& p) {
   }
   const FinishLevels<T> finish{p.zero_point, p.output_zero_point, p.lowest, p.out.data<T>(), right.n, factors, bias};
   for_tiles<Way>(right, {left.data(), length * int64_t{sizeof(typename Way::Item)}}, rows,
-                 std::is_signed_v<T> ? Way::kOffset : 0, packed,
-                 [&](int64_t row, int64_t column, int columns, const int32_t* values, const int32_t* sums) {
-                   if (columns == Way::kColumns) finish(row, column, Way::kColumns, values, sums);
-                   else finish(row, column, columns, values, sums);
-                 });
+                 std::is_signed_v<T> ? Way::kOffset : 0, packed, finish);
 }
 
 template <class Way>
@@ -509,22 +498,13 @@ void static_linear_of(const StaticInt8Linear& p) {
 
 void register_quantize() {
   int8_product_kernel.set(DeviceType::CPU, [](const Tensor& out, const Tensor& a, const Tensor& b) {
-#if defined(__AVX2__)
-    if (has_seven_bits(a)) return product<SevenBits>(out, a, b);
-#endif
-    product<Pairs>(out, a, b);
+    has_seven_bits(a) ? product<SevenBits>(out, a, b) : product<Pairs>(out, a, b);
   });
   dynamic_int8_linear_kernel.set(DeviceType::CPU, [](const DynamicInt8Linear& p) {
-#if defined(__AVX2__)
-    if (p.reduce_range) return dynamic_linear<SevenBits>(p);
-#endif
-    dynamic_linear<Pairs>(p);
+    p.reduce_range ? dynamic_linear<SevenBits>(p) : dynamic_linear<Pairs>(p);
   });
   static_int8_linear_kernel.set(DeviceType::CPU, [](const StaticInt8Linear& p) {
-#if defined(__AVX2__)
-    if (has_seven_bits(p.input)) return static_linear_of<SevenBits>(p);
-#endif
-    static_linear_of<Pairs>(p);
+    has_seven_bits(p.input) ? static_linear_of<SevenBits>(p) : static_linear_of<Pairs>(p);
   });
 #if defined(__AVX512F__)
   if (!__builtin_cpu_supports("avx512vnni")) return;
