@@ -39,7 +39,7 @@ __all__ = [
 _REDUCED = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin"}
 
 
-def mm(mat1: Tensor, mat2: Tensor, reduce: str = None) -> Tensor:
+def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: Tensor = None, dense: Tensor = None) -> Tensor:
     """The product of two matrices of which at least one is sparse.
 
     Args:
@@ -108,8 +108,10 @@ def _groups(tensor, dim):
 
 
 def _soft_max(name, input, dim, dtype, logarithm):
+    if not isinstance(input, facula.Tensor):
+        raise TypeError(f"sparse.{name}: a Tensor is expected, got {type(input).__name__}")
     if not input.is_sparse:
-        raise RuntimeError(f"sparse.{name}: a COO tensor is expected, got layout {input.layout}")
+        raise NotImplementedError(f"sparse.{name}: a COO tensor is expected, got layout {input.layout}")
     if not -input.dim() <= dim < max(input.dim(), 1):
         raise IndexError(f"sparse.{name}: dim must be within {input.dim()} dimensions, got {dim}")
     given = input.coalesce()
