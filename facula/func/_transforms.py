@@ -309,7 +309,9 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
         inputs = _Inputs(flat)
         output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "vjp")
     flat_output, output_spec = _flatten(output)
-    _checked(flat_output, "vjp", "the outputs of the function")
+    for value in _checked(flat_output, "vjp", "the outputs of the function"):
+        if not _is_differentiable(value):
+            raise RuntimeError(f"vjp: expected outputs that are floating-point or complex, got {value.dtype}")
 
     def vjp_fn(cotangents=None, **options):
         given, given_spec = _flatten(cotangents)

@@ -135,10 +135,11 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
         dtype: the result's dtype; None for that of obj.
         device: where the result is; None for where obj is.
         copy: True for memory of its own; False to raise where sharing is impossible; None for a copy where needed.
-        requires_grad: whether autograd records what is computed from the result. False cuts off the history of a tensor given, None
-            leaves it as it is.
+        requires_grad: whether autograd records what is computed from the result. False cuts off the history of a tensor
+            given, None leaves it as it is.
 
-    Errors: RuntimeError for a tensor that requires a gradient and a dtype that cannot; ValueError for copy=False where dtype, device or the kind of obj need a copy.
+    Errors: ValueError for copy=False where dtype, device or the kind of obj need a copy; RuntimeError for a tensor that
+    requires a gradient and a dtype that cannot.
 
     >>> x = torch.zeros(2)
     >>> torch.asarray(x) is x

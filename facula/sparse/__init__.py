@@ -45,6 +45,7 @@ def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: 
     Args:
         mat1: the first matrix, (n, m).
         mat2: the second matrix, (m, p), of the same dtype.
+        sparse, dense: other names of mat1 and mat2.
         reduce: with "sum", "mean", "amax" or "amin" (mat1 of the layout CSR, mat2 strided) what is made of the products
             that belong to one element; places of mat1 without an entry give none. None for the sum.
 
@@ -58,6 +59,7 @@ def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: 
     tensor([[2.0000, 2.0000],
             [3.5000, 3.5000]])
     """
+    mat1, mat2 = mat1 if sparse is None else sparse, mat2 if dense is None else dense
     if reduce in (None, "sum"):
         return _C.mm(mat1, mat2)
     if reduce not in _REDUCED:

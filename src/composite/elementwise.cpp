@@ -143,8 +143,9 @@ Scalar log_of(const Scalar& number, bool as_complex) {
 
 Tensor _pow_backward(const Tensor& grad_output, const Operand& self, const Operand& exponent) {
   if (exponent.is_tensor()) {
-    const Tensor slope = exponent * _pow(self, exponent - 1);
-    return where(eq(exponent.tensor(), 0.0), 0.0, grad_output * conj(slope));
+    const Tensor flat = eq(exponent.tensor(), 0.0);
+    const Tensor slope = where(flat, 0.0, exponent * _pow(self, exponent - 1));  // where it may be 0 * infinity
+    return where(flat, 0.0, grad_output * conj(slope));
   }
   if (exponent.scalar().equals(0)) return _zero_like(grad_output);
   return grad_output * conj(exponent * _pow(self, one_less(exponent.scalar())));
@@ -156,8 +157,9 @@ Tensor _pow_backward_exponent(const Tensor& grad_output, const Operand& self, co
   const Tensor not_negative = real(exponent.tensor()) >= 0.0;
   if (self.is_tensor()) {
     const Tensor flat = logical_and(eq(self.tensor(), 0.0), not_negative);
-    // the logarithm of a negative number is complex where the power is
-    return where(flat, 0.0, grad_output * conj(power * log(cast(self.tensor(), power.dtype()))));
+    // the logarithm of a negative number is complex where the power is; that of zero is not met
+    const Tensor base = where(flat, 1.0, cast(self.tensor(), power.dtype()));
+    return where(flat, 0.0, grad_output * conj(power * log(base)));
   }
   const Tensor slope = grad_output * conj(power * log_of(self.scalar(), is_complex(power.dtype())));
   return self.scalar().equals(0) ? where(not_negative, 0.0, slope) : slope;

@@ -161,7 +161,7 @@ void count_apart(TensorImpl* impl) {
 PyObject* get_data(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
     Tensor data = alias(t);
-    if (!(t.flags() & kBatched)) count_apart(data.impl());
+    if (!(t.flags() & (kBatched | kSparse))) count_apart(data.impl());  // a sparse storage is its parts
     return wrap(std::move(data));
   });
 }

@@ -22,14 +22,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import differences, grammar
-
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+if not __package__:  # `python tests/compare`: the package is found without the sources of Facula, an installed one is meant
+    sys.path[0] = str(HERE.parent)
+    __package__ = "compare"
+    import compare  # noqa: F401
+
+from . import differences, grammar  # noqa: E402
+
 WORK = Path(os.environ.get("FACULA_COMPARE_WORK", ROOT / "build" / "compare"))
 SHARED = Path(os.environ.get("FACULA_COMPARE_SHARED", ROOT.parent / "shared"))
 COUNT = int(os.environ.get("FACULA_COMPARE_COUNT", "12000"))
 SEED = os.environ.get("FACULA_COMPARE_SEED", "compare")
+ENVIRONMENT = dict(os.environ)
+if "PYTHONPATH" in os.environ:  # commands run in other folders
+    ENVIRONMENT["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in os.environ["PYTHONPATH"].split(os.pathsep))
 
 
 class Missing(Exception):
@@ -55,8 +63,8 @@ def both(script: str, *arguments, results: str) -> tuple[Path, Path]:
     """Run a script of this folder under PyTorch and under Facula; the last argument is where the results go."""
     paths = WORK / f"{results}.torch", WORK / f"{results}.facula"
     for command, path in zip(([peer()], [sys.executable, "-m", "facula"]), paths):
-        # an interpreter in another folder imports the installed package, or the one that PYTHONPATH names
-        subprocess.run([*command, str(HERE / script), *map(str, arguments), str(path)], check=True, cwd=WORK)
+        # in another folder than the sources' an interpreter imports the installed package, or the one that PYTHONPATH names
+        subprocess.run([*command, str(HERE / script), *map(str, arguments), str(path)], check=True, cwd=WORK, env=ENVIRONMENT)
     return paths
 
 
@@ -101,7 +109,7 @@ def peer_suite():
         raise Missing(f"PyTorch's tests are not in {settings['PEER_SUITE_WORK']}; {run.parent}/README.md says how `run.py prepare` takes them")
     text = ""
     for step in ("both", "again", "report"):
-        text = output([sys.executable, str(run), step], "peer_suite", os.environ | settings)
+        text = output([sys.executable, str(run), step], "peer_suite", ENVIRONMENT | settings)
     cells = [cell.strip() for cell in last_line(text).split("|")]  # | total | seen | run | pass under torch | of these under Facula | ...
     return (int(cells[4]), int(cells[5]), str(WORK / "peer_suite.txt")) if cells[1:2] == ["total"] else (0, 0, last_line(text))
 
@@ -109,13 +117,13 @@ def peer_suite():
 def programs():
     if "FACULA_MIRROR" not in os.environ:
         raise Missing(f"FACULA_MIRROR, the snapshots of the programs' repositories, is not set ({folder('programs')}/README.md)")
-    text = output([sys.executable, str(folder("programs") / "run.py"), "--with", "facula"], "programs", os.environ | {"FACULA_TP_FACULA": sys.executable})
+    text = output([sys.executable, str(folder("programs") / "run.py"), "--with", "facula"], "programs", ENVIRONMENT | {"FACULA_TP_FACULA": sys.executable})
     counts = re.search(r"(\d+) passed, (\d+) failed", last_line(text))
     return (int(counts[1]) + int(counts[2]), int(counts[1]), str(WORK / "programs.txt")) if counts else (0, 0, last_line(text))
 
 
 def output(command: list[str], name: str, environment=None) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=WORK)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment or ENVIRONMENT, cwd=WORK)
     (WORK / f"{name}.txt").write_text(done.stdout + done.stderr)
     return done.stdout or done.stderr
 
@@ -128,6 +136,8 @@ PARTS = {"random": random_programs, "modules": modules, "saved": saved, "parity"
 
 
 def main(names: list[str]) -> None:
+    if names in (["--help"], ["-h"]):
+        sys.exit(__doc__)
     unknown = set(names) - set(PARTS)
     if unknown:
         sys.exit(f"compare: parts are {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")

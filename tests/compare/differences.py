@@ -12,6 +12,7 @@ from .accepted import ACCEPTED
 
 # Relative tolerance of values; a tensor's largest element is what an error is measured against.
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2, "float32": 2e-4, "complex64": 2e-4, "float64": 2e-4, "complex128": 2e-4}
+NARROW = 2e-2
 # Kinds of differences that a program does not notice by an exception.
 SILENT = ("value", "gradient", "dtype", "shape", "requires_grad", "is_leaf", "kind", "layout", "no gradient", "backward only ours", "died", "too long")
 # After a difference of these kinds the rest of the program can still be compared.
@@ -34,10 +35,12 @@ class Difference(NamedTuple):
         return f"{self.kind}: {re.sub(r'v[0-9]+', 'v', self.statement)}"
 
 
-def near(a: list, b: list, dtype: str) -> bool:
+def near(a: list, b: list, dtype: str, narrow: bool = False) -> bool:
     if len(a) != len(b):
         return False
     tolerance = TOLERANCE.get(dtype, 0.0)
+    if narrow and tolerance:  # numbers that were narrow once are no more exact afterwards
+        tolerance = max(tolerance, NARROW)
     largest = max((abs(v) for v in a if v != "nan" and math.isfinite(v)), default=0.0)
     bound = tolerance * max(largest, 0.25)
     for x, y in zip(a, b):
@@ -50,13 +53,13 @@ def near(a: list, b: list, dtype: str) -> bool:
     return True
 
 
-def differ(a, b) -> str | None:
+def differ(a, b, narrow: bool = False) -> str | None:
     """What differs between two descriptions of a value, or None."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in ("dtype", "shape", "layout"):
             if a[key] != b[key]:
                 return key
-        if not near(a["values"], b["values"], a["dtype"]):
+        if not near(a["values"], b["values"], a["dtype"], narrow):
             return "value"
         for key in ("requires_grad", "is_leaf"):
             if a[key] != b[key]:
@@ -64,7 +67,7 @@ def differ(a, b) -> str | None:
         if "grad" in a or "grad" in b:
             if not ("grad" in a and "grad" in b):
                 return "gradient missing" if "grad" in a else "gradient only ours"
-            inner = differ(a["grad"], b["grad"])
+            inner = differ(a["grad"], b["grad"], narrow)
             if inner and inner not in HARMLESS:
                 return "gradient " + inner
         if a["lazy"] != b["lazy"]:
@@ -73,7 +76,7 @@ def differ(a, b) -> str | None:
     if isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b) or a[0] != b[0]:
             return "kind"
-        return next((d for d in map(differ, a[1:], b[1:]) if d), None)
+        return next((d for d in (differ(x, y, narrow) for x, y in zip(a[1:], b[1:])) if d), None)
     if isinstance(a, str) and isinstance(b, str) and a != b:
         try:
             x, y = complex(a), complex(b)
@@ -88,6 +91,7 @@ def of_program(program: list[str], ours: list | str, theirs: list | str) -> list
     if isinstance(theirs, str) or isinstance(ours, str):
         return [] if theirs == ours or isinstance(theirs, str) else [Difference(ours if ours == "too long" else "died", program[-1], ours, len(program) - 1)]
     found, here, there = [], {}, {}
+    narrow = any("16" in line or "half" in line for line in program)
     for i, (row, expected) in enumerate(zip(ours, theirs)):
         statement = program[i] if i < len(program) else "backward"
         (end, warned, changed, text), (end0, warned0, changed0, text0) = row, expected
@@ -104,7 +108,7 @@ def of_program(program: list[str], ours: list | str, theirs: list | str) -> list
             return found  # what a refused out= leaves behind is nobody's promise
         for name in sorted(set(changed) | set(changed0)):
             a, b = there.get(name), here.get(name)
-            kind = differ(a, b)
+            kind = differ(a, b, narrow)
             if kind and (kind not in HARMLESS):
                 return [*found, Difference(kind, statement, f"{name}: {brief(a)} | {brief(b)}", i, said)]
             if kind and statement != "backward":
