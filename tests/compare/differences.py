@@ -86,8 +86,9 @@ def differ(a, b, narrow: bool = False) -> str | None:
     return None if a == b else "kind"
 
 
-def of_program(program: list[str], ours: list | str, theirs: list | str) -> list[Difference]:
+def of_program(program: list[str] | str, ours: list | str, theirs: list | str) -> list[Difference]:
     """The differences of one program: harmless ones, and at most one that ends the comparison."""
+    program = [program] if isinstance(program, str) else program
     if isinstance(theirs, str) or isinstance(ours, str):
         return [] if theirs == ours or isinstance(theirs, str) else [Difference(ours if ours == "too long" else "died", program[-1], ours, len(program) - 1)]
     found, here, there = [], {}, {}
@@ -143,6 +144,7 @@ class Summary:
         self.silent = self.other = self.listed = 0
 
     def add(self, program, differences):
+        program = [program] if isinstance(program, str) else program
         self.programs += 1
         worst = None
         for difference in differences:

@@ -6,6 +6,7 @@ A line of the results is one program: for every statement how it ended (`ok` or 
 warnings, what has changed since the statement before (of every tensor the dtype, shape, strides, flags, values and gradient), and the
 text of the exception or the warnings, which is not compared.
 The last entry is a backward pass through the sum of all variables. The file imports nothing of Facula's, since PyTorch's interpreter runs it.
+A program may also be one text: then every name that it makes is a variable.
 A program that ends the process costs that program alone: a child does the work, and a new one goes on behind it.
 """
 
@@ -175,15 +176,18 @@ def number(value: float):
     return "nan" if value != value else float(f"{value:.6g}")
 
 
-def run(program: list[str], names: dict) -> list:
+def run(program: list[str] | str, names: dict) -> list:
     torch = names["torch"]
+    own = VARIABLE.fullmatch
+    if isinstance(program, str):
+        own, program = (lambda name: name not in names and name[0] != "_" and name != "leaves"), [program]
     torch.manual_seed(0)
     scope = dict(names, leaves=[])
     names["leaves"] = scope["leaves"]
     notes, rows = Notes(torch), []
 
     def seen():
-        variables = {k: v for k, v in scope.items() if VARIABLE.fullmatch(k)}
+        variables = {k: v for k, v in scope.items() if own(k) and not isinstance(v, (type, type(torch), type(run)))}
         return notes.changes(variables | {f"leaf{i}": leaf for i, leaf in enumerate(scope["leaves"])})
 
     for line in program:
@@ -220,8 +224,12 @@ def attempt(action) -> tuple[str, str]:
 
 def restore(torch):
     """Put back what a statement that failed halfway may have left."""
+    torch.set_default_device(None)
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
+    torch.set_printoptions(profile="default")
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(1)
 
 
 def work(programs: list, start: int, stop: int, file) -> None:
