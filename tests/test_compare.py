@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import facula
 import pytest
-
 from compare import accepted, differences, grammar
+
+import facula
 
 EXECUTE = Path(__file__).parent / "compare" / "execute.py"
 
