@@ -136,7 +136,8 @@ Scalar one_less(const Scalar& number) {
 }
 
 Scalar log_of(const Scalar& number, bool as_complex) {
-  return number.is_complex() || as_complex ? Scalar(std::log(number.to_complex())) : Scalar(std::log(number.to_double()));
+  return number.is_complex() || as_complex ? Scalar(std::log(number.to_complex()))
+                                           : Scalar(std::log(number.to_double()));
 }
 
 }  // namespace

@@ -239,8 +239,8 @@ struct OldOrder {
   int tensors;         // how many follow it
 };
 constexpr OldOrder old_orders[] = {
-    {"add", "alpha", 1},   {"sub", "alpha", 1},  {"addcmul", "value", 2}, {"addcdiv", "value", 2}, {"addmm", "", 2},
-    {"addmv", "", 2},      {"addr", "", 2},      {"baddbmm", "", 2},      {"addbmm", "", 2},
+    {"add", "alpha", 1}, {"sub", "alpha", 1}, {"addcmul", "value", 2}, {"addcdiv", "value", 2}, {"addmm", "", 2},
+    {"addmv", "", 2},    {"addr", "", 2},     {"baddbmm", "", 2},      {"addbmm", "", 2},
 };
 
 /// Arguments in today's order: tensors first, then numbers by keyword.
@@ -251,8 +251,8 @@ struct Reordered {
 
 std::optional<Reordered> reordered(std::string_view name, bool method, PyObject* const* args, Py_ssize_t nargs) {
   if (name.ends_with('_')) name.remove_suffix(1);
-  const OldOrder* found = std::find_if(std::begin(old_orders), std::end(old_orders),
-                                       [&](const OldOrder& row) { return row.name == name; });
+  const OldOrder* found =
+      std::find_if(std::begin(old_orders), std::end(old_orders), [&](const OldOrder& row) { return row.name == name; });
   if (found == std::end(old_orders)) return std::nullopt;
   const bool has_beta = !*found->number;
   std::string shape;  // t for a tensor, n for a number
@@ -281,7 +281,8 @@ int parse_old_order(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_s
   Owned names(check(PyTuple_New(static_cast<Py_ssize_t>(now->keywords.size()))));
   for (size_t i = 0; i < now->keywords.size(); ++i)
     PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), check(PyUnicode_FromString(now->keywords[i])));
-  const std::string text = std::string(f.shown) + "(): the number before the tensors is deprecated, give it by keyword (" +
+  const std::string text = std::string(f.shown) +
+                           "(): the number before the tensors is deprecated, give it by keyword (" +
                            now->keywords.back() + "=)";
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError{};
   const Py_ssize_t positional = static_cast<Py_ssize_t>(now->values.size() - now->keywords.size());
