@@ -230,3 +230,17 @@ def test_nothing_to_clip_is_nothing_to_warn_of(recwarn):
     assert nn.utils.clip_grad_norm_([], 1.0) == 0 and not recwarn
     with pytest.warns(UserWarning):
         nn.utils.clip_grad_norm_(iter([]), 1.0)
+
+
+def test_instance_norm_of_one_channel_averages_over_the_instances():
+    norm = nn.InstanceNorm1d(1, track_running_stats=True, momentum=1.0)
+    norm(torch.tensor([[[1.0, 3.0]], [[5.0, 9.0]]]))
+    assert norm.running_mean.tolist() == [4.5] and norm.running_var.tolist() == [5.0]
+
+
+def test_the_exponential_of_a_narrow_matrix():
+    a = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.bfloat16, requires_grad=True)
+    result = torch.linalg.matrix_exp(a)
+    assert result.dtype == torch.bfloat16 and abs(result[0, 0].item() - 0.54) < 0.01
+    result.sum().backward()
+    assert torch.isfinite(a.grad).all()

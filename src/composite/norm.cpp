@@ -184,7 +184,11 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
   Dims shape(input.sizes());
   shape[0] = 1;
   shape[1] = samples * channels;
-  Tensor means = repeat_samples(running_mean, samples), variances = repeat_samples(running_var, samples);
+  // copies, because those of one channel would be written to in one place
+  auto own = [&](const Tensor& t) {
+    return t.defined() ? clone(repeat_samples(t, samples), MemoryFormat::Contiguous) : t;
+  };
+  Tensor means = own(running_mean), variances = own(running_var);
   Tensor out =
       std::get<0>(_channel_norm(reshape(input, shape), repeat_samples(weight, samples), repeat_samples(bias, samples),
                                 means, variances, use_input_stats, momentum, eps));
