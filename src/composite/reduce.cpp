@@ -62,7 +62,7 @@ Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DTyp
 std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   FACULA_CHECK(dim || self.numel() > 0, ErrorKind::Runtime,
                "aminmax(): an empty tensor needs the dimension to reduce, got shape ", self.sizes());
-  FACULA_CHECK(!self.is_complex(), ErrorKind::Type, "aminmax(): not implemented for dtype ", self.dtype());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "aminmax(): not implemented for dtype ", self.dtype());
   IntList dims = dim ? IntList(&*dim, 1) : IntList();
   return {amin(self, dims, keepdim), amax(self, dims, keepdim)};
 }

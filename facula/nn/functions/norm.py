@@ -48,6 +48,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     (tensor([0.2000]), tensor([1.1000]))
     """
     if training:
+        if (running_mean is None) != (running_var is None):
+            raise ValueError("batch_norm: running_mean and running_var must both be given or both be None, got one of them")
         _check_values_per_channel("batch_norm", input.size())
     return facula.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
 

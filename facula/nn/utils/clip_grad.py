@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import facula
@@ -21,8 +21,9 @@ def _gradients(parameters) -> list:
         raise TypeError(
             f"clip_grad: takes a tensor or an iterable of tensors, got {type(parameters).__name__}"
         )
+    used_up = isinstance(parameters, Iterator)  # a list may be empty on purpose, an iterator was consumed before
     parameters = list(parameters)
-    if not parameters:
+    if not parameters and used_up:
         warnings.warn("clip_grad: there is nothing to clip, got no parameters", stacklevel=4)
     return [p.grad for p in parameters if p.grad is not None]
 
