@@ -178,7 +178,10 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
   Dims shape(input.sizes());
   shape[0] = 1;
   shape[1] = samples * channels;
-  Tensor means = repeat_samples(running_mean, samples), variances = repeat_samples(running_var, samples);
+  const auto own_copies = [&](const Tensor& running) {  // of one channel the samples would share their element
+    return running.defined() ? clone(repeat_samples(running, samples), MemoryFormat::Contiguous) : running;
+  };
+  Tensor means = own_copies(running_mean), variances = own_copies(running_var);
   Tensor out =
       std::get<0>(_channel_norm(reshape(input, shape), repeat_samples(weight, samples), repeat_samples(bias, samples),
                                 means, variances, use_input_stats, momentum, eps));
