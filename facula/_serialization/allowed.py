@@ -5,6 +5,7 @@ object of this class be made, may this object be given a state. Everything not i
 """
 
 import contextlib
+import sys
 import threading
 from collections import OrderedDict
 
@@ -487,11 +488,21 @@ def forbidden_names(data, scope, start=0):
     return refused
 
 
+def _home_that_is_not_imported(name):
+    """Return the module in "module.Class" if the program has not imported it, else None."""
+    parts = name.split(".")
+    homes = [".".join(parts[:count]) for count in range(1, len(parts))]
+    found = not homes or parts[0] in ("torch", "facula") or any(home in sys.modules for home in homes[-1:])
+    return None if found or parts[0] in sys.stdlib_module_names else homes[-1]
+
+
 def explain_refusal(names):
     """The text for a checkpoint that names things a load does not restore."""
     listed = ", ".join(names)
+    homes = sorted({_home_that_is_not_imported(name) for name in names} - {None})
+    missing = f"Not imported by this program, for a load imports nothing: {', '.join(homes)}. " if homes else ""
     return (
-        f"load: this checkpoint names what a safe load does not restore: {listed}. "
+        f"load: this checkpoint names what a safe load does not restore: {listed}. {missing}"
         "If you trust where it comes from, allow those classes with "
         "facula.serialization.add_safe_globals([...]); "
         "weights_only=False restores instances of classes that this program has imported "

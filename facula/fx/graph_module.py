@@ -215,7 +215,7 @@ class GraphModule(facula.nn.Module):
     def code(self) -> str:
         """The text of `forward`."""
         if "_code" not in self.__dict__:
-            raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
+            raise RuntimeError(f"{type(self).__name__}.code: expected a graph that was set or recompile() before, got neither")
         return self._code
 
     def recompile(self) -> PythonCode:

@@ -135,50 +135,97 @@ def check_backward_validity(inputs: Any) -> None:
         warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
+def _states_of(indices, kind):
+    """Return the random states of the devices of a kind with the given numbers."""
+    module = _device_module(kind)
+    return [module.get_rng_state(index) for index in indices]
+
+
 def get_device_states(*args: Any) -> tuple[list[Any], list[Any]]:
-    """(devices, random states) of the accelerators that hold the arguments `args`; always ([], []).
+    """Return the numbers of the accelerators that hold the tensors in `args`, and their random states.
+
+    Accelerators are those of the type that `DefaultDeviceType` names; nested lists, tuples and dicts are looked into.
 
     >>> torch.utils.checkpoint.get_device_states(torch.ones(2))
     ([], [])
     """
-    return [], []
+    kind = DefaultDeviceType.get_device_type()
+    found = {t.device.index or 0 for t in _flat_tensors(args) if t.device.type == kind and kind not in ("cpu", "meta")}
+    indices = sorted(found)
+    return indices, _states_of(indices, kind)
 
 
 def set_device_states(devices: Sequence[Any], states: Any, *, device_type: str | None = None) -> None:
-    """Restores random states of accelerators, which are not kept here.
+    """Put back random states of accelerators.
 
     Args:
-        devices, states: what get_device_states gave; NotImplementedError unless they are empty.
-        device_type: the devices' type.
+        devices, states: what get_device_states returned.
+        device_type: the type of the devices. Default: that of `DefaultDeviceType`.
 
-    >>> torch.utils.checkpoint.set_device_states([], [])
+    >>> torch.utils.checkpoint.set_device_states(*torch.utils.checkpoint.get_device_states(torch.ones(2)))
     """
-    if devices:
-        raise NotImplementedError("set_device_states: random states of accelerators are not kept")
+    kind = device_type or DefaultDeviceType.get_device_type()
+    if kind in ("cpu", "meta"):
+        return  # the CPU's generator is kept apart, and meta tensors draw nothing
+    module = _device_module(kind)
+    for device, state in zip(devices, states, strict=True):
+        module.set_rng_state(state, device)
+
+
+def _device_module(kind):
+    """Return the module of a kind of device, such as facula.cuda."""
+    from ..functions.device import get_device_module
+
+    return get_device_module(kind)
 
 
 class _Surroundings:
-    """The autocast regions and the CPU generator as they are now, to be put back for a second computation."""
+    """The autocast regions and the generators as they are now, to be put back for a second computation.
+
+    The function may draw on any accelerator, whatever its arguments are on, so the states of all are kept: 16 bytes each, which
+    stand in host memory.
+    """
 
     def __init__(self, preserve_rng_state):
         self.regions = current_regions()
-        self.state = _C.default_generator.get_state() if preserve_rng_state else None
+        self.states = _generator_states() if preserve_rng_state else None
 
     @contextlib.contextmanager
     def replayed(self):
         with contextlib.ExitStack() as regions:
             for region in self.regions:
                 regions.enter_context(region)
-            if self.state is None:
+            if self.states is None:
                 yield
                 return
-            generator = _C.default_generator
-            before = generator.get_state()
-            generator.set_state(self.state)
+            before = _generator_states()
+            _set_generator_states(self.states)
             try:
                 yield
             finally:
-                generator.set_state(before)
+                _set_generator_states(before)
+
+
+def _generator_states():
+    """Return the states of the CPU's generator and of every accelerator's."""
+    kind = DefaultDeviceType.get_device_type()
+    if kind in ("cpu", "meta"):
+        return _C.default_generator.get_state(), kind, []
+    module = _device_module(kind)
+    if not module.is_available() or (kind == "cuda" and not module.is_initialized()):
+        return _C.default_generator.get_state(), kind, []
+    if kind == "cuda" and module.is_current_stream_capturing():
+        raise RuntimeError(
+            "checkpoint: expected preserve_rng_state=False while a CUDA graph is captured, since random states cannot be put "
+            "back there, got preserve_rng_state=True"
+        )
+    return _C.default_generator.get_state(), kind, _states_of(range(module.device_count()), kind)
+
+
+def _set_generator_states(states):
+    state, kind, of_devices = states
+    _C.default_generator.set_state(state)
+    set_device_states(range(len(of_devices)), of_devices, device_type=kind)
 
 
 class CheckpointFunction(Function):

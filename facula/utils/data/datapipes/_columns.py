@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
+import warnings
+
 
 def picked(sample, columns):
     """The arguments for a function: the sample, or its columns."""
@@ -29,3 +33,17 @@ def applied(function, sample, columns, output):
     else:
         changed[output] = result
     return type(sample)(changed)
+
+
+def warn_of_unpicklable(function):
+    """Warn of a function that workers cannot be sent: a lambda, or one within another."""
+    for part in (function, getattr(function, "func", None)):
+        name = getattr(part, "__qualname__", "")
+        kind = "Lambda" if name.endswith("<lambda>") else "Local" if "<locals>" in name and inspect.isfunction(part) else None
+        if kind and importlib.util.find_spec("dill") is None:
+            warnings.warn(
+                f"{kind} function is not supported by pickle, please use regular python function or functools.partial instead, "
+                f"got {name}",
+                UserWarning,
+                stacklevel=4,
+            )

@@ -51,7 +51,7 @@ class MapperMapDataPipe(MapDataPipe["Any"]):
         fn: the function, called each time a sample is read.
 
     >>> pipes = torch.utils.data.datapipes.map
-    >>> pipes.SequenceWrapper([1, 2]).map(lambda x: x * 10)[1]
+    >>> pipes.SequenceWrapper([1, 2]).map((10).__mul__)[1]
     20
     """
 
@@ -117,8 +117,10 @@ class ConcaterMapDataPipe(MapDataPipe["Any"]):
     """
 
     def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
-        if not datapipes or not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
-            raise TypeError(f"Expected at least one MapDataPipe and nothing else, got {datapipes}")
+        if not datapipes:
+            raise ValueError(f"{type(self).__name__}: expected at least one DataPipe, got none")
+        if not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
+            raise TypeError(f"{type(self).__name__}: expected MapDataPipes and nothing else, got {datapipes}")
         self.datapipes = datapipes
 
     def __getitem__(self, index: int) -> int:
