@@ -186,7 +186,7 @@ def read_twice():
         ),
         (lambda s: graph_settings.apply_sharding(s([1]).sharding_filter(), 2, 2), ValueError, r"instance_id\(2\)"),
         (lambda s: s([1]).concat(3), TypeError, "^ConcaterIterDataPipe: expected streams"),
-        (lambda s: s([1]).shuffle(buffer_size=0), ValueError, "got 0$"),
+        (lambda s: s([1]).shuffle(buffer_size=0), AssertionError, "got 0$"),
         (lambda s: s([1]).nope, AttributeError, "no attribute 'nope'"),
         (lambda s: read_twice(), RuntimeError, "^This iterator has been invalidated"),
         (lambda s: Sequence(range(5)).batch(2)[3], IndexError, "^Index 3 is out of bound"),

@@ -14,6 +14,25 @@ def picked(sample, columns):
     return tuple(sample[c] for c in columns) if isinstance(columns, (list, tuple)) else (sample[columns],)
 
 
+def check_columns(function, columns):
+    """ValueError for a function that cannot be called with the values of so many columns, where its signature tells."""
+    count = len(columns) if isinstance(columns, (list, tuple)) else 1
+    try:
+        parameters = inspect.signature(function.forward if hasattr(function, "forward") else function).parameters.values()
+    except (TypeError, ValueError):
+        return
+    by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in by_place if p.default is p.empty]
+    by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    name = getattr(function, "__name__", type(function).__name__)
+    if by_name:
+        raise ValueError(f"{name}: expected a function of positional arguments, got one that needs {', '.join(by_name)} by name")
+    if count < len(needed) or count > len(by_place) and not takes_more:
+        at_most = "or more" if takes_more else f"to {len(by_place)}" if len(by_place) > len(needed) else ""
+        raise ValueError(f"{name}: takes {len(needed)} {at_most}".rstrip() + f" arguments, got input_col={columns!r}")
+
+
 def applied(function, sample, columns, output):
     """The sample with the function's result in the place of a column, or as another; without columns the result."""
     result = function(*picked(sample, columns))

@@ -22,13 +22,14 @@ class _Pipe:
 
     functions: dict[Any, Any]
     __iter__: Any
+    _is_stream = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         own = vars(cls)
-        if "__iter__" in own and issubclass(cls, IterDataPipe):
+        if "__iter__" in own and cls._is_stream:
             cls.__iter__ = _hooked_iter(own["__iter__"])
-        if "__next__" in own and issubclass(cls, IterDataPipe):
+        if "__next__" in own and cls._is_stream:
             cls.__next__ = _hooked_next(own["__next__"])
 
     def __getattr__(self, name: str) -> Any:
@@ -166,6 +167,7 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
     """
 
     functions: dict[Any, Any] = {}
+    _is_stream = True
     _valid_iterator_id: int | None = None
     _number_of_samples_yielded: int = 0
     _state: PipeState = PipeState.NOT_STARTED
@@ -176,6 +178,9 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
 
         >>> torch.utils.data.datapipes.iter.IterableWrapper([1]).reset()
         """
+
+    def __iter__(self) -> Any:
+        return self
 
     def _begin_epoch(self) -> int:
         """Make older iterators invalid and reset the pipe. Returns the number of the new iterator."""

@@ -32,6 +32,11 @@ class _Branch(IterDataPipe["Any"]):
     def _is_current(self, number: int) -> bool:
         return self._valid_iterator_id == number == self.main_datapipe._valid_iterator_id
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_valid_iterator_id", None)  # epochs are those of the reader, which starts anew
+        return state
+
     def __iter__(self) -> Iterator[Any]:
         return self.main_datapipe.read(self.instance_id)
 
@@ -57,9 +62,6 @@ class _Shared(IterDataPipe["Any"]):
         """Begin again: forget what waits."""
         self._clear()
 
-    def __iter__(self) -> Iterator[Any]:
-        raise TypeError("a stream that branches read is not read itself")
-
     def places(self, sample: Any) -> Any:
         """Return the branches that get a sample, and what each gets."""
         raise NotImplementedError
@@ -75,7 +77,7 @@ class _Shared(IterDataPipe["Any"]):
                     "Some child DataPipes are not exhausted when __iter__ is called. The buffer is reset, and each child reads "
                     "from the start again.",
                     UserWarning,
-                    stacklevel=4,
+                    stacklevel=2,
                 )
             self._valid_iterator_id += 1
             self._start_over()

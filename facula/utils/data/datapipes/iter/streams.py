@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from facula.utils.data._utils.collate import default_collate
 
-from .._columns import applied, picked, warn_of_unpicklable
+from .._columns import applied, check_columns, picked, warn_of_unpicklable
 from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe
 from .sharding import SHARDING_PRIORITIES
@@ -62,7 +62,7 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
 
     Args:
         datapipe: the stream.
-        fn: the function.
+        fn: the function. ValueError for one that does not take so many columns.
         input_col: columns that it gets, of samples that are tuples, lists or dicts. Default: the sample.
         output_col: where its result goes. Default: in the place of the (first) input.
 
@@ -80,6 +80,7 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
         if input_col is None and output_col is not None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
         warn_of_unpicklable(fn)
+        check_columns(fn, input_col)
         self.datapipe, self.fn, self.input_col, self.output_col = datapipe, fn, input_col, output_col
 
     def __iter__(self) -> Iterator[Any]:
@@ -99,7 +100,7 @@ class FilterIterDataPipe(IterDataPipe["Any"]):
         filter_fn: the function.
         input_col: columns that it gets. Default: the sample.
 
-    Errors: ValueError where the function gives something else than a bool.
+    Errors: ValueError where the function gives something else than a bool, or does not take so many columns.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> list(pipes.IterableWrapper(range(5)).filter((2).__lt__))
@@ -111,6 +112,7 @@ class FilterIterDataPipe(IterDataPipe["Any"]):
 
     def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any], input_col: int | None = None) -> None:
         warn_of_unpicklable(filter_fn)
+        check_columns(filter_fn, input_col)
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
     def __iter__(self) -> Iterator[int | tuple[int, int]]:

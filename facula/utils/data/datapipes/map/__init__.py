@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import facula
 
+from .._columns import warn_of_unpicklable
 from .._decorator import functional_datapipe
 from .._shuffling import Shuffling
 from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
@@ -42,13 +43,22 @@ class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
         return len(self.sequence)
 
 
+def default_fn(data: Any) -> Any:
+    """Return a sample, `data`, as it is.
+
+    >>> torch.utils.data.datapipes.map.default_fn(3)
+    3
+    """
+    return data
+
+
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe["Any"]):
     """What a function gives for each sample.
 
     Args:
         datapipe: the samples.
-        fn: the function, called each time a sample is read.
+        fn: the function, called each time a sample is read. Default: the sample itself.
 
     >>> pipes = torch.utils.data.datapipes.map
     >>> pipes.SequenceWrapper([1, 2]).map((10).__mul__)[1]
@@ -57,7 +67,8 @@ class MapperMapDataPipe(MapDataPipe["Any"]):
 
     datapipe: SequenceWrapperMapDataPipe
 
-    def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[..., Any]) -> None:
+    def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[..., Any] = default_fn) -> None:
+        warn_of_unpicklable(fn)
         self.datapipe, self.fn = datapipe, fn
 
     def __getitem__(self, index: int) -> int | str:
