@@ -250,6 +250,19 @@ class GraphModule(facula.nn.Module):
         return self.__reduce__()
 
     def __reduce__(self) -> Any:
+        body, python_code = self._body()
+        return reduce_graph_module, (body, _format_import_block(python_code.globals))
+
+    def __reduce_package__(self, exporter: Any) -> Any:
+        """What `PackageExporter.save_pickle` writes: the code becomes a module of the package, whose imports are packed, too."""
+        body, python_code = self._body()
+        name = f"fx-generated._{exporter.get_unique_id()}"
+        imports = _format_import_block(python_code.globals, exporter.importer)
+        exporter.save_source_string(name, f"{imports}\n{body.pop('_code')}")
+        return reduce_package_graph_module, (body, name)
+
+    def _body(self):
+        """The attributes that a pickle has, and the code."""
         body = self.__dict__.copy()
         codegen = self._graph._codegen
         if isinstance(codegen, _PyTreeCodeGen):  # the program is traced again, on the leaves
@@ -260,12 +273,11 @@ class GraphModule(facula.nn.Module):
         finally:
             self._graph.set_codegen(codegen)
         body["_code"] = python_code.src
-        imports = _format_import_block(python_code.globals)
         del body["_graph"]
         body["_graphmodule_cls_name"] = type(self).__name__
         for hooks in ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks"):
             body.pop(hooks, None)
-        return reduce_graph_module, (body, imports)
+        return body, python_code
 
     def _deepcopy_init(self):
         return GraphModule.__init__

@@ -79,6 +79,10 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
                  output_col: int | str | None = None) -> None:  # fmt: skip
         if input_col is None and output_col is not None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
+        if isinstance(output_col, (list, tuple)):
+            if len(output_col) != 1:
+                raise ValueError(f"map: output_col must be one column, got {output_col!r}")
+            output_col = output_col[0]
         warn_of_unpicklable(fn)
         check_columns(fn, input_col)
         self.datapipe, self.fn, self.input_col, self.output_col = datapipe, fn, input_col, output_col
