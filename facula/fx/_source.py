@@ -39,7 +39,7 @@ _loader = _EvalCacheLoader()
 
 def _exec_with_source(src, globals, co_fields=None):
     key = _loader.cache(src, globals, co_fields)
-    exec(compile(src, key, "exec"), globals)
+    exec(compile(src, key, "exec", dont_inherit=True), globals)
 
 
 def _forward_from_src(src, globals, co_fields=None):

@@ -296,7 +296,7 @@ class GraphModule(facula.nn.Module):
         for key in extra:
             if key in fake.__dict__:
                 new.__dict__[key] = fake.__dict__[key]
-        new.meta = copy.copy(getattr(self, "meta", {}))
+        new.meta = fake.__dict__.get("meta", {})  # what refers to this module refers to its copy there
         if _USER_PRESERVED_ATTRIBUTES_KEY in new.meta:
             for name, value in new.meta[_USER_PRESERVED_ATTRIBUTES_KEY].items():
                 setattr(new, name, value)
