@@ -72,8 +72,8 @@ def save(ep: ExportedProgram, f: FileLike, *, extra_files: dict[str, Any] | None
         opset_version: must be None.
         pickle_protocol: of the examples, without meaning: they are written as `facula.save` does.
 
-    Errors: TypeError for anything but an ExportedProgram; AssertionError for extra files that are no text; NotImplementedError for
-    opset_version.
+    Errors: TypeError for anything but an ExportedProgram; AssertionError for extra files that are no text;
+    NotImplementedError for opset_version.
 
     >>> import io
     >>> program, file = torch.export.export(nn.ReLU(), (torch.ones(2),)), io.BytesIO()

@@ -165,7 +165,8 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     Args:
         f: a path, or a file object opened for bytes.
         map_location: where tensors go, as for `load`.
-        _extra_files: a dict; the values of its keys become the contents of the archive's extra files of these names, b"" where there is none.
+        _extra_files: a dict; the values of its keys become the contents of the archive's extra files of these names, b"" where
+            there is none.
 
     Returns:
         A module. Its parameters are `state_dict()`'s; its methods run op by op, and gradients flow through them.

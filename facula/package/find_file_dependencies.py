@@ -50,8 +50,10 @@ def _absolute(node, package):
 
 
 def _imported_by_call(node, package):
-    """Return the pairs of `__import__("module", ..., fromlist=["name"], level=1)`; none for other calls, and where the name is not
-    written out."""
+    """Return the pairs of `__import__("module", ..., fromlist=["name"], level=1)`.
+
+    There are none for other calls, and where the name is not written out.
+    """
     given = {keyword.arg: keyword.value for keyword in node.keywords}
     given.update(zip(("name", "globals", "locals", "fromlist", "level"), node.args))
     if getattr(node.func, "id", None) != "__import__" or "name" not in given:

@@ -165,7 +165,10 @@ class PackageImporter(Importer):
         return self._records.read(path).decode("utf-8")
 
     def get_resource_reader(self, fullname: str) -> PackageResources | None:
-        """What `importlib.resources` reads files beside the module `fullname` with; None for a module that is no package, or not there."""
+        """What `importlib.resources` reads files beside the module `fullname` with.
+
+        None for a module that is no package, or not there.
+        """
         name = demangle(fullname)
         try:
             module = self.import_module(name)
@@ -240,7 +243,8 @@ class PackageImporter(Importer):
             owner = self._found(parent)
             if name in self.modules:  # importing the parent brought it
                 return self.modules[name]
-            if not hasattr(owner, "__path__") and not (self._is_extern(parent) and self._is_extern(name)):  # os.path is no part of os
+            by_itself = self._is_extern(parent) and self._is_extern(name)  # such as os.path, which is no part of os
+            if not hasattr(owner, "__path__") and not by_itself:
                 raise ModuleNotFoundError(f"No module named {name!r}; {parent!r} is not a package", name=name)
         module = self._loaded(name)
         if parent and self.modules.get(parent) is owner and name in self.modules:

@@ -144,8 +144,8 @@ def _private_register_pytree_node(
 ):
     if (to_dumpable_context is None) != (from_dumpable_context is None):
         raise ValueError(
-            f"register_pytree_node: Both to_dumpable_context and from_dumpable_context must be given, or none, got one of them for "
-            f"{cls.__name__}"
+            "register_pytree_node: Both to_dumpable_context and from_dumpable_context must be given, or none, got one of them "
+            f"for {cls.__name__}"
         )
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
     name = serialized_type_name or NO_SERIALIZED_TYPE_NAME_FOUND
@@ -302,7 +302,8 @@ def _class_as_text(cls):
     node = SUPPORTED_SERIALIZED_TYPES.get(cls)
     if node is None or node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
         raise NotImplementedError(
-            f"treespec_dumps: expected a class of named tuples with a name. Please register using `_register_namedtuple`, got {cls}"
+            "treespec_dumps: expected a class of named tuples with a name. Please register using `_register_namedtuple`, "
+            f"got {cls}"
         )
     return node.serialized_type_name
 
@@ -310,7 +311,8 @@ def _class_as_text(cls):
 def _class_of_text(name):
     if name not in SERIALIZED_TYPE_TO_PYTHON_TYPE:
         raise NotImplementedError(
-            f"treespec_loads: expected a registered class of named tuples. Please register using `_register_namedtuple`, got {name!r}"
+            "treespec_loads: expected a registered class of named tuples. Please register using `_register_namedtuple`, "
+            f"got {name!r}"
         )
     return SERIALIZED_TYPE_TO_PYTHON_TYPE[name]
 

@@ -11,6 +11,8 @@ from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from . import _random_states
+from ._random_states import DefaultDeviceType, get_device_states, set_device_states
 from ._selective_checkpoint import (  # noqa: F401  (public here)
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -44,27 +46,6 @@ class CheckpointError(RuntimeError):
 
 class _StopRecomputation(Exception):
     """All saved values are there; the rest of the function need not run."""
-
-
-class DefaultDeviceType:
-    """The device type whose random state is kept besides the CPU's.
-
-    >>> torch.utils.checkpoint.DefaultDeviceType.set_device_type("cuda")
-    >>> torch.utils.checkpoint.DefaultDeviceType.get_device_type()
-    'cuda'
-    """
-
-    _type = "cuda"
-
-    @staticmethod
-    def set_device_type(device: str = "cuda") -> None:
-        """Chooses the device type, `device`."""
-        DefaultDeviceType._type = device
-
-    @staticmethod
-    def get_device_type() -> str:
-        """The device type chosen."""
-        return DefaultDeviceType._type
 
 
 @contextlib.contextmanager
@@ -135,50 +116,6 @@ def check_backward_validity(inputs: Any) -> None:
         warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
-def _states_of(indices, kind):
-    """Return the random states of the devices of a kind with the given numbers."""
-    module = _device_module(kind)
-    return [module.get_rng_state(index) for index in indices]
-
-
-def get_device_states(*args: Any) -> tuple[list[Any], list[Any]]:
-    """Return the numbers of the accelerators that hold the tensors in `args`, and their random states.
-
-    Accelerators are those of the type that `DefaultDeviceType` names; nested lists, tuples and dicts are looked into.
-
-    >>> torch.utils.checkpoint.get_device_states(torch.ones(2))
-    ([], [])
-    """
-    kind = DefaultDeviceType.get_device_type()
-    found = {t.device.index or 0 for t in _flat_tensors(args) if t.device.type == kind and kind not in ("cpu", "meta")}
-    indices = sorted(found)
-    return indices, _states_of(indices, kind)
-
-
-def set_device_states(devices: Sequence[Any], states: Any, *, device_type: str | None = None) -> None:
-    """Put back random states of accelerators.
-
-    Args:
-        devices, states: what get_device_states returned.
-        device_type: the type of the devices. Default: that of `DefaultDeviceType`.
-
-    >>> torch.utils.checkpoint.set_device_states(*torch.utils.checkpoint.get_device_states(torch.ones(2)))
-    """
-    kind = device_type or DefaultDeviceType.get_device_type()
-    if kind in ("cpu", "meta"):
-        return  # the CPU's generator is kept apart, and meta tensors draw nothing
-    module = _device_module(kind)
-    for device, state in zip(devices, states, strict=True):
-        module.set_rng_state(state, device)
-
-
-def _device_module(kind):
-    """Return the module of a kind of device, such as facula.cuda."""
-    from ..functions.device import get_device_module
-
-    return get_device_module(kind)
-
-
 class _Surroundings:
     """The autocast regions and the generators as they are now, to be put back for a second computation.
 
@@ -188,7 +125,7 @@ class _Surroundings:
 
     def __init__(self, preserve_rng_state):
         self.regions = current_regions()
-        self.states = _generator_states() if preserve_rng_state else None
+        self.states = _random_states.now() if preserve_rng_state else None
 
     @contextlib.contextmanager
     def replayed(self):
@@ -198,34 +135,12 @@ class _Surroundings:
             if self.states is None:
                 yield
                 return
-            before = _generator_states()
-            _set_generator_states(self.states)
+            before = _random_states.now()
+            _random_states.put_back(self.states)
             try:
                 yield
             finally:
-                _set_generator_states(before)
-
-
-def _generator_states():
-    """Return the states of the CPU's generator and of every accelerator's."""
-    kind = DefaultDeviceType.get_device_type()
-    if kind in ("cpu", "meta"):
-        return _C.default_generator.get_state(), kind, []
-    module = _device_module(kind)
-    if not module.is_available() or (kind == "cuda" and not module.is_initialized()):
-        return _C.default_generator.get_state(), kind, []
-    if kind == "cuda" and module.is_current_stream_capturing():
-        raise RuntimeError(
-            "checkpoint: expected preserve_rng_state=False while a CUDA graph is captured, since random states cannot be put "
-            "back there, got preserve_rng_state=True"
-        )
-    return _C.default_generator.get_state(), kind, _states_of(range(module.device_count()), kind)
-
-
-def _set_generator_states(states):
-    state, kind, of_devices = states
-    _C.default_generator.set_state(state)
-    set_device_states(range(len(of_devices)), of_devices, device_type=kind)
+                _random_states.put_back(before)
 
 
 class CheckpointFunction(Function):

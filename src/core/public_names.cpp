@@ -1,6 +1,6 @@
-// Errors begin with the op that a user called. What an op is made of has names of its own, which tell users nothing; the policy:
-// what PyTorch itself calls by a name with an underscore keeps it; the table names the others whose public name is not their own
-// without the underscore and without the part that says which piece of the op they are.
+// Errors begin with the op that a user called. What an op is made of has names of its own, which tell users nothing.
+// The policy: what PyTorch itself calls by a name with an underscore keeps it; the table has the others whose public
+// name is not their own without the underscore and without the part that says which piece of the op they are.
 #include "core/public_names.h"
 
 #include <algorithm>
@@ -90,19 +90,30 @@ constexpr Entry kNames[] = {
     {"_xlog1py", "special.xlog1py"},
     {"_zero_like", "zeros_like"},
 };
-static_assert(std::is_sorted(std::begin(kNames), std::end(kNames), [](const Entry& a, const Entry& b) { return a.op < b.op; }));
+static_assert(std::is_sorted(std::begin(kNames), std::end(kNames),
+                             [](const Entry& a, const Entry& b) { return a.op < b.op; }));
 
 /// PyTorch's own names, by which programs call them.
 constexpr std::string_view kKept[] = {
-    "_coalesced_",      "_dirichlet_grad",  "_indices", "_int_mm", "_nnz",    "_sample_dirichlet",  "_scaled_mm",
-    "_sparse_compressed_tensor_unsafe", "_sparse_coo_tensor_unsafe", "_standard_gamma", "_standard_gamma_grad",
-    "_values",          "_weight_int8pack_mm",
+    "_coalesced_",
+    "_dirichlet_grad",
+    "_indices",
+    "_int_mm",
+    "_nnz",
+    "_sample_dirichlet",
+    "_scaled_mm",
+    "_sparse_compressed_tensor_unsafe",
+    "_sparse_coo_tensor_unsafe",
+    "_standard_gamma",
+    "_standard_gamma_grad",
+    "_values",
+    "_weight_int8pack_mm",
 };
 
 /// The pieces that an op is made of, the longer endings first.
 constexpr std::string_view kPieces[] = {
-    "_double_backward", "_backward_exponent", "_steps_backward", "_backward", "_in_one", "_in_ops", "_kept", "_each", "_kernel",
-    "_mantissa",        "_exponent",          "_layer",          "_steps",    "_step",
+    "_double_backward", "_backward_exponent", "_steps_backward", "_backward", "_in_one", "_in_ops", "_kept", "_each",
+    "_kernel",          "_mantissa",          "_exponent",       "_layer",    "_steps",  "_step",
 };
 
 }  // namespace
@@ -123,7 +134,8 @@ std::string_view public_op_name(std::string_view op) {
 
 std::string with_public_name(std::string_view text) {
   const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-  if (text.empty() || text[0] != '_' || end == std::string_view::npos || (text[end] != ':' && text[end] != '(')) return std::string(text);
+  if (text.empty() || text[0] != '_' || end == std::string_view::npos || (text[end] != ':' && text[end] != '('))
+    return std::string(text);
   const std::string_view name = text.substr(0, end);
   if (!find_op_info(name)) return std::string(text);  // not an op: a method or function that PyTorch calls so
   return std::string(public_op_name(name)).append(text.substr(end));

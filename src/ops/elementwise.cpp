@@ -68,8 +68,8 @@ Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) 
     Device here = t->storage->device;
     bool scalar = here.is_cpu() && t->ndim == 0;
     FACULA_CHECK(!found || here == device || scalar || only_scalars, ErrorKind::Runtime, op.name,
-                 ": all tensors must be on one device, got argument ", first + 1, " on ", device, " and argument ", i + 1,
-                 " on ", here);
+                 ": all tensors must be on one device, got argument ", first + 1, " on ", device, " and argument ",
+                 i + 1, " on ", here);
     if (!found || only_scalars) device = here, first = i;
     only_scalars = (!found || only_scalars) && scalar;
     found = true;

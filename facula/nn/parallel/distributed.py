@@ -35,8 +35,8 @@ class DistributedDataParallel(Module, _LazyJoinable):
     """Wraps a module (found under ``.module``) for training in several processes, each with its part of the data.
 
     Every process begins with the values of rank 0; in every backward pass gradients are averaged over the processes, in
-    buckets, while the pass goes on. In a group of one process it only calls the module. Parameters that a pass does not use need
-    no flag.
+    buckets, while the pass goes on. In a group of one process it only calls the module. Parameters that a pass does not use
+    need no flag.
 
     Args:
         module: the module to train.
@@ -56,8 +56,9 @@ class DistributedDataParallel(Module, _LazyJoinable):
         bucket_cap_mb_list: sizes of buckets, of which the last counts.
         forward_sync_buffers: another name of broadcast_buffers.
 
-    Errors: ValueError before init_process_group; RuntimeError for no parameter that requires a gradient, ranks with different parameters, or both process_group and
-    device_mesh; ValueError for device_ids that do not fit the module; TypeError for a process_group that is none; NotImplementedError for what is not supported.
+    Errors: ValueError before init_process_group, and for device_ids that do not fit the module; RuntimeError for no parameter
+    that requires a gradient, ranks with different parameters, or both process_group and device_mesh; TypeError for a
+    process_group that is none; NotImplementedError for what is not supported.
 
     >>> import tempfile
     >>> from torch import distributed
@@ -440,7 +441,7 @@ def _group(given):
     if given is None:
         if not dist.is_initialized():
             raise ValueError(
-                "DistributedDataParallel: expected init_process_group to have been called before, or process_group=, got neither"
+                "DistributedDataParallel: expected init_process_group to have been called, or process_group=, got neither"
             )
         return dist.group.WORLD
     if not isinstance(given, dist.ProcessGroup):

@@ -9,10 +9,11 @@ class TestCase(unittest.TestCase):
     """A test case whose `assertEqual` compares tensors by value, in lists and dicts, too."""
 
     def assertEqual(self, x, y, msg=None, *, atol=None, rtol=None, equal_nan=True, exact_dtype=True, exact_device=False):
-        """Equal: numbers and tensors within the tolerances of `assert_close`, lists and dicts part by part, other objects by `==`."""
-        rest = dict(
-            msg=msg, atol=atol, rtol=rtol, equal_nan=equal_nan, exact_dtype=exact_dtype, exact_device=exact_device
-        )
+        """Compare numbers and tensors within the tolerances of `assert_close`, lists and dicts by parts, the rest by `==`."""
+        rest = {
+            "msg": msg, "atol": atol, "rtol": rtol, "equal_nan": equal_nan, "exact_dtype": exact_dtype,
+            "exact_device": exact_device,
+        }  # fmt: skip
         if isinstance(x, dict) and isinstance(y, dict):
             super().assertEqual(set(x), set(y), msg)
             for key in x:

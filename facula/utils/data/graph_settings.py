@@ -41,8 +41,12 @@ def _pipes(datapipe):
     return get_all_graph_pipes(traverse_dps(datapipe))
 
 
-def apply_sharding(datapipe: IterDataPipe[Any], num_of_instances: int, instance_id: int,
-                   sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT) -> ShardingFilterIterDataPipe:  # fmt: skip
+def apply_sharding(
+    datapipe: IterDataPipe[Any],
+    num_of_instances: int,
+    instance_id: int,
+    sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT,
+) -> ShardingFilterIterDataPipe:
     """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
 
     Args:

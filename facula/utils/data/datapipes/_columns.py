@@ -27,7 +27,8 @@ def check_columns(function, columns):
     takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     name = getattr(function, "__name__", type(function).__name__)
     if by_name:
-        raise ValueError(f"{name}: expected a function of positional arguments, got one that needs {', '.join(by_name)} by name")
+        names = ", ".join(by_name)
+        raise ValueError(f"{name}: expected a function of positional arguments, got one that needs {names} by name")
     if count < len(needed) or count > len(by_place) and not takes_more:
         at_most = "or more" if takes_more else f"to {len(by_place)}" if len(by_place) > len(needed) else ""
         raise ValueError(f"{name}: takes {len(needed)} {at_most}".rstrip() + f" arguments, got input_col={columns!r}")

@@ -92,7 +92,7 @@ class _Pipe:
 
 
 def _hooked_iter(make):
-    """An `__iter__` after whose call older iterators of the pipe are at their ends, and which begins anew unless it was restored."""
+    """An `__iter__` that ends older iterators of the pipe, and begins anew unless the pipe was restored."""
 
     @functools.wraps(make)
     def begin(self):
@@ -122,8 +122,9 @@ class _Samples:
     """The newest iterator of a pipe, or one that was; other attributes are those of the iterator that the pipe made."""
 
     def __init__(self, pipe, made, number):
-        counts_itself = made is pipe and "__next__" in dir(type(pipe))
-        self._pipe, self._source, self._number, self._counts = pipe, iter(made) if made is not pipe else made, number, not counts_itself
+        self._pipe, self._number = pipe, number
+        self._source = made if made is pipe else iter(made)
+        self._counts = made is not pipe or not hasattr(type(pipe), "__next__")  # otherwise its __next__ does
 
     def __iter__(self):
         return self

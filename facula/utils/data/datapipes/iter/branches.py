@@ -50,7 +50,8 @@ class _Shared(IterDataPipe["Any"]):
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int) -> None:
         self.main_datapipe, self.num_instances, self.buffer_size = datapipe, num_instances, buffer_size
         if buffer_size < 0:
-            warnings.warn("Unlimited buffer size is set: samples that wait for a branch may fill memory", UserWarning, stacklevel=3)
+            text = "Unlimited buffer size is set: samples that wait for a branch may fill memory"
+            warnings.warn(text, UserWarning, stacklevel=3)
         self._clear()
 
     def _clear(self) -> None:
