@@ -28,7 +28,9 @@ class SDPBackend(enum.Enum):
     def __int__(self) -> int:
         return self.value
 
-    def __index__(self) -> int:
+    __index__ = __int__
+
+    def __hash__(self) -> int:
         return self.value
 
 

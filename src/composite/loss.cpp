@@ -28,7 +28,7 @@ Tensor reduced(const char* op, const Tensor& loss, int64_t reduction) {
     case kMean:
       FACULA_CHECK(is_inexact(loss.dtype()), ErrorKind::Runtime, op,
                    ": the mean of floating-point or complex values, got ", loss.dtype());
-      return mul(total(loss), Scalar(1.0 / static_cast<double>(loss.numel())));
+      return mean(loss);  // divided before it is rounded: a sum has no float16 where its mean has one
     case kSum: return total(loss);
     default:
       throw_error(ErrorKind::Value, op, ": expected a reduction of 0 (none), 1 (mean) or 2 (sum), got ", reduction);

@@ -118,7 +118,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
         input: (..., *normalized_shape).
         normalized_shape: the sizes of the last dimensions, a list.
         weight: of the shape that is normalised: factors, or None.
-        eps: added to the mean of squares; default: the machine epsilon of the dtype.
+        eps: added to the mean of squares; default: the machine epsilon of the dtype, of float32 where it is narrower.
 
     Errors: RuntimeError for an input whose last dimensions are others.
 
