@@ -244,3 +244,12 @@ def test_the_exponential_of_a_narrow_matrix():
     assert result.dtype == torch.bfloat16 and abs(result[0, 0].item() - 0.54) < 0.01
     result.sum().backward()
     assert torch.isfinite(a.grad).all()
+
+
+def test_attention_lies_as_its_query():
+    q, k = torch.rand(2, 3, 20, 8), torch.rand(2, 3, 20, 8)
+    assert F.scaled_dot_product_attention(q, k, k).is_contiguous()
+    joined = torch.rand(2, 20, 3, 8).transpose(1, 2)
+    assert F.scaled_dot_product_attention(joined, k, k).stride() == joined.stride()
+    assert F.scaled_dot_product_attention(joined[..., :4], k[..., :4], k).is_contiguous()
+    torch.testing.assert_close(F.scaled_dot_product_attention(joined, k, k), torch.softmax(joined @ k.mT / 8**0.5, -1) @ k)
