@@ -61,7 +61,7 @@ Tensor empty_joined(IntList sizes, DType dtype, Device device) {
 /// order of its dimensions otherwise; so views of it are possible where they are in PyTorch.
 Tensor empty_result(const Tensor& query, int64_t size) {
   const Dims sizes = with_last(query.sizes(), size);
-  if (query.is_cuda()) return empty_joined(sizes, query.dtype(), query.device());
+  if (query.device().is_cuda()) return empty_joined(sizes, query.dtype(), query.device());
   const size_t rows = sizes.size() - 1;
   std::vector<size_t> order(rows);  // of the dimensions in memory, the outermost first
   std::iota(order.begin(), order.end(), size_t{0});
