@@ -253,3 +253,44 @@ def test_attention_lies_as_its_query():
     assert F.scaled_dot_product_attention(joined, k, k).stride() == joined.stride()
     assert F.scaled_dot_product_attention(joined[..., :4], k[..., :4], k).is_contiguous()
     torch.testing.assert_close(F.scaled_dot_product_attention(joined, k, k), torch.softmax(joined @ k.mT / 8**0.5, -1) @ k)
+
+
+# ---- histories of what is overwritten, and of views
+
+
+@pytest.mark.parametrize("write", [lambda y: y.fill_(2.0), lambda y: y.zero_(), lambda y: y.copy_(torch.ones(3)), lambda y: y.uniform_(), lambda y: y.__setitem__(slice(None), 3.0), lambda y: y.eq_(1.0), lambda y: y.floor_()])
+def test_what_was_overwritten_has_the_gradient_zero(write):
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 2
+    write(y)
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_copies_a_tensor_hands_the_gradient_on():
+    x, source = leaf(1.0, 2.0), leaf(5.0, 6.0)
+    y = x * 2
+    y.copy_(source * 3)
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0] and source.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_view_requires_what_its_base_requires():
+    base = torch.zeros(4)
+    view = base.view(2, 2)
+    base.requires_grad_()
+    assert view.requires_grad and view.is_leaf and not base.detach().requires_grad
+    with torch.no_grad():
+        later = base.view(-1)
+        assert later.requires_grad and later.is_leaf and not (base * 2).requires_grad
+    (later * 2).sum().backward()
+    assert later.grad.tolist() == [2.0] * 4 and base.grad is None
+
+
+def test_a_view_made_without_recording_is_not_written_to_with():
+    y = leaf(1.0, 2.0) * 2
+    with torch.no_grad():
+        view = y.view(-1)
+        view.mul_(1)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        view.mul_(2)

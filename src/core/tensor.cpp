@@ -171,7 +171,7 @@ TensorImpl* share_storage(TensorImpl* from) {
 void set_base(TensorImpl* view, TensorImpl* from) {
   view->base = from->base ? from->base : from;
   retain(view->base);
-  if (!(from->flags & (kRequiresGrad | kDual))) view->flags |= kWatchBase;
+  view->flags |= kWatchBase;  // until a history is recorded
 }
 
 }  // namespace
