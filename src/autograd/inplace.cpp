@@ -5,6 +5,7 @@
 #include "core/op_id.h"
 #include "core/sparse.h"
 #include "functions.h"
+#include "op_ids_create.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 
