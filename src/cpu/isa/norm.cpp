@@ -223,7 +223,8 @@ class RowSums {
   void write(const Tensor& out) const {
     for (int64_t i = 0; i < width_; ++i) {
       double total = 0;
-      for (size_t at = static_cast<size_t>(i); at < totals_.size(); at += static_cast<size_t>(width_)) total += totals_[at];
+      for (size_t at = static_cast<size_t>(i); at < totals_.size(); at += static_cast<size_t>(width_))
+        total += totals_[at];
       out.data<A>()[i] = A(total);
     }
   }
@@ -254,7 +255,8 @@ void row_norm_backward_cpu(const RowGradients& made, const Tensor& grad, const T
                         rstd.data<A>()[r],
                         layout,
                         center}
-          .run(out ? out + r * n : nullptr, to_weight ? to_weight + group : nullptr, to_bias ? to_bias + group : nullptr);
+          .run(out ? out + r * n : nullptr, to_weight ? to_weight + group : nullptr,
+               to_bias ? to_bias + group : nullptr);
     };
     const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(n * rows_per_part, 1));
     parallel_for(0, parts, grain, [&](int64_t from, int64_t to) {
