@@ -97,7 +97,11 @@ class OpOverload:
         """What arguments and results it has, as text."""
         if self._key:
             return f"{self.namespace}::{_C._boxed_op(self._key)['signature']}"
-        return getattr(self.overloadpacket._function, "_text", None)
+        function = self.overloadpacket._function
+        text = getattr(function, "_text", None) or getattr(function, "_schema", None)
+        if text is None or "(" not in text:
+            return text
+        return f"{self.name()}{text[text.index('(') :]}"
 
     def written(self, args, kwargs):
         """The argument that a call writes to: the first of an in-place form, or `out`; None for others."""
@@ -208,6 +212,7 @@ class OpNamespace(types.ModuleType):
     def __init__(self, name):
         super().__init__(f"torch.ops.{name}")
         self.__dict__["name"] = name
+        self.__dict__["_made_packets"] = {}
 
     def __getattr__(self, op):
         if op.startswith("__") and op not in _OPERATORS:
@@ -229,11 +234,14 @@ class OpNamespace(types.ModuleType):
             function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:
             raise AttributeError(f"torch.ops.{self.name}: no operator {op!r} is registered")
-        kind = HigherOrderOperator if self.name == "higher_order" else OpOverloadPacket
-        packet = kind(self.name, op, function)
-        if self.name == "aten":  # a program may define its own operators anew
-            self.__dict__[op] = packet
-        return packet
+        if self.name == "aten":
+            packet = self.__dict__[op] = OpOverloadPacket(self.name, op, function)
+            return packet
+        known = self.__dict__["_made_packets"].get(op)  # one object for one operator; a program may define its own anew
+        if known is None or known[0] is not function:
+            kind = HigherOrderOperator if self.name == "higher_order" else OpOverloadPacket
+            known = self.__dict__["_made_packets"][op] = function, kind(self.name, op, function)
+        return known[1]
 
 
 def _enter_range(name, args=None):

@@ -229,7 +229,7 @@ def test_files_and_their_tree(tmp_path):
     assert tree.has_file("top/deep/b.py") and tree.has_file("notes") and not tree.has_file("notes/b")
     assert "├── notes\n    │   ├── a.txt\n    │   └── b.bin\n" in str(tree)
     reader = importer.get_resource_reader("top")
-    assert list(reader.contents()) == ["__init__.py"] and reader.is_resource("__init__.py")
+    assert list(reader.contents()) == ["__init__.py", "deep"] and reader.is_resource("__init__.py")
     assert reader.open_resource("__init__.py").read() == b"A = 1\n" and importer.get_resource_reader("one") is None
     with pytest.raises(FileNotFoundError):
         reader.resource_path("__init__.py")

@@ -419,7 +419,6 @@ NAMES = {
         "torch.utils.cpp_backtrace": "get_cpp_backtrace",
         "torch.utils.dlpack": "DLDeviceType",
         "torch.utils.flop_counter": "register_flop_formula",
-        "torch.utils.weak": "TensorWeakRef WeakIdKeyDictionary WeakIdRef WeakTensorKeyDictionary",
         "torch.utils.bottleneck": "",
     },
 }

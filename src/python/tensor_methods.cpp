@@ -7,6 +7,7 @@
 #include "python/dispatch.h"
 #include "python/docs/tensor.h"
 #include "python/node_object.h"
+#include "python/tensor_type.h"
 
 namespace facula::python {
 namespace {
@@ -336,6 +337,8 @@ PyMethodDef methods[] = {{"to", as_function(method_to), kFast, docs::tensor::kTo
 
 PyMethodDef functions[] = {{"_parse_to", as_function(function_parse_to), kFast,
                             "The arguments of `to`, as (device, dtype, non_blocking, memory_format)."},
+                           {"_swap_tensors", swap_tensors, METH_VARARGS,
+                            "Each of two tensor objects becomes the other tensor, with class and attributes."},
                            {}};
 
 }  // namespace

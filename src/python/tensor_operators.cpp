@@ -144,7 +144,10 @@ PyObject* nb_absolute(PyObject* a) {
   return unary_operator("abs", a, [](const Tensor& t) { return abs(t); });
 }
 PyObject* nb_invert(PyObject* a) {
-  return unary_operator("bitwise_not", a, [](const Tensor& t) { return bitwise_not(t); });
+  return unary_operator("bitwise_not", a, [](const Tensor& t) {
+    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Type, "~: an integer or bool tensor, got ", t.dtype());
+    return bitwise_not(t);
+  });
 }
 
 int nb_bool(PyObject* a) {
