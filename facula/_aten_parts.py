@@ -144,7 +144,7 @@ def _linalg_check_errors(info, api_name, *, is_matrix):
     """LinAlgError where a factorisation failed."""
     if info.any():
         where = "" if is_matrix else f"(Batch element {int(info.ravel().nonzero()[0])}): "
-        raise facula.linalg.LinAlgError(f"{api_name}: {where}The factorization could not be completed, got info {info.tolist()}")
+        raise facula.linalg.LinAlgError(f"{api_name}: {where}the factorisation has failed, got info {info.tolist()}")
 
 
 def log_sigmoid_forward(self):

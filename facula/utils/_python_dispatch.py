@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula import _C
 from facula.overrides import _overloaded
-from facula.utils import _dispatched
+from facula.utils import _dispatched, _dispatched_kernels, _dispatched_parts  # noqa: F401  (the last two fill tables)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,7 +274,7 @@ def _assign(self, indices, value, number):
 
 
 def _stands_in(args, kwargs):
-    """Whether a call of an operator by its name is shown to a mode or a class: as what it is, unless a derivative is recorded."""
+    """Whether a call of an operator by its name is shown to a mode or a class as what it is: no derivative is recorded."""
     tensors = list(_tensors((args, kwargs)))
     if not (_modes.stack or any(has_dispatch(type(t)) for t in tensors if type(t) is not _C.Tensor)):
         return False

@@ -40,7 +40,7 @@ def call_for_per_sample_grads(module: Any, *, batch_size: int | None = None, los
         raise RuntimeError(f"Batch size must be positive, got {batch_size}")
     for name, parameter in module.named_parameters():
         if getattr(parameter, "grad_sample", None) is not None:
-            raise RuntimeError(f"call_for_per_sample_grads: gradients would be added up, got {name}.grad_sample: set it to None")
+            raise RuntimeError(f"call_for_per_sample_grads: {name}.grad_sample must be None, got gradients of an earlier call")
     dim = 0 if batch_first else 1
 
     def call(*args, **kwargs):
