@@ -234,7 +234,8 @@ def tensor_str(tensor, *, tensor_contents=None):
         device = [f"device='{tensor.device}'"] if tensor.device.type != "cpu" else []
         contents, suffixes = _describe_contents(_C.Tensor.detach(tensor), len(prefix), tensor_contents)
         new_line = tensor.layout is _C.sparse_coo
-        return _wrap_suffixes(prefix + contents, device + suffixes + _history(tensor), len(prefix), new_line)
+        text = _wrap_suffixes(prefix + contents, device + suffixes + _history(tensor), len(prefix), new_line)
+        return text if plain or not getattr(tensor, "_is_param", False) else f"Parameter({text})"
     finally:
         _C._change_override_disabled(-1)
         _C._set_grad_enabled(before)

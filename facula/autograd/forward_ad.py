@@ -137,6 +137,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     if tensor.dtype != tangent.dtype:
         raise RuntimeError(f"make_dual: the tangent must have the primal's dtype {tensor.dtype}, got {tangent.dtype}")
+    for name, value in (("primal", tensor), ("tangent", tangent)):
+        if _C._is_dual(value):
+            raise RuntimeError(
+                f"make_dual: {name} has a forward gradient at the same level already, got a dual of shape {tuple(value.shape)}"
+            )
     dual, origin = _C._make_dual(tensor)
     opened.duals.append((dual, _state_of(dual)))
     opened.inputs.append(origin)
@@ -241,6 +246,10 @@ class dual_level(_Switch):
 
     def __exit__(self, *exception: object) -> None:
         exit_dual_level()
+
+
+def _is_fwd_grad_enabled() -> bool:
+    return _C._is_fwd_grad_enabled()
 
 
 class _set_fwd_grad_enabled(_Switch):

@@ -303,8 +303,9 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        given = f"{len(args)} arguments and keywords {sorted(kwargs)}"
         warnings.warn(
-            f"{type(self).__name__}: a Function should not be instantiated, call {type(self).__name__}.apply(...)",
+            f"{type(self).__name__}: a Function should not be instantiated, call {type(self).__name__}.apply(...), got {given}",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
+#: modules without a file: the module that puts each in sys.modules
+_MADE_BY = {"facula._C._nn": "facula.fx._public"}
+
+
 def facula_name(name: str) -> str:
     """torch.nn -> facula.nn"""
     return "facula" + name[len("torch") :]
@@ -53,6 +57,8 @@ class TorchFinder:
 
 def _locate(own):
     """(origin, whether a package) of the Facula module called so; (None, False) where there is none."""
+    if own in _MADE_BY:
+        importlib.import_module(_MADE_BY[own])
     module = sys.modules.get(own)
     if module is None:
         try:

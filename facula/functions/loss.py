@@ -73,8 +73,10 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     >>> torch.margin_ranking_loss(torch.tensor([1.]), torch.tensor([3.]), torch.tensor([1.]), reduction=1)
     tensor(2.)
     """
+    from facula.nn._reduction import reduced
+
     how = _reduction("margin_ranking_loss", reduction)
-    return _functional().margin_ranking_loss(input1, input2, target, margin, reduction=how)
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), how)
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:

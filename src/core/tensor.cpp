@@ -7,6 +7,7 @@
 #include "core/making.h"
 #include "core/mode.h"
 #include "core/number.h"
+#include "core/several.h"
 #include "core/sparse.h"
 
 namespace facula {
@@ -172,6 +173,7 @@ void set_base(TensorImpl* view, TensorImpl* from) {
   view->base = from->base ? from->base : from;
   retain(view->base);
   if (!(from->flags & (kRequiresGrad | kDual))) view->flags |= kWatchBase;
+  view->flags |= from->flags & kOneOfSeveral;
 }
 
 }  // namespace
