@@ -166,7 +166,10 @@ class Optimizer(_HookMethods):
         if isinstance(params, set):
             raise TypeError(f"{name}: params must be an ordered collection, got a set")
         params = [params] if isinstance(params, Tensor) else list(params)
-        if params and all(isinstance(p, tuple) for p in params):
+        named = [isinstance(p, tuple) for p in params]
+        if any(named) and not all(named):
+            raise ValueError(f"{name}: either all parameters of a group have names or none, got a mixture")
+        if any(named):
             param_group["param_names"] = [p[0] for p in params]
             params = [p[1] for p in params]
         param_group["params"] = params

@@ -149,11 +149,12 @@ void check_writable(const Tensor& self, const char* op) {
       ": a view of a leaf Variable that requires "
       "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ",
       self.sizes());
-  FACULA_CHECK(!(self.flags() & kOneOfSeveral), ErrorKind::Runtime, op,
-               ": This view is the output of a function that returns multiple views (unbind, split, chunk), which are not "
-               "written in place where gradients are recorded (work on a copy, or index the tensor instead), got a view of "
-               "shape ",
-               self.sizes());
+  FACULA_CHECK(
+      !(self.flags() & kOneOfSeveral), ErrorKind::Runtime, op,
+      ": This view is the output of a function that returns multiple views (unbind, split, chunk), which are not "
+      "written in place where gradients are recorded (work on a copy, or index the tensor instead), got a view of "
+      "shape ",
+      self.sizes());
   // Its elements have a history that it does not know.
   bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) &&
                     !(live_flags(self.impl()) & (kRequiresGrad | kWatchBase));

@@ -63,8 +63,8 @@ std::tuple<Tensor, Tensor> _attention(const Tensor& query, const Tensor& key, co
   check_seed(seed, dropout_p);
   const DType compute = compute_dtype(query.dtype());
   const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
-  // In the order of the query's dimensions, so that heads that lie joined there are joined in the result; PyTorch has the
-  // usual order where it composes attention from other ops.
+  // In the order of the query's dimensions, so that heads that lie joined there are joined in the result; PyTorch has
+  // the usual order where it composes attention from other ops.
   const Dims sizes = with_last(query.sizes(), value.size(-1));
   const bool like_query =
       sizes.size() == 4 && dropout_p == 0 && value.size(-1) == query.size(-1) && query.stride(-1) == 1;

@@ -53,14 +53,14 @@ MemoryFormat format_of(const Tensor& self, int64_t spatial) {
 }
 
 /// Which dimensions of the input may be of size zero, besides the batch.
-enum class Empty { None, FirstOnly, Channels };
+enum class Empty { None, FirstOnly, Channels, Any };
 
 Input read_input(const char* op, const Tensor& self, int64_t spatial, Empty empty = Empty::None) {
   FACULA_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, ErrorKind::Runtime, op, ": input must have ",
                spatial + 2, " dimensions, or ", spatial + 1, " without batch, got shape ", self.sizes());
   bool batched = self.dim() == spatial + 2;
   const int64_t first = empty == Empty::Channels ? self.dim() - spatial : batched || empty == Empty::FirstOnly ? 1 : 0;
-  for (int64_t d = first; d < self.dim(); ++d) {
+  for (int64_t d = empty == Empty::Any ? self.dim() : first; d < self.dim(); ++d) {
     FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op, ": only ",
                  empty == Empty::Channels ? "the batch size and the channels" : "the batch size",
                  " of the input may be zero, got shape ", self.sizes());
@@ -204,7 +204,7 @@ Tensor accumulated(const Input& input, IntList size, F&& f) {
 
 // `windows`: how many the geometry has along each dimension; the kernel reads one element of self for each.
 Tensor spread(const char* op, const Tensor& self, IntList size, IntList windows, const PoolGeometry& geometry) {
-  Input input = read_input(op, self, static_cast<int64_t>(size.size()), Empty::Channels);
+  Input input = read_input(op, self, static_cast<int64_t>(size.size()), Empty::Any);
   check_dtype(op, self.dtype(), false);
   FACULA_CHECK(spatial_part(input.tensor) == windows, ErrorKind::Runtime, op, ": planes of size ", size,
                " have windows ", windows, ", got a gradient of shape ", self.sizes());
@@ -340,7 +340,7 @@ Tensor scatter_planes(const Tensor& self, const Tensor& indices, IntList output_
   int64_t spatial = static_cast<int64_t>(output_size.size());
   check_indices("max_pool", self, indices);
   if (!self.is_complex()) check_dtype("max_pool", self.dtype(), true);  // complex: derivatives of unpooling
-  Input input = read_input("max_pool", self, spatial, Empty::Channels);
+  Input input = read_input("max_pool", self, spatial, Empty::Any);
   Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   return accumulated(input, output_size, [&](const Tensor& total, const Tensor& given) {
     scatter_planes_kernel(total.device(), total, given, where, true, "max_pool");

@@ -265,7 +265,8 @@ class _RunHooks:
     def _get_backward_hooks(self) -> tuple[list, list]:
         """(full backward hooks, old ones) that apply to this module, global ones first."""
         full, old = [], []
-        (full if _registry("_global_is_full_backward_hook") is True else old).extend(_hooks_in(_registry("_global_backward_hooks")))
+        for_all = _hooks_in(_registry("_global_backward_hooks"))
+        (full if _registry("_global_is_full_backward_hook") is True else old).extend(for_all)
         (full if self._is_full_backward_hook is True else old).extend(_hooks_in(self._backward_hooks))
         return full, old
 
@@ -330,8 +331,10 @@ class _RunHooks:
 
     def _forward_hook_rows(self) -> list[tuple]:
         """(id, hook, whether it takes kwargs, whether it is always called), global hooks first."""
+        for_all_with_kwargs = _registry("_global_forward_hooks_with_kwargs")
+        for_all_always = _registry("_global_forward_hooks_always_called")
         rows = [
-            (i, hook, i in _registry("_global_forward_hooks_with_kwargs"), i in _registry("_global_forward_hooks_always_called"))
+            (i, hook, i in for_all_with_kwargs, i in for_all_always)
             for i, hook in hook_items(_registry("_global_forward_hooks"))
         ]
         rows += [
