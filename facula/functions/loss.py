@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula._autocast import in_float32
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -60,6 +62,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     return _functional().hinge_embedding_loss(input, target, margin, reduction=how)
 
 
+@in_float32
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """max(0, -target * (input1 - input2) + margin): target 1 wants input1 to be larger, -1 input2.
 

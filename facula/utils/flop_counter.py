@@ -40,16 +40,14 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
 
     Errors: ValueError for what is no operator, or one overload of it.
 
-    >>> @torch.library.custom_op("flop_example::twice", mutates_args=())
-    ... def twice(x: torch.Tensor) -> torch.Tensor:
-    ...     return x * 2
-    >>> @torch.utils.flop_counter.register_flop_formula(torch.ops.flop_example.twice)
-    ... def twice_flops(x_shape, out_shape):
-    ...     return x_shape[0]
+    >>> @torch.utils.flop_counter.register_flop_formula(torch.ops.aten.lgamma)
+    ... def lgamma_flops(x_shape, out_shape):
+    ...     return 100 * x_shape.numel()
     >>> with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
-    ...     y = twice(torch.ones(5))
+    ...     y = torch.lgamma(torch.ones(5))
     >>> counter.get_total_flops()
-    5
+    500
+    >>> _ = torch.utils.flop_counter.flop_registry.pop(torch.ops.aten.lgamma)
     """
     from facula._ops import OpOverloadPacket
 
@@ -283,7 +281,7 @@ class FlopCounterMode:
             count = formula(*args, **kwargs, out_val=out)
         else:
             count = formula(*_shapes(args), **_shapes(kwargs), out_shape=_shapes(out))
-        self._add(count, str(packet), self._stack)
+        self._add(count, packet, self._stack)
 
     def _note(self, function, args, kwargs, out):
         name = getattr(function, "__name__", "")
