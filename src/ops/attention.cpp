@@ -91,7 +91,11 @@ std::tuple<Tensor, Tensor> _attention(const Tensor& query, const Tensor& key, co
   check_seed(seed, dropout_p);
   const DType compute = compute_dtype(query.dtype());
   const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
-  Tensor out = empty_result(query, value.size(-1));
+  // PyTorch has the usual order where it composes attention from other ops.
+  const bool composed = query.dim() != 4 || dropout_p != 0 || value.size(-1) != query.size(-1);
+  const bool joined = !composed || query.device().is_cuda();
+  Tensor out = joined ? empty_result(query, value.size(-1))
+                      : facula::empty(with_last(query.sizes(), value.size(-1)), query.dtype(), query.device());
   Tensor sums = facula::empty(IntList(query.sizes().data(), query.sizes().size() - 1), compute, query.device());
   if (!out.is_meta() && sums.numel())
     attention_kernel(out.device(), out, sums, AttentionInputs{query, key, value, given, seed},
