@@ -144,8 +144,7 @@ def clip_grad_norm(parameters: Iterable[Tensor], max_norm: float, norm_type: flo
     Args:
         parameters, max_norm, norm_type, error_if_nonfinite, foreach: of `clip_grad_norm_`.
 
-    >>> import types
-import warnings
+    >>> import warnings
     >>> weight = torch.zeros(2, requires_grad=True)
     >>> weight.grad = torch.tensor([3.0, 4.0])
     >>> with warnings.catch_warnings():
