@@ -14,6 +14,8 @@ from ._run import _tensor_backward as _tensor_backward
 from ._run import backward, grad
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, NestedIOFunction
+from .grad_mode import is_multithreading_enabled as is_multithreading_enabled
+from .grad_mode import is_view_replay_enabled as is_view_replay_enabled
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 
 if TYPE_CHECKING:  # loaded on first use, below

@@ -61,6 +61,12 @@ class _State(threading.local):
 _state = _State()
 
 
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":  # of this thread; -1 outside of every level
+        return len(_state.levels) - 1
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def enter_dual_level() -> int:
     """Opens a level of forward mode and returns its number; `dual_level` does it for a block. Levels do not nest.
 

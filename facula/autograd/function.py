@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from .. import _C
@@ -259,9 +260,9 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     vmap.
 
     Args:
-        args, kwargs: none are taken: a Function is not instantiated.
+        args, kwargs: not used: a Function is not meant to be instantiated, which gives a DeprecationWarning.
 
-    Errors: RuntimeError for making an instance, NotImplementedError for a method that is needed and missing.
+    Errors: RuntimeError for calling an instance, NotImplementedError for a method that is needed and missing.
 
     >>> class Exp(torch.autograd.Function):
     ...     @staticmethod
@@ -302,8 +303,16 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self).__name__}: a Function should not be instantiated, call {type(self).__name__}.apply(...)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"{type(self).__name__}: a Function is not instantiated, call {type(self).__name__}.apply(...)"
+            f"{type(self).__name__}: Functions with methods that are not static are no longer supported, call "
+            f"{type(self).__name__}.apply(...)"
         )
 
     forward: Any = _placeholder(

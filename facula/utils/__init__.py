@@ -56,36 +56,36 @@ def set_module(obj: Any, mod: str) -> None:
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
-    """Exchanges what two tensors are: memory, shape, gradient and attributes. Both objects stay.
+    """Exchange what two tensors are: memory, shape, class, gradient and attributes. Both objects stay, and a graph that was
+    recorded with one of them before can no longer be walked to it.
 
     Args:
-        t1, t2: leaves of one class.
+        t1, t2: the tensors.
 
-    Errors: RuntimeError for tensors that ops gave and that have weak references; NotImplementedError for two classes, whose
-        objects cannot become each other here.
+    Errors: RuntimeError where something else than the object refers to a tensor (a weak reference, a view, a value that a graph
+        saved), and for classes with other slots.
 
     >>> a, b = torch.zeros(2), torch.ones(3)
     >>> torch.utils.swap_tensors(a, b)
     >>> a, b
     (tensor([1., 1., 1.]), tensor([0., 0.]))
     """
+    import copyreg
     import weakref
+
+    from facula import _C
 
     for tensor in (t1, t2):
         if weakref.getweakrefs(tensor):
-            raise RuntimeError(f"Cannot swap {type(tensor).__name__} because it has weakref associated with it")
-        if not tensor.is_leaf:
-            raise RuntimeError(f"swap_tensors: only leaves are exchanged, got one with grad_fn {tensor.grad_fn}")
-    if type(t1) is not type(t2):
-        kinds = f"{type(t1).__name__} and {type(t2).__name__}"
-        raise NotImplementedError(f"swap_tensors: tensors must be of one class, got {kinds}")
-    states = [(t.data, t.requires_grad, t.grad, dict(vars(t))) for t in (t1, t2)]
-    for tensor, (data, requires_grad, grad, attributes) in zip((t1, t2), reversed(states), strict=True):
-        tensor.grad = None
-        tensor.requires_grad_(False)
-        tensor.data = data
-        if requires_grad:
-            tensor.requires_grad_()
-        tensor.grad = grad
-        vars(tensor).clear()
-        vars(tensor).update(attributes)
+            raise RuntimeError(
+                f"swap_tensors: a tensor without weak references is expected, got a {type(tensor).__name__} that has one"
+            )
+    slots = [set(copyreg._slotnames(type(t))) for t in (t1, t2)]
+    if slots[0] != slots[1]:
+        raise RuntimeError(f"swap_tensors: classes with the same slots are expected, got {slots[0]} and {slots[1]}")
+    _C._swap_tensors(t1, t2)
+    for name in slots[0]:
+        values = [getattr(t, name, None) for t in (t1, t2)]
+        for tensor, value in zip((t1, t2), reversed(values), strict=True):
+            if value is not None or hasattr(tensor, name):
+                setattr(tensor, name, value)

@@ -231,8 +231,7 @@ Ref<Node> accumulator_of(TensorImpl* impl) {
 uint32_t watched_flags(const TensorImpl* view) {
   uint32_t history = view->base->flags & kRecorded;
   if (!history || !is_inexact(view->dtype)) return view->flags;
-  AutogradMeta* base = autograd_meta(view->base);
-  return base && base->grad_fn ? view->flags | history : view->flags;
+  return view->flags | history;  // also of one that was made before the base required a gradient, or without recording
 }
 
 Ref<Node> grad_fn(TensorImpl* impl) {

@@ -8,6 +8,7 @@ call tests this one flag and reaches this file only when it is set.
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -29,6 +30,14 @@ _global_forward_hooks_with_kwargs: dict[Any, Any] = OrderedDict()
 _global_buffer_registration_hooks: dict[Any, Any] = OrderedDict()
 _global_module_registration_hooks: dict[Any, Any] = OrderedDict()
 _global_parameter_registration_hooks: dict[Any, Any] = OrderedDict()
+
+
+_HOME = "facula.nn.modules.module"
+
+
+def _registry(name: str) -> Any:
+    """A registry as it stands in the module where programs find it; some put another dict in its place."""
+    return getattr(sys.modules[_HOME], name)
 
 
 def _add(hooks: dict[Any, Any], hook: Callable[..., Any], prepend: bool = False, **flags: dict[Any, Any]) -> RemovableHandle:
@@ -65,7 +74,7 @@ def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> Remova
     >>> names
     ['running_mean', 'running_var', 'num_batches_tracked']
     """
-    return _add(_global_buffer_registration_hooks, hook)
+    return _add(_registry("_global_buffer_registration_hooks"), hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -83,7 +92,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
     >>> names
     ['0', '1']
     """
-    return _add(_global_module_registration_hooks, hook)
+    return _add(_registry("_global_module_registration_hooks"), hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -101,7 +110,7 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
     >>> names
     ['weight', 'bias']
     """
-    return _add(_global_parameter_registration_hooks, hook)
+    return _add(_registry("_global_parameter_registration_hooks"), hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -120,7 +129,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     ['Sequential', 'ReLU']
     """
     _enable_global_hooks()
-    return _add(_global_forward_pre_hooks, hook)
+    return _add(_registry("_global_forward_pre_hooks"), hook)
 
 
 def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False,
@@ -144,10 +153,10 @@ def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool 
     _enable_global_hooks()
     flags = {}
     if with_kwargs:
-        flags["with_kwargs"] = _global_forward_hooks_with_kwargs
+        flags["with_kwargs"] = _registry("_global_forward_hooks_with_kwargs")
     if always_call:
-        flags["always_call"] = _global_forward_hooks_always_called
-    return _add(_global_forward_hooks, hook, **flags)
+        flags["always_call"] = _registry("_global_forward_hooks_always_called")
+    return _add(_registry("_global_forward_hooks"), hook, **flags)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -169,7 +178,7 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     one kind only
     """
     _set_global_backward_kind(full=False)
-    return _add(_global_backward_hooks, hook)
+    return _add(_registry("_global_backward_hooks"), hook)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -188,7 +197,7 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
     ['ReLU']
     """
     _enable_global_hooks()
-    return _add(_global_backward_pre_hooks, hook)
+    return _add(_registry("_global_backward_pre_hooks"), hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -210,17 +219,16 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     ['ReLU']
     """
     _set_global_backward_kind(full=True)
-    return _add(_global_backward_hooks, hook)
+    return _add(_registry("_global_backward_hooks"), hook)
 
 
 def _set_global_backward_kind(full: bool) -> None:
-    global _global_is_full_backward_hook
-    if _global_is_full_backward_hook is (not full):
+    if _registry("_global_is_full_backward_hook") is (not full):
         raise RuntimeError(
             "register_module_backward_hook: old and full backward hooks cannot be mixed as global hooks, "
             f"got a {'full' if full else 'old'} one"
         )
-    _global_is_full_backward_hook = full
+    sys.modules[_HOME]._global_is_full_backward_hook = full
     _enable_global_hooks()
 
 
@@ -245,12 +253,12 @@ class _RunHooks:
     def _get_backward_hooks(self) -> tuple[list, list]:
         """(full backward hooks, old ones) that apply to this module, global ones first."""
         full, old = [], []
-        (full if _global_is_full_backward_hook is True else old).extend(_hooks_in(_global_backward_hooks))
+        (full if _registry("_global_is_full_backward_hook") is True else old).extend(_hooks_in(_registry("_global_backward_hooks")))
         (full if self._is_full_backward_hook is True else old).extend(_hooks_in(self._backward_hooks))
         return full, old
 
     def _get_backward_pre_hooks(self) -> list:
-        return [*_hooks_in(_global_backward_pre_hooks), *_hooks_in(self._backward_pre_hooks)]
+        return [*_hooks_in(_registry("_global_backward_pre_hooks")), *_hooks_in(self._backward_pre_hooks)]
 
     def _call_with_hooks(self, args: tuple, kwargs: dict):
         called: set[int] = set()
@@ -288,7 +296,7 @@ class _RunHooks:
 
     def _run_forward_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         with_kwargs = self._forward_pre_hooks_with_kwargs
-        rows = [(hook, False) for hook in _hooks_in(_global_forward_pre_hooks)]
+        rows = [(hook, False) for hook in _hooks_in(_registry("_global_forward_pre_hooks"))]
         rows += [(hook, hook_id in with_kwargs) for hook_id, hook in hook_items(self._forward_pre_hooks)]
         for hook, wants_kwargs in rows:
             if not wants_kwargs:
@@ -311,8 +319,8 @@ class _RunHooks:
     def _forward_hook_rows(self) -> list[tuple]:
         """(id, hook, whether it takes kwargs, whether it is always called), global hooks first."""
         rows = [
-            (i, hook, i in _global_forward_hooks_with_kwargs, i in _global_forward_hooks_always_called)
-            for i, hook in hook_items(_global_forward_hooks)
+            (i, hook, i in _registry("_global_forward_hooks_with_kwargs"), i in _registry("_global_forward_hooks_always_called"))
+            for i, hook in hook_items(_registry("_global_forward_hooks"))
         ]
         rows += [
             (i, hook, i in self._forward_hooks_with_kwargs, i in self._forward_hooks_always_called)
