@@ -407,7 +407,7 @@ def packed_by(save, **options):
     return torch.package.PackageImporter(file)
 
 
-@pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of importlib.resources
 def test_what_cannot_be_imported_is_not_needed():
     def save(exporter):
         exporter.intern("**")
