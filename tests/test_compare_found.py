@@ -251,6 +251,8 @@ def test_attention_lies_as_its_query():
     joined = torch.rand(2, 20, 3, 8).transpose(1, 2)
     assert F.scaled_dot_product_attention(joined, k, k).stride() == joined.stride()
     assert F.scaled_dot_product_attention(joined[..., :4], k[..., :4], k).is_contiguous()
+    parts = torch.rand(2, 20, 72).split(24, 2)[0].view(2, 20, 3, 8).transpose(1, 2)
+    assert F.scaled_dot_product_attention(parts, k, k).stride() == joined.stride()
     torch.testing.assert_close(F.scaled_dot_product_attention(joined, k, k), torch.softmax(joined @ k.mT / 8**0.5, -1) @ k)
 
 
