@@ -25,6 +25,11 @@ _missing = object()
 
 
 @functools.cache
+def _python_dispatch():
+    return importlib.import_module("facula.utils._python_dispatch")
+
+
+@functools.cache
 def _keys():
     return frozenset(_C._boxed_keys())
 
@@ -55,9 +60,19 @@ class OpOverload:
             self._key = packet._key_of(overload)
 
     def __call__(self, *args, **kwargs):
+        if self.namespace == "aten" and _C._dispatch_possible() and self._is_shown(args, kwargs):
+            return _python_dispatch()._dispatch(self, args, kwargs)
         if self._key is None or _C._has_torch_function_variadic(*args, *kwargs.values()):
             return self.overloadpacket.call_overload(self._overloadname, args, kwargs)
         return self._call_boxed(args, kwargs)
+
+    def _is_shown(self, args, kwargs):
+        """Whether a mode or a class in the place of kernels sees the call as this very operator: where Facula would make it
+        of others."""
+        dispatch = _python_dispatch()
+        base = self.overloadpacket.__name__
+        whole = base.removesuffix("_") in dispatch._dispatched.WHOLE or base in dispatch._dispatched.OPERATORS
+        return whole and dispatch._stands_in(args, kwargs)
 
     def _call_boxed(self, args, kwargs):
         """The op of the table, which knows arguments by PyTorch's order and names."""
@@ -103,6 +118,12 @@ class OpOverload:
     def __str__(self):
         return f"{self.namespace}.{self.overloadpacket.__name__}.{self._overloadname}"
 
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __reduce__(self):
+        return _operator, (self.namespace, self.overloadpacket.__name__, self._overloadname)
+
     def __repr__(self):
         return f"<OpOverload(op='{self.namespace}.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
 
@@ -145,8 +166,23 @@ class OpOverloadPacket:
         """Only the default, but of operators from C++: Facula's ops are not overloaded."""
         return list(getattr(self._function, "_overloads", None) or ["default"])
 
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __reduce__(self):
+        return _operator, (self._namespace, self.__name__)
+
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
+
+
+class HigherOrderOperator(OpOverloadPacket):
+    """An operator that takes functions, such as `ops.higher_order.cond`."""
+
+
+def _operator(namespace, name, *overload):
+    """The operator of a name: what copies and pickles of it are."""
+    return functools.reduce(getattr, (namespace, name, *overload), ops)
 
 
 _PREFIXES = {"linalg_": "linalg", "fft_": "fft", "special_": "special", "functional_": "nn.functional"}
@@ -164,8 +200,8 @@ def _own_function(name):
     return next((value for value in found if callable(value) and not hasattr(value, "_facula_missing")), None)
 
 
-#: of which the core has a narrower form: it takes no None among the indices
-_PARTS = frozenset({"index"})
+#: of which the public function is another one: it takes no None among the indices, or gives fewer results
+_PARTS = frozenset({"index", "unique_consecutive"})
 #: of Python, which aten has under their names
 _OPERATORS = frozenset(f"__{i}{name}__" for name in ("and", "or", "xor", "lshift", "rshift") for i in ("", "i"))
 
@@ -203,7 +239,8 @@ class OpNamespace(types.ModuleType):
             return packet
         known = self.__dict__["_made_packets"].get(op)  # one object for one operator; a program may define its own anew
         if known is None or known[0] is not function:
-            known = self.__dict__["_made_packets"][op] = function, OpOverloadPacket(self.name, op, function)
+            kind = HigherOrderOperator if self.name == "higher_order" else OpOverloadPacket
+            known = self.__dict__["_made_packets"][op] = function, kind(self.name, op, function)
         return known[1]
 
 

@@ -121,7 +121,8 @@ PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
   if (!tensors) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&] {
     PyObject* operands[] = {a, b};
-    CompositeScope scope(op_id::matmul, operands, 2);
+    CompositeScope scope(op_id::matmul, OpForm::Function, operands, 2);
+    if (scope.answered()) return scope.answer();
     return wrap(matmul(settled_tensor_of(a), settled_tensor_of(b)));
   });
 }
