@@ -212,7 +212,8 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
-  if (op == op_id::copy_ && !self.impl()->base) node->add_edge(gradient_edge(self.impl()));
+  const bool forgets = op == op_id::copy_ || !node->edge(0).node;  // the old values take no part in the new ones
+  if (forgets && !self.impl()->base) node->add_edge(gradient_edge(self.impl()));
   copy_told(self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
   self.storage()->bump_version(op);
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
