@@ -134,8 +134,8 @@ Scalar one_less(const Scalar& number) {
   return number.is_floating() ? Scalar(number.to_double() - 1.0) : Scalar(number.to_int() - 1);
 }
 
-Scalar log_of(const Scalar& number) {
-  return number.is_complex() ? Scalar(std::log(number.to_complex())) : Scalar(std::log(number.to_double()));
+Scalar log_of(const Scalar& number, bool wider) {
+  return number.is_complex() || wider ? Scalar(std::log(number.to_complex())) : Scalar(std::log(number.to_double()));
 }
 
 }  // namespace
@@ -155,9 +155,12 @@ Tensor _pow_backward_exponent(const Tensor& grad_output, const Operand& self, co
   const Tensor not_negative = real(exponent.tensor()) >= 0.0;
   if (self.is_tensor()) {
     const Tensor flat = logical_and(eq(self.tensor(), 0.0), not_negative);
-    return where(flat, 0.0, grad_output * conj(power * log(self.tensor())));
+    // a negative number has a complex logarithm
+    const bool wider = is_complex(power.dtype()) && !is_complex(self.dtype());
+    const Tensor base = wider ? cast(self.tensor(), power.dtype()) : self.tensor();
+    return where(flat, 0.0, grad_output * conj(power * log(base)));
   }
-  const Tensor slope = grad_output * conj(power * log_of(self.scalar()));
+  const Tensor slope = grad_output * conj(power * log_of(self.scalar(), is_complex(power.dtype())));
   return self.scalar().equals(0) ? where(not_negative, 0.0, slope) : slope;
 }
 

@@ -100,8 +100,20 @@ Tensor as_quantile(const Tensor& self, double q, const char* op) {
 
 }  // namespace
 
-Tensor median(const Tensor& self) { return middle(self, false, "median"); }
-Tensor nanmedian(const Tensor& self) { return middle(self, true, "nanmedian"); }
+namespace {
+
+// The gradient is shared evenly among the elements that are equal to the middle one, as that of amax is.
+Tensor shared_middle(const Tensor& self, bool ignore_nan, const char* op) {
+  Tensor value = middle(self, ignore_nan, op);
+  if (!value.requires_grad()) return value;
+  const Tensor chosen = logical_or(eq(self, value), logical_and(isnan(self), isnan(value)));
+  return amax(where(chosen, self, -INFINITY), {}, false);
+}
+
+}  // namespace
+
+Tensor median(const Tensor& self) { return shared_middle(self, false, "median"); }
+Tensor nanmedian(const Tensor& self) { return shared_middle(self, true, "nanmedian"); }
 
 Tensor quantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                        std::string_view interpolation) {

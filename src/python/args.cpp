@@ -1,5 +1,8 @@
 #include "python/args.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "python/free_threading.h"
 #include "python/record.h"
 
@@ -50,7 +53,8 @@ bool fits(ArgType type, int list_size, PyObject* o) {
     case ArgType::OptFloat:
       if (o == Py_None) return true;
       [[fallthrough]];
-    case ArgType::Float: return is_real_number(o) || is_zero_dim_tensor(o);
+    case ArgType::Float:  // what has a gradient would lose it
+      return is_real_number(o) || (is_zero_dim_tensor(o) && !tensor_of(o).requires_grad());
     case ArgType::OptBool:
       if (o == Py_None) return true;
       [[fallthrough]];
@@ -215,7 +219,10 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
   }
   for (int i = 0; i < s.count; ++i) {
     if (slots[i] == Py_None && s.args[i].type == ArgType::IntListOrDefault) slots[i] = nullptr;
-    if (!slots[i] && s.args[i].required) return false;
+    if (!slots[i] && s.args[i].required) {
+      if (s.args[i].type != ArgType::TensorList || s.args[i].list_size != 1) return false;
+      slots[i] = slots[kMaxArgs - 1] = check(PyTuple_New(0));  // block_diag(): no tensors
+    }
   }
   return true;
 }
@@ -289,6 +296,30 @@ void intern_names(FunctionSpec& f) {
 
 }  // namespace
 
+namespace {
+
+/// The result of a call that fits no signature but an old form (facula/_old_forms.py); null where it fits none.
+PyObject* call_old_form(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                        PyObject* kwnames) {
+  std::string_view name = f.name;
+  if (name.ends_with('_')) name.remove_suffix(1);
+  static constexpr std::string_view kNames[] = {"add",   "sub",  "addcmul", "addcdiv", "addmm",
+                                                "addmv", "addr", "addbmm",  "baddbmm", "copy"};
+  if (std::find(std::begin(kNames), std::end(kNames), name) == std::end(kNames)) return nullptr;
+  Owned module(check(PyImport_ImportModule("facula._old_forms")));
+  Owned given(check(PyTuple_New(nargs + (self != nullptr))));
+  if (self) PyTuple_SET_ITEM(given.get(), 0, Py_NewRef(self));
+  for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(given.get(), i + (self != nullptr), Py_NewRef(args[i]));
+  Owned keywords(check(PyDict_New()));
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k)
+    check(PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]));
+  Owned result(check(PyObject_CallMethod(module.get(), "call", "sOOO", f.name, self ? Py_True : Py_False, given.get(),
+                                         keywords.get())));
+  return result.get() == Py_NotImplemented ? nullptr : result.release();
+}
+
+}  // namespace
+
 int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
           PyObject** slots) {
   if (kwnames && f.signatures[0].count && !interned_name(f.signatures[0].args[0])) intern_names(f);
@@ -318,6 +349,10 @@ int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nar
     if (!PyErr_Occurred() && !overrides_disabled() && brings_override(args, nargs + keywords)) {
       slots[0] = call_override(f.name, self != nullptr, self, args, nargs, kwnames);
       return slots[0] ? kHandled : kFailed;
+    }
+    if (!PyErr_Occurred()) {
+      slots[0] = call_old_form(f, self, args, nargs, kwnames);
+      if (slots[0]) return kHandled;
     }
   } catch (...) {
     translate_exception();
