@@ -6,6 +6,7 @@ import math
 import warnings
 
 from . import _C
+from ._tensor import _overridable
 
 Tensor = _C.Tensor
 
@@ -240,10 +241,11 @@ _C._install_methods(
         **{
             f.__name__: f
             for f in (
-                is_nonzero, map2_, module_load, resize, resize_as, dim_order, to_device, dequantize, const_data_ptr,
+                is_nonzero, map2_, resize, resize_as, dim_order, to_device, dequantize, const_data_ptr,
                 record_stream, to_padded_tensor,
             )
         },
+        "module_load": _overridable(module_load),
         "grad_dtype": property(_grad_dtype),
         "volatile": property(_volatile),
         "name": property(_name),

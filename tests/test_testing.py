@@ -93,3 +93,14 @@ def test_sparse_tensors_that_differ():
             assert_close(change(a), a)
     with pytest.raises(TypeError, match="no way to compare"):
         assert_close(a, a.numpy())
+
+
+def test_cases_compare_tensors_in_dicts():
+    import facula
+    from facula.testing._internal.common_utils import TestCase
+
+    case = TestCase()
+    case.assertEqual({"a": facula.ones(2), "b": ["text", (facula.zeros(1),)]}, {"a": facula.ones(2), "b": ["text", (facula.zeros(1),)]})
+    for other in ({"a": facula.zeros(2)}, {"b": facula.ones(2)}, {"a": facula.ones(3)}):
+        with pytest.raises(AssertionError):
+            case.assertEqual({"a": facula.ones(2)}, other)

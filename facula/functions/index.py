@@ -63,7 +63,7 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
 
 def _renorm_(input, indices, max_norm, norm_type):
     with no_grad():
-        rows = indices.reshape(-1).unique()
+        rows = indices.reshape(-1).unique().long()
         values = input.index_select(0, rows)
         norms = _C.linalg.vector_norm(values, norm_type, [1], True)
         factors = _C.where(norms > max_norm, max_norm / (norms + 1e-7), _C.ones_like(norms))

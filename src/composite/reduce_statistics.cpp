@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/batching.h"
+#include "autograd/node.h"
 #include "functions.h"
 #include "ops/checks.h"
 
@@ -15,8 +16,14 @@ Tensor middle(const Tensor& self, bool ignore_nan, const char* op) {
                ": not implemented for dtype ", self.dtype());
   if (self.numel() == 0)
     return full({}, self.is_floating() ? Scalar(NAN) : Scalar(INT64_MIN), self.dtype(), self.device());
-  Tensor flat = reshape(self, {-1});
-  return std::get<0>(ignore_nan ? nanmedian(flat, 0, false) : median(flat, 0, false));
+  const bool differentiated = recorded(live_flags(self.impl()));
+  const Tensor flat = reshape(differentiated ? alias(self) : self, {-1});
+  const Tensor value = std::get<0>(ignore_nan ? nanmedian(flat, 0, false) : median(flat, 0, false));
+  if (!differentiated) return value;
+  // The median is the largest element that is not above it: so equal ones share the gradient, as those of amax do.
+  Tensor above = gt(self, value);
+  if (ignore_nan) above = logical_or(above, logical_and(isnan(self), logical_not(isnan(value))));
+  return amax(where(above, -INFINITY, self), IntList(), false);
 }
 
 enum class Interpolation { Linear, Lower, Higher, Midpoint, Nearest };
@@ -100,20 +107,8 @@ Tensor as_quantile(const Tensor& self, double q, const char* op) {
 
 }  // namespace
 
-namespace {
-
-// The gradient is shared evenly among the elements that are equal to the middle one, as that of amax is.
-Tensor shared_middle(const Tensor& self, bool ignore_nan, const char* op) {
-  Tensor value = middle(self, ignore_nan, op);
-  if (!value.requires_grad()) return value;
-  const Tensor chosen = logical_or(eq(self, value), logical_and(isnan(self), isnan(value)));
-  return amax(where(chosen, self, -INFINITY), {}, false);
-}
-
-}  // namespace
-
-Tensor median(const Tensor& self) { return shared_middle(self, false, "median"); }
-Tensor nanmedian(const Tensor& self) { return shared_middle(self, true, "nanmedian"); }
+Tensor median(const Tensor& self) { return middle(self, false, "median"); }
+Tensor nanmedian(const Tensor& self) { return middle(self, true, "nanmedian"); }
 
 Tensor quantile_uncast(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim,
                        std::string_view interpolation) {

@@ -191,8 +191,8 @@ Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source
 }
 
 IndexMap positions_map(const Tensor& self, const Positions& p, IntList shape, const char* op,
-                       ErrorKind outside = ErrorKind::Index) {
-  return map_along(at_least_1d(self), p.dim, spread(p, shape), op, outside);
+                       ErrorKind kind = ErrorKind::Index) {
+  return map_along(at_least_1d(self), p.dim, spread(p, shape), op, kind);
 }
 
 void scatter_positions(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Combine how,
@@ -290,7 +290,7 @@ Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, cons
 
 Tensor select_positions(const Tensor& self, int64_t dim, const Tensor& index, const Out& out, const char* op) {
   Positions p = check_positions(self, dim, index, op);
-  FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Index, op,
+  FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Runtime, op,
                ": of a 0-d tensor one position is selected, got ", index.numel(), " indices");
   FACULA_CHECK(p.index.numel() == 0 || self.dim() == 0 || self.size(p.dim) > 0, ErrorKind::Runtime, op,
                ": a dimension with elements to select from, got dimension ", p.dim, " of ", self.sizes());

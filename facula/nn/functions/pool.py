@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import facula
@@ -431,7 +432,14 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
 
 
 def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
-    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; NaN for a negative sum and norm_type above 1."""
+    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; NaN for a negative sum and norm_type above 1.
+
+    Of an infinite norm_type it is the limit, the largest or smallest magnitude.
+    """
+    if math.isinf(norm_type):
+        largest = (max_pool1d, max_pool2d, max_pool3d)[n - 1]
+        sign = 1 if norm_type > 0 else -1
+        return sign * largest(sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
     window = 1
     for size in (kernel_size,) * n if isinstance(kernel_size, int) else kernel_size:
         window *= size
