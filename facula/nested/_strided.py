@@ -1,8 +1,8 @@
 """Nested tensors of layout strided: parts of any shapes with one number of dimensions.
 
 Such a tensor is a piece of memory and the places of its parts in it: shapes, strides and beginnings. Functions run on the
-memory where all of it is parts, one behind another, else part by part; views are other places in the same memory. Long because
-the class and the views of it need each other.
+memory where all of it is parts, one behind another, else part by part; views are other places in the same memory.
+Long because the class and the views of it need each other.
 """
 
 from __future__ import annotations
