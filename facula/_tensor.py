@@ -207,7 +207,7 @@ def __deepcopy__(self, memo):
 
 def _deep_data(tensor, memo):
     """The same geometry over a copy of the storage, one copy per storage and deepcopy."""
-    if tensor.is_meta:
+    if tensor.is_meta or tensor.layout is not _C.strided:
         return _C.Tensor.detach(tensor).clone()
     storage = copy.deepcopy(tensor.untyped_storage(), memo)
     data = _C._tensor_from_storage(storage, tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride())
@@ -333,13 +333,16 @@ def new(self, *args, **kwargs):
     Args:
         args: sizes, whose elements are not set; or a sequence of numbers to copy; or a tensor to share; nothing for no
             elements.
-        kwargs: `device`, which must be of the same type as this tensor's.
+        kwargs: `device`, which must be of the same type as this tensor's, and `size` in the place of sizes.
 
     `new_empty` and `new_tensor` say more plainly which is meant.
 
     >>> torch.zeros(1, dtype=torch.int64).new([1, 2]), torch.zeros(1).new(2, 3).shape
     (tensor([1, 2]), torch.Size([2, 3]))
     """
+    if "size" in kwargs and not args:
+        args = (_C.Size(kwargs["size"]),)
+        kwargs = {name: value for name, value in kwargs.items() if name != "size"}
     return _C._legacy_new("new", self.dtype, self.device, args, kwargs)
 
 

@@ -92,6 +92,8 @@ def dim_order(self, ambiguity_check=False):
     >>> x.dim_order(), x.to(memory_format=torch.channels_last).dim_order()
     ((0, 1, 2, 3), (0, 2, 3, 1))
     """
+    if self.layout is not _C.strided:
+        raise AttributeError(f"dim_order: a sparse tensor has no order in memory, got layout {self.layout}")
     order = tuple(sorted(range(self.dim()), key=lambda d: -self.stride(d)))
     if ambiguity_check is True:
         strides = [self.stride(d) for d in order]

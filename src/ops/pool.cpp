@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "ops/conv.h"
 #include "ops/copies.h"
+#include "ops/deterministic.h"
 #include "ops/out.h"
 #include "raw_pool.h"
 
@@ -323,6 +324,7 @@ void check_indices(const char* op, const Tensor& self, const Tensor& indices) {
 }
 
 Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList size) {
+  alert_not_deterministic(op);  // as PyTorch has it: indices that stand twice
   int64_t spatial = static_cast<int64_t>(size.size());
   check_indices(op, self, indices);
   Input input = read_input(op, self, spatial);

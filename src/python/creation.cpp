@@ -8,7 +8,9 @@
 #include "ops/copies.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
+#include "python/arrays.h"
 #include "python/bindings.h"
+#include "python/storage_object.h"
 #include "python/docs/functions.h"
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
@@ -38,8 +40,14 @@ bool is_plain(PyObject* o) {
 
 bool is_sequence_like(PyObject* o) {
   return (PyList_Check(o) || PyTuple_Check(o) ||
-          (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_number(o))) &&
+          (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_number(o) && !is_scalar_array(o))) &&
          !is_tensor(o);
+}
+
+/// The number in a NumPy array of no dimension.
+Owned number_of_array(PyObject* array) {
+  Owned nothing(check(PyTuple_New(0)));
+  return Owned(check(PyObject_GetItem(array, nothing.get())));
 }
 
 bool is_ndarray(PyObject* o) { return std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray"; }
@@ -90,6 +98,7 @@ void scan(PyObject* data, size_t depth, Scan& result) {
     }
     return;
   }
+  if (is_scalar_array(data)) return result.add(number_dtype(number_of_array(data).get()));
   if (is_tensor(data)) {
     if (depth == 0) result.shape = Dims(tensor_of(data).sizes());
   } else {
@@ -121,6 +130,9 @@ T element(PyObject* o) {
       if (value == -1.0 && PyErr_Occurred()) throw PythonError{};
       return Scalar(value).to<T>();
     }
+  }
+  if constexpr (std::is_same_v<T, bool>) {
+    if (PyComplex_Check(o)) return PyObject_IsTrue(o) == 1;
   }
   FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: a real number for ", dtype,
                ", got a complex one");
@@ -160,7 +172,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
                    "tensor: only tensors of a single element can stand for numbers (use torch.stack to join tensors), ",
                    "got one of shape ", tensor_of(data).sizes());
     }
-    const T value = element<T>(data);
+    const T value = element<T>(is_scalar_array(data) ? number_of_array(data).get() : data);
     std::memcpy(at, &value, sizeof value);
     return at + sizeof value;
   }
@@ -433,6 +445,12 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
     Owned module(check(PyImport_ImportModule("facula.cuda._interface")));
     Owned made(check(PyObject_CallMethod(module.get(), "tensor_of", "O", data)));
     return convert(tensor_of(made.get()), wanted, copy);
+  }
+  if (!is_number(data) && has_storage(data)) {
+    const DType own = wanted.dtype.value_or(storage_dtype(data).value_or(DType::Int64));
+    Storage* storage = storage_for(data, own, "tensor");
+    const int64_t count = static_cast<int64_t>(storage->nbytes) / item_size(own);
+    return convert(tensor_on_storage(storage, own, 0, {count}, {1}, "tensor"), {std::nullopt, device}, false);
   }
   if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
     Owned array(check(PyObject_CallMethod(data, "__array__", nullptr)));

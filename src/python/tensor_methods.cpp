@@ -7,6 +7,7 @@
 #include "python/dispatch.h"
 #include "python/docs/tensor.h"
 #include "python/node_object.h"
+#include "python/storage_object.h"
 #include "python/tensor_type.h"
 
 namespace facula::python {
@@ -306,7 +307,7 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       put_on_storage(t, strided_tensor_of(source));
       return Py_NewRef(self);
     }
-    Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_of(source, "set_");
+    Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_for(source, dtype, "set_");
     Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset}
                                  : arg_ints(size, 1).values;
     Dims strides = stride == Py_None ? contiguous_strides(sizes) : arg_ints(stride, 1).values;

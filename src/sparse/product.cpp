@@ -283,3 +283,18 @@ Tensor sparse_scattered(const Tensor& values, IntList sizes, int64_t dim, const 
 }
 
 }  // namespace facula
+
+namespace facula::sparse {
+
+Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha) {
+  FACULA_CHECK(!is_sparse(self) && !is_sparse(vec), ErrorKind::Runtime,
+               "addmv: strided vectors and a matrix, got layouts ", layout_of(self), ", ", layout_of(mat), " and ",
+               layout_of(vec));
+  const Tensor product = mv(mat, vec);
+  FACULA_CHECK(self.dim() <= 1 && (self.numel() == 1 || self.numel() == product.numel()), ErrorKind::Runtime,
+               "addmv: a vector of ", product.numel(), " elements to add, got shape ", self.sizes());
+  if (beta.equals(0)) return mul(product, Operand(alpha));  // whatever is in self, NaN too
+  return add(mul(self, Operand(beta)), product, alpha);
+}
+
+}  // namespace facula::sparse
