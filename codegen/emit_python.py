@@ -230,11 +230,17 @@ def _default(arg: Argument) -> str:
 
 
 def _call(op: Op, form: str) -> str:
-    return _scope(op) + _statements(op, form)
+    return _scope(op, form) + _statements(op, form)
 
 
-def _scope(op: Op) -> str:
-    return f"CompositeScope scope(op_id::{op.id}, s, {len(op.args)}); " if op.composite else ""
+def _scope(op: Op, form: str) -> str:
+    if not op.composite:
+        computed = form == "inplace" and not (op.elementwise or op.direct_inplace or mutates(op))  # then put in place
+        answer = f"answered_in_place(op_id::{op.id}, s, {len(op.args)})"
+        return f"if (PyObject* answer = {answer}) return answer; " if computed else ""
+    kind = "InPlace" if form == "inplace" or mutates(op) else "Function"
+    scope = f"CompositeScope scope(op_id::{op.id}, OpForm::{kind}, s, {len(op.args)});"
+    return f"{scope} if (scope.answered()) return scope.answer(); "
 
 
 def _statements(op: Op, form: str) -> str:

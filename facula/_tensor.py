@@ -41,9 +41,8 @@ def numpy(self, *, force=False):
     Args:
         force: makes a copy where the memory cannot be shared: without history, on the CPU, conjugated.
 
-    Errors, without `force`: RuntimeError for a tensor that requires grad (unless within no_grad) or is conjugated
-    lazily, TypeError for one that is not
-    on the CPU, and for dtypes that NumPy has not (bfloat16).
+    Errors, without `force`: RuntimeError for one that requires grad (outside of no_grad) or is conjugated lazily; TypeError
+    for one that is not on the CPU, and for dtypes that NumPy has not (bfloat16).
 
     >>> x = torch.zeros(2)
     >>> array = x.numpy()
@@ -59,7 +58,7 @@ def numpy(self, *, force=False):
     except BufferError:  # the reason follows, or the dtype has no name as a buffer
         pass
     if tensor.requires_grad and not _C.is_grad_enabled():
-        return tensor.detach().numpy()
+        return numpy(tensor.detach())
     if tensor.requires_grad:
         raise RuntimeError(
             "numpy: can't be called on a Tensor that requires grad (use tensor.detach().numpy()), "

@@ -20,7 +20,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula
-from facula._serialization import allowed, legacy, source
+from facula._serialization import allowed, foreign, legacy, refusals, source
 from facula._serialization.checkpoint import Checkpoint, CheckpointWriter
 from facula._serialization.errors import UnpicklingError  # noqa: F401  (where callers look for it)
 from facula._serialization.file_reader import PyTorchFileReader as PyTorchFileReader
@@ -270,6 +270,7 @@ def _load(opened, scope, map_location, mapped, encoding):
         opened.bytes.check_whole()
         opened.at_end()
         return obj
+    foreign.refuse(head)
     if mapped:
         raise RuntimeError("load: mmap=True needs a checkpoint in the zip format; this file is not one")
     _refuse_tar(head)
@@ -360,7 +361,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
         if not looks_like_zip(opened.bytes.read(0, min(len(opened.bytes), 4))):
             raise ValueError("get_unsafe_globals_in_checkpoint: expected a checkpoint in the zip format")
         data = ZipReader(opened.bytes).read("data.pkl")
-        return allowed.forbidden_names(data, allowed.Scope(whole_objects=False))
+        return refusals.forbidden_names(data, allowed.Scope(whole_objects=False))
 
 
 # -- small helpers that programs import -----------------------------------------------------------------

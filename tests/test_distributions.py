@@ -401,3 +401,15 @@ def test_validation_can_be_turned_off():
 def test_import_is_lazy():
     code = "import sys, facula; assert 'facula.distributions' not in sys.modules; facula.distributions.Normal"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_class_beside_distribution_is_made_too():
+    class Beside:
+        def __init__(self):
+            self.made = True
+            super().__init__()
+
+    class Both(D.Distribution, Beside):
+        arg_constraints = {}
+
+    assert Both(validate_args=False).made

@@ -171,6 +171,25 @@ def test_bad_arguments():
             make()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o: schedules.LambdaLR(o, lambda epoch: 0.5),
+        lambda o: schedules.MultiplicativeLR(o, lambda epoch: 0.5),
+        lambda o: schedules.CyclicLR(o, 0.1, 1.0, cycle_momentum=False),
+        lambda o: schedules.CosineAnnealingWarmRestarts(o, 5),
+        lambda o: schedules.OneCycleLR(o, 0.1, total_steps=10, cycle_momentum=False),
+    ],
+)
+def test_a_group_that_is_added_later_is_named(make):
+    opt = optimizer()
+    scheduler = make(opt)
+    opt.step()
+    opt.add_param_group({"params": [facula.nn.Parameter(facula.zeros(1))]})
+    with pytest.raises((ValueError, KeyError), match=f"{type(scheduler).__name__}: expected .*group.*after the scheduler was made"):
+        scheduler.step()
+
+
 def test_rates_given_as_tensors_are_kept_as_copies():
     for make in (
         lambda o, lr: optim.swa_utils.SWALR(o, swa_lr=lr),

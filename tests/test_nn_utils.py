@@ -336,6 +336,17 @@ def test_padding_of_sequences(batch_first, side):
     assert rnn_utils.pad_sequence([facula.tensor([1, 2]), facula.tensor([3])]).tolist() == [[1, 3], [2, 0]]
 
 
+def test_an_empty_generator_warns_where_it_is_given():
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        nn.utils.clip_grad_norm_((p for p in ()), 1.0)
+        nn.utils.clip_grad_norm_([], 1.0)
+        nn.utils.clip_grads_with_norm_((p for p in ()), 1.0, facula.tensor(1.0))
+    assert [w.filename for w in caught] == [__file__] and str(caught[0].message).startswith("clip_grad_norm_: ")
+
+
 # calls with other parameters
 
 

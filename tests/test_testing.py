@@ -69,3 +69,14 @@ def test_make_tensor_range():
     assert t.requires_grad and 2 <= t.min() and t.max() < 3
     with pytest.raises(ValueError, match="require gradients"):
         make_tensor(2, dtype=facula.int8, device="cpu", requires_grad=True)
+
+
+def test_cases_compare_tensors_in_dicts():
+    import facula
+    from facula.testing._internal.common_utils import TestCase
+
+    case = TestCase()
+    case.assertEqual({"a": facula.ones(2), "b": ["text", (facula.zeros(1),)]}, {"a": facula.ones(2), "b": ["text", (facula.zeros(1),)]})
+    for other in ({"a": facula.zeros(2)}, {"b": facula.ones(2)}, {"a": facula.ones(3)}):
+        with pytest.raises(AssertionError):
+            case.assertEqual({"a": facula.ones(2)}, other)

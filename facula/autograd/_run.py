@@ -191,7 +191,7 @@ def grad(
     keep = create_graph if retain_graph is None else bool(retain_graph)
     grads = _gradients(grad_outputs, len(outputs), "grad")
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("grad: inputs must not be empty, got none")
     if is_grads_batched:
         results = _batched(outputs, inputs, grads, keep, bool(create_graph), allow_unused)
     else:
@@ -221,7 +221,11 @@ def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
     """One pass over a batch of gradients."""
     from ..func import _vmap
 
-    sizes = {g.shape[0] for g in grads if g is not None}
+    for gradient in grads:
+        if gradient is None or not gradient.dim():
+            got = "none for an output" if gradient is None else "one without dimensions"
+            raise ValueError(f"grad: is_grads_batched needs gradients with a first dimension that counts them, got {got}")
+    sizes = {g.shape[0] for g in grads}
     if len(sizes) != 1:
         raise RuntimeError(
             f"grad: is_grads_batched needs gradients with one common first dimension, got {sorted(sizes)}"

@@ -185,7 +185,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
     Returns a handle with ``remove()``.
 
-    Errors: ValueError for another mode.
+    Errors: ValueError for another mode; AssertionError for a tensor that does not require a gradient.
 
     >>> a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
     >>> handle = torch.autograd.graph.register_multi_grad_hook([a, b], print)
@@ -195,6 +195,12 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook: expected mode to be one of 'all', 'any', got {mode!r}")
     tensors = list(tensors)
+    for tensor in tensors:
+        if not tensor.requires_grad:
+            raise AssertionError(
+                f"register_multi_grad_hook: expected tensors that require a gradient, got one of shape {tuple(tensor.shape)} "
+                "that does not"
+            )
     lock = threading.Lock()
     if mode == "any":
         fired = {}

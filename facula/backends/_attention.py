@@ -12,7 +12,7 @@ from facula._C import Tensor
 
 
 class SDPBackend(enum.Enum):
-    """Implementations of `scaled_dot_product_attention`, for `sdpa_kernel`; the numbers, for `int`, are PyTorch's.
+    """Implementations of `scaled_dot_product_attention`, for `sdpa_kernel`; the numbers are PyTorch's.
 
     >>> nn.attention.SDPBackend.FLASH_ATTENTION
     <SDPBackend.FLASH_ATTENTION: 1>

@@ -446,11 +446,12 @@ def _tensor_bytes(tensor):
     return bytes(whole.reshape(-1).view(facula.uint8).numpy()) if whole.numel() else b""
 
 
-def save(exported, file):
+def save(exported, file, extra_files=None):
     """Writes an ExportedProgram.
 
     Args:
         file: a path, or a writable binary file.
+        extra_files: {name: bytes} that stand beside the program, in the folder extra.
     """
     writer = _Writer(exported.program, exported)
     model = writer.model()
@@ -480,4 +481,6 @@ def save(exported, file):
         marks = {"archive_format": "pt2", "archive_version": "0", ".data/version": "6\n", "byteorder": "little"}
         for entry, text in marks.items():
             archive.write(entry, text.encode())
+        for name, data in (extra_files or {}).items():
+            archive.write(f"extra/{name}", data)
         archive.close()

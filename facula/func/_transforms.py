@@ -138,6 +138,14 @@ def _checked(values, name, what):
     return values
 
 
+def _inexact(values, name, what):
+    """Forward mode has tangents of floating-point and complex tensors only."""
+    for value in _checked(values, name, what):
+        if not _is_differentiable(value):
+            raise ValueError(f"{name}: expected {what} to be floating-point or complex, got {value.dtype}")
+    return values
+
+
 def _real(values, name, what):
     """Jacobians are of real functions: of complex ones, rows and columns would be different derivatives."""
     for k, value in enumerate(_checked(values, name, f"the {what}")):
@@ -321,10 +329,15 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
     recorded = _C.is_grad_enabled()
     with enable_grad():
         flat, spec = _flatten(primals)
-        inputs = _Inputs(_checked(flat, "vjp", "the primals"))
+        for primal in flat:
+            if not isinstance(primal, Tensor):
+                raise ValueError(f"vjp: expected the primals to be Tensors only, got {type(primal).__name__}")
+        inputs = _Inputs(flat)
         output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "vjp")
     flat_output, output_spec = _flatten(output)
-    _checked(_some(flat_output, "vjp"), "vjp", "the outputs of the function")
+    for value in _checked(_some(flat_output, "vjp"), "vjp", "the outputs of the function"):
+        if not _is_differentiable(value):
+            raise RuntimeError(f"vjp: expected outputs that are floating-point or complex, got {value.dtype}")
 
     def vjp_fn(cotangents=None, **options):
         given, given_spec = _flatten(cotangents)
@@ -377,7 +390,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
 
     Returns ``(output, tangent)`` or ``(output, tangent, aux)``.
 
-    Errors: RuntimeError for primals and tangents that do not fit.
+    Errors: RuntimeError for primals and tangents that do not fit; ValueError for integers.
 
     >>> torch.func.jvp(torch.sin, (torch.tensor(0.),), (torch.tensor(2.),))
     (tensor(0.), tensor(2.))
@@ -395,8 +408,12 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
             raise RuntimeError(
                 f"jvp: primals and tangents need one structure and at least one tensor, got {spec} and {tangent_spec}"
             )
-        inputs = _Inputs(_checked(flat, "jvp", "the primals"))
-        _checked(flat_tangents, "jvp", "the tangents")
+        inputs = _Inputs(_inexact(flat, "jvp", "the primals"))
+        for primal, tangent in zip(flat, _inexact(flat_tangents, "jvp", "the tangents")):
+            if primal.shape != tangent.shape:
+                raise RuntimeError(
+                    f"jvp: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
+                )
         output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "jvp")
         flat_output, output_spec = _flatten(output)
         _checked(_some(flat_output, "jvp"), "jvp", "the outputs of the function")
@@ -423,7 +440,7 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
     """
     with enable_grad():
         flat, spec = _flatten(primals)
-        inputs = _Inputs(_checked(flat, "linearize", "the primals"))
+        inputs = _Inputs(_inexact(flat, "linearize", "the primals"))
         output = func(*_unflatten(inputs.wrapped, spec))
         flat_output, output_spec = _flatten(output)
 

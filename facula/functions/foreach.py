@@ -50,7 +50,7 @@ def _over_lists(name, method, parameters):
         else:
             calls = [(operands, kwargs) for operands in zip(*columns)] if columns else [((), kwargs)] * len(self)
         results = tuple(getattr(tensor, method)(*given, **named) for tensor, (given, named) in zip(self, calls))
-        return None if in_place else results
+        return self if in_place else results
 
     run.__name__ = run.__qualname__ = f"_foreach_{name}"
     run.__doc__ = f"Tensor.{method} of each tensor of a list; an operand may be a list too."
@@ -67,12 +67,14 @@ def _foreach_zero_(self):
     """Sets every element of every tensor to zero."""
     for tensor in self:
         tensor.zero_()
+    return self
 
 
 def _foreach_copy_(self, src, non_blocking=False):
     """Copies each tensor of `src` into its counterpart."""
     for tensor, source in zip(self, _per_tensor("copy_", src, len(self))):
         tensor.copy_(source, non_blocking)
+    return self
 
 
 def _foreach_norm(self, ord=2, dtype=None):

@@ -138,6 +138,17 @@ def strided_from_places(buffer, sizes, strides, begins):
     return strided_from_list(parts).requires_grad_(buffer.requires_grad)
 
 
+def view_from_buffer(self, nested_size, nested_strides, offsets):
+    """A nested tensor of parts that lie in the vector `self`.
+
+    Args:
+        self: a vector.
+        nested_size, nested_strides: sizes and strides of the parts, a row each.
+        offsets: where each begins.
+    """
+    return strided_from_places(self, nested_size, nested_strides, offsets)
+
+
 def strided_from_list(tensors):
     """A nested tensor of these parts; gradients go back to them."""
     ranks = {x.dim() for x in tensors}

@@ -43,6 +43,21 @@ def per_group(name: str, optimizer: Optimizer, value) -> list:
     return [_own(v) for v in value]
 
 
+def by_group(name: str, optimizer: Optimizer, *lists) -> Any:
+    """Zip the parameter groups with lists that have an entry for each of them.
+
+    A group that `Optimizer.add_param_group` added after the scheduler was made has none.
+    """
+    count = len(optimizer.param_groups)
+    for values_ in lists:
+        if len(values_) != count:
+            raise ValueError(
+                f"{name}: expected one value for each of {count} parameter groups, got {len(values_)} (a group was added or "
+                "removed after the scheduler was made: make a new scheduler)"
+            )
+    return zip(optimizer.param_groups, *lists)
+
+
 def check_optimizer(name: str, optimizer) -> None:
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{name}: needs an Optimizer, got {type(optimizer).__name__}")
@@ -196,7 +211,7 @@ class LRScheduler:
                 rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
         finally:
             self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+        for group, lr in by_group(type(self).__name__, self.optimizer, rates):
             set_value(group, "lr", lr)
         self._last_lr = values(self.optimizer, "lr")
 

@@ -60,6 +60,7 @@ DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
 
 Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) {
   Device device = kCPU;
+  int first = 0;
   bool found = false, only_scalars = false;  // so far 0-d CPU tensors, which may stand beside tensors of another device
   for (int i = 0; i < count; ++i) {
     const TensorImpl* t = inputs[i].impl();
@@ -67,8 +68,9 @@ Device common_device(const ElementwiseOp& op, const Operand* inputs, int count) 
     Device here = t->storage->device;
     bool scalar = here.is_cpu() && t->ndim == 0;
     FACULA_CHECK(!found || here == device || scalar || only_scalars, ErrorKind::Runtime, op.name,
-                 ": all tensors must be on one device, got ", device, " and ", here);
-    if (!found || only_scalars) device = here;
+                 ": all tensors must be on one device, got argument ", first + 1, " on ", device, " and argument ",
+                 i + 1, " on ", here);
+    if (!found || only_scalars) device = here, first = i;
     only_scalars = (!found || only_scalars) && scalar;
     found = true;
   }

@@ -188,8 +188,9 @@ Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source
   return at_least_1d(source);
 }
 
-IndexMap positions_map(const Tensor& self, const Positions& p, IntList shape, const char* op) {
-  return map_along(at_least_1d(self), p.dim, spread(p, shape), op, ErrorKind::Index);
+IndexMap positions_map(const Tensor& self, const Positions& p, IntList shape, const char* op,
+                       ErrorKind kind = ErrorKind::Index) {
+  return map_along(at_least_1d(self), p.dim, spread(p, shape), op, kind);
 }
 
 void scatter_positions(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Combine how,
@@ -197,7 +198,7 @@ void scatter_positions(const Tensor& self, int64_t dim, const Tensor& index, con
   Positions p = check_positions(self, dim, index, op);
   Tensor values = check_source(self, p, source, op, kind);
   if (self.is_meta() || values.numel() == 0) return;
-  scatter_kernel(self.device(), positions_map(self, p, values.sizes(), op), values, how);
+  scatter_kernel(self.device(), positions_map(self, p, values.sizes(), op, kind), values, how);
 }
 
 }  // namespace
@@ -287,7 +288,7 @@ Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, cons
 
 Tensor select_positions(const Tensor& self, int64_t dim, const Tensor& index, const Out& out, const char* op) {
   Positions p = check_positions(self, dim, index, op);
-  FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Index, op,
+  FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Runtime, op,
                ": of a 0-d tensor one position is selected, got ", index.numel(), " indices");
   Dims shape = selected_shape(self, p);
   Tensor result = out.make(self.dim() ? IntList(shape) : IntList(), self.dtype(), self.device());
@@ -308,7 +309,7 @@ void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
   Tensor scaled = one || source.is_meta() || source.numel() == 0
                       ? source
                       : mul(source, Operand(number_in(alpha, source.dtype(), "index_add")));
-  scatter_positions(self, dim, index, scaled, Combine::Add, "index_add", ErrorKind::Index);
+  scatter_positions(self, dim, index, scaled, Combine::Add, "index_add", ErrorKind::Runtime);
 }
 Tensor index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha,
                  const Out& out) {

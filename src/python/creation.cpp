@@ -66,7 +66,8 @@ int64_t bit_length(PyObject* integer) {
   return to_int(bits.get());
 }
 
-// The shape is that of the first element at every depth; the others are checked when they are stored.
+// The shape is that of the first element at every depth; the others are checked when they are stored. A tensor that comes
+// first is a number; where sequences came first, it is one of them.
 void scan(PyObject* data, size_t depth, Scan& result) {
   if (PyFloat_CheckExact(data)) return result.add(result.floats);
   if (PyLong_CheckExact(data)) return result.add(DType::Int64);
@@ -90,9 +91,7 @@ void scan(PyObject* data, size_t depth, Scan& result) {
     return;
   }
   if (is_tensor(data)) {
-    if (result.shape.size() == depth) {
-      for (int64_t s : tensor_of(data).sizes()) result.shape.push_back(s);
-    }
+    if (depth == 0) result.shape = Dims(tensor_of(data).sizes());
   } else {
     FACULA_CHECK(is_number(data), ErrorKind::Type,
                  "tensor: expected numbers, sequences of them, arrays or tensors, got ", Py_TYPE(data)->tp_name);
@@ -156,6 +155,11 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   if (depth == shape.size()) {
     if (is_sequence_like(data))
       throw_error(ErrorKind::Value, "tensor: the sequences differ in depth, got a sequence where a number is expected");
+    if (is_tensor(data)) {
+      FACULA_CHECK(tensor_of(data).numel() == 1, std::is_integral_v<T> ? ErrorKind::Type : ErrorKind::Value,
+                   "tensor: only tensors of a single element can stand for numbers (use torch.stack to join tensors), ",
+                   "got one of shape ", tensor_of(data).sizes());
+    }
     const T value = element<T>(data);
     std::memcpy(at, &value, sizeof value);
     return at + sizeof value;

@@ -4,6 +4,7 @@
 #include "ops/kernel_table.h"
 #include "ops/pinned.h"
 #include "python/bindings.h"
+#include "python/dispatch.h"
 #include "python/docs/tensor.h"
 #include "python/node_object.h"
 #include "python/tensor_type.h"
@@ -44,8 +45,30 @@ Tensor convert_to(const Tensor& t, const Target& target) {
   return target.copy || reorder ? clone(t, target.format) : t;
 }
 
+// Where classes or modes stand in for kernels: the device is what the class reports, and the whole is one op to them.
+PyObject* converted_by_class(PyObject* self, Target& target) {
+  const Tensor& t = tensor_of(self);
+  if ((t.flags() & kPythonDispatch) && target.device) {
+    Owned reported(check(PyObject_GetAttrString(self, "device")));
+    if (!target.dtype && is_device(reported.get()) && to_device_value(reported.get()) == *target.device)
+      target.device.reset();
+  }
+  if (!dispatch_sees_whole({&t})) return nullptr;
+  const auto none = [](auto* made) { return made ? made : Py_NewRef(Py_None); };
+  Owned arguments(check(
+      Py_BuildValue("(ONNOON)", self, none(target.dtype ? wrap_dtype(*target.dtype) : nullptr),
+                    none(target.device ? wrap_device(*target.device) : nullptr),
+                    target.non_blocking ? Py_True : Py_False, target.copy ? Py_True : Py_False,
+                    none(target.format == MemoryFormat::Preserve ? nullptr : wrap_memory_format(target.format)))));
+  return dispatch_call("_convert", arguments.get());
+}
+
 /// The tensor's own object when nothing changed.
-PyObject* converted(PyObject* self, const Target& target) {
+PyObject* converted(PyObject* self, Target target) {
+  const bool seen = (watching() & kWatchDispatch) || (tensor_of(self).flags() & kPythonDispatch);
+  if (__builtin_expect(seen, 0)) {
+    if (PyObject* result = converted_by_class(self, target)) return result;
+  }
   const Tensor& t = settled_tensor_of(self);
   const NonBlocking scope(target.non_blocking);
   Tensor result = convert_to(t, target);

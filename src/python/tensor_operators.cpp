@@ -121,7 +121,8 @@ PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
   if (!tensors) Py_RETURN_NOTIMPLEMENTED;
   return guarded([&] {
     PyObject* operands[] = {a, b};
-    CompositeScope scope(op_id::matmul, operands, 2);
+    CompositeScope scope(op_id::matmul, OpForm::Function, operands, 2);
+    if (scope.answered()) return scope.answer();
     return wrap(matmul(settled_tensor_of(a), settled_tensor_of(b)));
   });
 }
@@ -143,7 +144,10 @@ PyObject* nb_absolute(PyObject* a) {
   return unary_operator("abs", a, [](const Tensor& t) { return abs(t); });
 }
 PyObject* nb_invert(PyObject* a) {
-  return unary_operator("bitwise_not", a, [](const Tensor& t) { return bitwise_not(t); });
+  return unary_operator("bitwise_not", a, [](const Tensor& t) {
+    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Type, "~: an integer or bool tensor, got ", t.dtype());
+    return bitwise_not(t);
+  });
 }
 
 int nb_bool(PyObject* a) {

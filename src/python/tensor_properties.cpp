@@ -139,6 +139,10 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 int set_requires_grad_property(PyObject* o, PyObject* value, void*) {
   try {
     FACULA_CHECK(value, ErrorKind::Runtime, "requires_grad: it cannot be deleted, set it to False");
+    const AutogradMeta* meta = autograd_meta(tensor_of(o).impl());
+    FACULA_CHECK(!meta || !meta->grad_fn, ErrorKind::Runtime,
+                 "requires_grad: only of leaf variables the flag can be set (detach() gives one), got the result of ",
+                 meta->grad_fn->name());
     set_requires_grad(tensor_of(o), to_bool(value));
     return 0;
   } catch (...) {
@@ -159,7 +163,7 @@ void count_apart(TensorImpl* impl) {
 PyObject* get_data(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
     Tensor data = alias(t);
-    if (!(t.flags() & kBatched)) count_apart(data.impl());
+    if (!(t.flags() & (kBatched | kSparse))) count_apart(data.impl());  // a sparse storage is its parts
     return wrap(std::move(data));
   });
 }
@@ -215,8 +219,8 @@ Tensor reversed_dims(const Tensor& t) {
   return permute(t, order);
 }
 Tensor swapped_last(const Tensor& t, const char* what) {
-  FACULA_CHECK(t.dim() >= 2 || (t.dim() == 0 && what[0] != 'm'), ErrorKind::Runtime, what,
-               ": a tensor of at least two dimensions, got ", t.dim(), "-D");
+  FACULA_CHECK(t.dim() >= 2 || t.dim() == 0, ErrorKind::Runtime, what, ": a tensor of at least two dimensions, got ",
+               t.dim(), "-D");
   return t.dim() == 0 ? t : transpose(t, -2, -1);
 }
 PyObject* get_T(PyObject* o, void*) {
@@ -333,6 +337,7 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
     const Tensor& t = strided_tensor_of(self);
     if (!arg) return wrap_ints(t.strides());
     FACULA_CHECK(is_int(arg), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(arg)->tp_name);
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "stride: a 0-d tensor has no dimension, got dim ", to_int(arg));
     return PyLong_FromLongLong(t.stride(wrap_dim(to_int(arg), t.dim(), "stride")));
   });
 }

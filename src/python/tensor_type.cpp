@@ -16,6 +16,7 @@
 #include "functions.h"
 #include "python/args.h"
 #include "python/bindings.h"
+#include "python/dispatch.h"
 #include "python/docs/types.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
@@ -217,6 +218,12 @@ PyObject* meta_new(PyTypeObject* meta, PyObject* args, PyObject* kwargs) {
 int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
   if (PyType_Type.tp_init(cls, args, kwargs) < 0) return -1;
   reinterpret_cast<PyTypeObject*>(cls)->tp_dealloc = subclass_dealloc;
+  try {
+    if (stands_in_for_kernels(reinterpret_cast<PyTypeObject*>(cls))) leave_calls_to_kernels(cls);
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
   return 0;
 }
 
@@ -317,6 +324,7 @@ PyObject* wrap_as(Tensor tensor, PyTypeObject* type) {
   self->tensor.impl()->pyobj = o;
   if (reinterpret_cast<PyObject*>(type) != parameter_class && stands_in_for_kernels(type)) {
     self->tensor.impl()->flags |= kPythonDispatch;
+    classes_stand_in.store(true, std::memory_order_relaxed);
   }
   return o;
 }
