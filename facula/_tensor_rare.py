@@ -249,7 +249,7 @@ _C._install_methods(
         "grad_dtype": property(_grad_dtype),
         "volatile": property(_volatile),
         "name": property(_name),
-        **{name: _quantized_only(name) for name in _QUANTIZED},
+        **{name: _overridable(_quantized_only(name)) for name in _QUANTIZED},
         **{name: _not_here(name) for name in _NOT_HERE.split()},
     }
 )  # fmt: skip

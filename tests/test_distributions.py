@@ -413,3 +413,12 @@ def test_a_class_beside_distribution_is_made_too():
         arg_constraints = {}
 
     assert Both(validate_args=False).made
+
+
+def test_dirichlet_draws_of_tiny_concentrations():
+    for concentration in (1e-6, 1e-30):
+        draws = D.Dirichlet(torch.full((3,), concentration)).sample((50,))
+        assert not draws.isnan().any()
+        torch.testing.assert_close(draws.sum(-1), torch.ones(50))
+        assert not D.Beta(torch.tensor(concentration), torch.tensor(concentration)).sample((50,)).isnan().any()
+    assert D.Gamma(2.0, 1.0).log_prob(1).item() == D.Gamma(2.0, 1.0).log_prob(torch.tensor(1.0)).item()

@@ -148,3 +148,18 @@ def test_what_is_no_difference_is_raised_even_so():
 
 def raising(x):
     raise RuntimeError("no such thing")
+
+
+def test_functions_of_old_programs():
+    module = __import__("sys").modules["facula.autograd.gradcheck"]
+    a, b = leaf(2), leaf(2)
+    with pytest.warns(FutureWarning, match="use gradcheck"):
+        both = module.get_numerical_jacobian(lambda inputs: 2 * inputs[0] + inputs[1], (a, b))
+    assert [m.round().tolist() for m in both] == [[[2, 0], [0, 2]], [[1, 0], [0, 1]]]
+    with pytest.warns(FutureWarning):
+        matrices, same, shapes, dtypes = module.get_analytical_jacobian((a, b), 2 * a + b)
+    assert [m.tolist() for m in matrices] == [[[2, 0], [0, 2]], [[1, 0], [0, 1]]] and same and shapes and dtypes
+    with pytest.warns(FutureWarning):
+        assert not module.get_analytical_jacobian((a,), Jittering.apply(a))[1]
+    with pytest.warns(FutureWarning), pytest.raises(ValueError, match="grad_out"):
+        module.get_analytical_jacobian((a,), a * 1, grad_out=2.0)

@@ -379,3 +379,16 @@ def test_power_means_of_infinite_order():
     assert F.lp_pool1d(x, math.inf, 2, ceil_mode=True).tolist() == [[[2, 4, 5]]]
     assert F.lp_pool1d(x, -math.inf, 2, ceil_mode=True).tolist() == [[[1, 3, 5]]]
     assert F.lp_pool2d(x[..., :4].reshape(1, 1, 2, 2), math.inf, 2).item() == 4
+
+
+def test_unpooling_is_not_deterministic():
+    values, indices = F.max_pool2d(facula.rand(1, 1, 4, 4), 2, return_indices=True)
+    facula.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="max_unpool2d does not have a deterministic"):
+            F.max_unpool2d(values, indices, 2)
+        facula.use_deterministic_algorithms(True, warn_only=True)
+        with pytest.warns(UserWarning, match="deterministic"):
+            F.max_unpool2d(values, indices, 2)
+    finally:
+        facula.use_deterministic_algorithms(False)

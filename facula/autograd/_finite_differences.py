@@ -197,3 +197,8 @@ def tangents(func, inputs, varied, direction, others=None):
             if others and i != varied.index and isinstance(x, Tensor) and x.requires_grad:
                 duals[i] = make_dual(duals[i], others(duals[i]))
         return [unpack_dual(o).tangent for o in as_outputs(func(*duals))]
+
+
+def close(a, b, rtol, atol):
+    """Whether all components of `a` are those of `b`, up to atol + rtol * |b|."""
+    return bool(_C.le((a - b).abs(), atol + rtol * b.abs()).all())

@@ -374,7 +374,11 @@ PyObject* method_item(PyObject* self, PyObject*) {
     return wrap(tensor_of(self).item());
   });
 }
+/// Whether a class has an own say in what a tensor tells of itself; modes are not asked.
+bool tells_otherwise(PyObject* o) { return !is_plain_tensor(o) && has_own_override(o) && !overrides_disabled(); }
+
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (tells_otherwise(self)) return call_override("is_contiguous", true, self, args, n, kwnames);
   return guarded([&] {
     PyObject* format = only_argument("is_contiguous", "memory_format", args, n, kwnames);
     const Tensor& t = strided_tensor_of(self);
@@ -387,8 +391,14 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t
 PyObject* method_is_floating_point(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_floating()); }
 PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_complex()); }
 PyObject* method_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(is_signed(tensor_of(self).dtype())); }
-PyObject* method_is_conj(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_conj()); }
-PyObject* method_is_neg(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+PyObject* method_is_conj(PyObject* self, PyObject*) {
+  if (tells_otherwise(self)) return call_override("is_conj", true, self, nullptr, 0, nullptr);
+  return PyBool_FromLong(tensor_of(self).is_conj());
+}
+PyObject* method_is_neg(PyObject* self, PyObject*) {
+  if (tells_otherwise(self)) return call_override("is_neg", true, self, nullptr, 0, nullptr);
+  Py_RETURN_FALSE;
+}
 PyObject* method_is_inference(PyObject* self, PyObject*) {
   return PyBool_FromLong((tensor_of(self).flags() & kInference) != 0);
 }
