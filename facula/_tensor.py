@@ -41,7 +41,7 @@ def numpy(self, *, force=False):
     Args:
         force: makes a copy where the memory cannot be shared: without history, on the CPU, conjugated.
 
-    Errors, without `force`: RuntimeError for a tensor that requires grad, outside of no_grad, or is conjugated lazily, TypeError
+    Errors, without `force`: RuntimeError for one that requires grad (outside of no_grad) or is conjugated lazily; TypeError
     for one that is not on the CPU, and for dtypes that NumPy has not (bfloat16).
 
     >>> x = torch.zeros(2)

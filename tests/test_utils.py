@@ -230,6 +230,26 @@ def test_flop_counter_sees_recurrent_layers():
     assert count(lambda: torch.nn.LSTM(8, 16)(packed)).get_total_flops() == 30720
 
 
+def test_formulas_of_programs_for_operators():
+    from facula.utils.flop_counter import FlopCounterMode, flop_registry, register_flop_formula
+
+    with pytest.raises(ValueError, match="operators"):
+        register_flop_formula(torch.ops.aten.add.Tensor)
+    register_flop_formula(torch.ops.aten.lgamma)(lambda shape, out_shape: 100 * shape.numel())
+    try:
+        raw = lambda *args, out_val: out_val.numel()  # noqa: E731
+        raw._get_raw = True
+        mapping = {torch.ops.aten.add: lambda *args, out_shape: 5, torch.ops.aten.mul: raw}
+        with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
+            x = torch.ones(3) + torch.ones(3)
+            (x * x).lgamma()
+        assert counter.get_total_flops() == 5 + 3 + 300
+    finally:
+        del flop_registry[torch.ops.aten.lgamma]
+    with pytest.warns(UserWarning, match="not needed"):
+        FlopCounterMode(torch.nn.Linear(1, 1))
+
+
 def test_measurements_of_one_task_merge_whatever_their_blocks():
     from facula.utils.benchmark import Measurement, TaskSpec
 

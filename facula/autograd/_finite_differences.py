@@ -126,9 +126,10 @@ def _values(sparse):
 
 def _with_values(sparse, values):
     """A sparse tensor of the same pattern."""
+    from .. import sparse_compressed_tensor, sparse_coo_tensor
+
     if sparse.layout == _C.sparse_coo:
-        return _C.sparse_coo_tensor(sparse._indices(), values, sparse.shape, is_coalesced=sparse.is_coalesced())
-    from .. import sparse_compressed_tensor
+        return sparse_coo_tensor(sparse._indices(), values, sparse.shape, is_coalesced=sparse.is_coalesced())
 
     by_row = sparse.layout in (_C.sparse_csr, _C.sparse_bsr)
     outer = sparse.crow_indices() if by_row else sparse.ccol_indices()

@@ -391,7 +391,6 @@ NAMES = {
         "torch.utils._contextlib": "",
         "torch._C._distributed_c10d": "",
         "torch._subclasses.functional_tensor": "FunctionalTensor",
-        "torch._C._nn": "",
         "torch.autograd": "enforce_grad_layout_policy",
         "torch.autograd.grad_mode": "enforce_grad_layout_policy",
         "torch.autograd.gradcheck": "get_analytical_jacobian get_numerical_jacobian get_numerical_jacobian_wrt_specific_input",
@@ -422,7 +421,6 @@ NAMES = {
         "torch.utils.checkpoint": "GraphExecGroup SAC_IGNORED_OPS",
         "torch.utils.cpp_backtrace": "get_cpp_backtrace",
         "torch.utils.dlpack": "DLDeviceType",
-        "torch.utils.flop_counter": "register_flop_formula",
         "torch.utils.bottleneck": "",
     },
 }

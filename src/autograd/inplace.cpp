@@ -3,6 +3,7 @@
 #include "autograd/copies.h"
 #include "core/checked.h"
 #include "core/op_id.h"
+#include "core/several.h"
 #include "core/sparse.h"
 #include "functions.h"
 #include "op_ids_create.h"
@@ -155,6 +156,12 @@ void check_writable(const Tensor& self, const char* op) {
       ": a view of a leaf Variable that requires "
       "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ",
       self.sizes());
+  FACULA_CHECK(
+      !(self.flags() & kOneOfSeveral), ErrorKind::Runtime, op,
+      ": This view is the output of a function that returns multiple views (unbind, split, chunk), which are not "
+      "written in place where gradients are recorded (work on a copy, or index the tensor instead), got a view of "
+      "shape ",
+      self.sizes());
   // Its elements have a history that it does not know.
   bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) && is_inexact(self.dtype()) &&
                     !grad_fn(self.impl());
@@ -205,7 +212,8 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
-  if (op == op_id::copy_ && !self.impl()->base) node->add_edge(gradient_edge(self.impl()));
+  const bool forgets = op == op_id::copy_ || !node->edge(0).node;  // the old values take no part in the new ones
+  if (forgets && !self.impl()->base) node->add_edge(gradient_edge(self.impl()));
   copy_told(self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
   self.storage()->bump_version(op);
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());

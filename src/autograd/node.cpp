@@ -254,7 +254,8 @@ Edge gradient_edge(TensorImpl* impl) {
     if (__builtin_expect(meta.grad_fn == node, 1)) return {std::move(node), meta.slot};
     if (meta.grad_fn) return {meta.grad_fn, meta.slot};  // exchanged by another thread meanwhile
   }
-  return {accumulator_of(impl), 0};
+  // A view that requires a gradient only because its base does has no place for one, as in PyTorch.
+  return impl->flags & kRecorded ? Edge{accumulator_of(impl), 0} : Edge{};
 }
 
 Tensor grad_of(const Tensor& tensor) {

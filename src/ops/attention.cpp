@@ -1,8 +1,5 @@
 #include "ops/attention.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -57,29 +54,13 @@ Tensor empty_joined(IntList sizes, DType dtype, Device device) {
   return facula::empty_strided(sizes, {length * heads * size, size, heads * size, 1}, dtype, device);
 }
 
-/// Fresh memory for the result. On the CPU it lies as the query does, where that has no gaps and whole rows, and in the
-/// order of its dimensions otherwise; so views of it are possible where they are in PyTorch.
+/// Fresh memory for the result. On the CPU it lies in memory as the query does, where that has whole rows and the result
+/// its shape, and in the order of its dimensions otherwise: as PyTorch's, so that views of it are possible in the same cases.
 Tensor empty_result(const Tensor& query, int64_t size) {
   const Dims sizes = with_last(query.sizes(), size);
   if (query.device().is_cuda()) return empty_joined(sizes, query.dtype(), query.device());
-  const size_t rows = sizes.size() - 1;
-  std::vector<size_t> order(rows);  // of the dimensions in memory, the outermost first
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return query.strides()[a] > query.strides()[b] || (query.strides()[a] == query.strides()[b] && a < b);
-  });
-  Dims strides(sizes.size(), 1);
-  int64_t step = size, dense = query.size(-1);
-  bool follows = query.stride(-1) == 1 || query.size(-1) == 1;
-  for (size_t i = rows; i-- > 0;) {
-    const size_t d = order[i];
-    follows = follows && (sizes[d] == 1 || query.strides()[d] == dense);
-    strides[d] = step;
-    step *= sizes[d];
-    dense *= sizes[d];
-  }
-  return follows && query.numel() ? facula::empty_strided(sizes, strides, query.dtype(), query.device())
-                                  : facula::empty(sizes, query.dtype(), query.device());
+  return size == query.size(-1) && query.stride(-1) == 1 ? facula::empty_like(query, query.dtype())
+                                                         : facula::empty(sizes, query.dtype(), query.device());
 }
 
 }  // namespace
@@ -91,7 +72,11 @@ std::tuple<Tensor, Tensor> _attention(const Tensor& query, const Tensor& key, co
   check_seed(seed, dropout_p);
   const DType compute = compute_dtype(query.dtype());
   const Tensor given = prepared_mask(mask, with_last(query.sizes(), key.size(-2)), compute, by_library);
-  Tensor out = empty_result(query, value.size(-1));
+  // PyTorch has the usual order where it composes attention from other ops.
+  const bool composed = query.dim() != 4 || dropout_p != 0 || value.size(-1) != query.size(-1);
+  const bool joined = !composed || query.device().is_cuda();
+  Tensor out = joined ? empty_result(query, value.size(-1))
+                      : facula::empty(with_last(query.sizes(), value.size(-1)), query.dtype(), query.device());
   Tensor sums = facula::empty(IntList(query.sizes().data(), query.sizes().size() - 1), compute, query.device());
   if (!out.is_meta() && sums.numel())
     attention_kernel(out.device(), out, sums, AttentionInputs{query, key, value, given, seed},

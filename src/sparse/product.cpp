@@ -252,7 +252,10 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, int64_t row
   if (!sparse) return embedding_dense_backward(grad, indices, rows, padding_idx, scale_grad_by_freq);
   FACULA_CHECK(!scale_grad_by_freq, ErrorKind::Runtime,
                "embedding_backward: scale_grad_by_freq not supported with sparse gradients, got True");
-  Tensor places = reshape(to_dtype(indices, DType::Int64), {-1});
+  // a copy, since the program may write to its indices while the gradient is in use
+  Tensor places = reshape(
+      indices.dtype() == DType::Int64 ? clone(indices, MemoryFormat::Contiguous) : to_dtype(indices, DType::Int64),
+      {-1});
   const int64_t width = grad.size(-1);
   Tensor values = reshape(grad, {places.numel(), width});
   if (padding_idx >= 0) {

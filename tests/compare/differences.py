@@ -130,7 +130,7 @@ def accepted(program: list[str], difference: Difference):
     """The row of the table that accepts a difference."""
     history = "\n".join(program[: difference.line + 1])
     for row in ACCEPTED:
-        if re.search(row.kind, difference.kind) and re.search(row.statement, difference.statement) and re.search(row.program, history) and re.search(row.said, difference.said):
+        if re.search(row.kind, difference.kind) and re.search(row.statement, difference.statement) and re.search(row.program, history) and re.search(row.said, f"{difference.said} {difference.detail}"):
             return row
     return None
 
