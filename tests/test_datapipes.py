@@ -307,3 +307,13 @@ def test_files_are_listed_and_close_themselves(tmp_path):
     inner = file[1].file_obj
     del path, file
     assert inner.closed
+
+
+def test_profiles_show_pipes():
+    from facula.profiler import profile
+
+    first, _ = IterableWrapper([1, 2]).fork(2)
+    with profile() as recorded:
+        assert list(first) == [1, 2]
+    names = {event.name for event in recorded.events()}
+    assert {"enumerate(DataPipe)#IterableWrapperIterDataPipe", "enumerate(DataPipe)#_ChildDataPipe"} <= names

@@ -374,6 +374,10 @@ NAMES = {
         "torch.masked.maskedtensor": "MaskedTensor is_masked_tensor",
     },
     "mobile": {
+        "torch.utils.bundled_inputs": """
+            InflatableArg augment_many_model_functions_with_bundled_inputs augment_model_with_bundled_inputs bundle_inputs
+            bundle_large_tensor bundle_randn""",
+        "torch.utils.show_pickle": "DumpUnpickler FakeClass FakeObject main",
         "torch.utils.mobile_optimizer": "LintCode MobileOptimizerType generate_mobile_module_lints optimize_for_mobile",
     },
     "internal": {
