@@ -1,5 +1,7 @@
 // `__torch_dispatch__`: classes and modes in Python that stand in for the kernels of ops, below autograd (src/observe).
 // What is called and in which order is facula/utils/_python_dispatch.py's; here are the conversions and the switches.
+#include "python/dispatch.h"
+
 #include "autograd/node.h"
 #include "core/class_hooks.h"
 #include "core/host.h"
@@ -7,7 +9,6 @@
 #include "program/boxed.h"
 #include "python/args.h"
 #include "python/bindings.h"
-#include "python/dispatch.h"
 #include "python/free_threading.h"
 #include "python/op_values.h"
 
@@ -178,7 +179,8 @@ PyMethodDef disabled_definition = {"_disabled_torch_dispatch_impl", disabled_cal
 PyMethodDef functions[] = {
     {"_set_dispatch_handler", set_handler, METH_O, "Tells the core which function finds who stands in for a kernel."},
     {"_set_dispatch_mode_active", set_mode_active, METH_O, "Whether dispatch modes must see every op of this thread."},
-    {"_dispatch_possible", dispatch_possible, METH_NOARGS, "Whether a mode, or the class of a tensor, may stand in for kernels."},
+    {"_dispatch_possible", dispatch_possible, METH_NOARGS,
+     "Whether a mode, or the class of a tensor, may stand in for kernels."},
     {"_change_dispatch_disabled", change_disabled, METH_O, "Adds to the depth of disabled dispatch of this thread."},
     {"_without_dispatch", without_dispatch, METH_O, "The tensor as kernels see it: a plain one on the same memory."},
     {}};
@@ -212,9 +214,8 @@ PyObject* dispatch_composite(uint16_t op, OpForm form, PyObject* const* slots, i
   const OpInfo& info = op_info(op);
   Owned values(given_values(slots, count));
   const char* word = given(out) ? kForms[static_cast<int>(OpForm::Out)] : kForms[static_cast<int>(form)];
-  Owned arguments(
-      check(Py_BuildValue("(sssOOO)", info.name, info.overload, word, values.get(), given(out) ? out : Py_None,
-                          whole ? Py_True : Py_False)));
+  Owned arguments(check(Py_BuildValue("(sssOOO)", info.name, info.overload, word, values.get(),
+                                      given(out) ? out : Py_None, whole ? Py_True : Py_False)));
   return dispatch_call("_composite", arguments.get());
 }
 

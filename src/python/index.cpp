@@ -288,7 +288,8 @@ PyObject* whole_indices(const Indexed& indexed) {
     if (PyList_Append(list.get(), check(item.get())) < 0) throw PythonError{};
   };
   for (size_t d = 0; d < indexed.tensors.size();) {
-    const auto mask = std::find_if(indexed.masks.begin(), indexed.masks.end(), [&](const auto& m) { return m.first == d; });
+    const auto mask =
+        std::find_if(indexed.masks.begin(), indexed.masks.end(), [&](const auto& m) { return m.first == d; });
     append(mask == indexed.masks.end() ? indexed.tensors[d] : mask->second);
     d += mask == indexed.masks.end() ? 1 : static_cast<size_t>(std::max<int64_t>(mask->second.dim(), 1));
   }
@@ -309,8 +310,7 @@ bool assigned_by_class(const Tensor& self, const Indexed& indexed, PyObject* val
   const bool number = !given.defined();
   Tensor source = number ? assigned_value(self, value) : given;
   Owned indices(indexed.advanced ? whole_indices(indexed) : Py_NewRef(Py_None));
-  if (!number || indexed.advanced)
-    source = without_leading_ones(source, indexed.advanced ? 0 : indexed.view.dim());
+  if (!number || indexed.advanced) source = without_leading_ones(source, indexed.advanced ? 0 : indexed.view.dim());
   Owned arguments(check(Py_BuildValue("(NONO)", wrap(indexed.view), indices.get(), wrap(std::move(source)),
                                       number ? Py_True : Py_False)));
   return Owned(dispatch_call("_assign", arguments.get())).get() != nullptr;

@@ -49,15 +49,16 @@ PyObject* converted_by_class(PyObject* self, Target& target) {
   const Tensor& t = tensor_of(self);
   if ((t.flags() & kPythonDispatch) && target.device) {
     Owned reported(check(PyObject_GetAttrString(self, "device")));
-    if (!target.dtype && is_device(reported.get()) && to_device_value(reported.get()) == *target.device) target.device.reset();
+    if (!target.dtype && is_device(reported.get()) && to_device_value(reported.get()) == *target.device)
+      target.device.reset();
   }
   if (!dispatch_sees_whole({&t})) return nullptr;
   const auto none = [](auto* made) { return made ? made : Py_NewRef(Py_None); };
-  Owned arguments(check(Py_BuildValue(
-      "(ONNOON)", self, none(target.dtype ? wrap_dtype(*target.dtype) : nullptr),
-      none(target.device ? wrap_device(*target.device) : nullptr), target.non_blocking ? Py_True : Py_False,
-      target.copy ? Py_True : Py_False,
-      none(target.format == MemoryFormat::Preserve ? nullptr : wrap_memory_format(target.format)))));
+  Owned arguments(check(
+      Py_BuildValue("(ONNOON)", self, none(target.dtype ? wrap_dtype(*target.dtype) : nullptr),
+                    none(target.device ? wrap_device(*target.device) : nullptr),
+                    target.non_blocking ? Py_True : Py_False, target.copy ? Py_True : Py_False,
+                    none(target.format == MemoryFormat::Preserve ? nullptr : wrap_memory_format(target.format)))));
   return dispatch_call("_convert", arguments.get());
 }
 

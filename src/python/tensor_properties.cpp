@@ -174,7 +174,8 @@ int set_data(PyObject* o, PyObject* value, void*) {
     TensorImpl* impl = settled_tensor_of(o).impl();
     const Tensor& source = settled_tensor_of(value);
     FACULA_CHECK(!requires_grad(tensor_of(o)) || is_inexact(source.dtype()), ErrorKind::Runtime,
-                 "data: a tensor that requires a gradient takes floating-point or complex values, got ", source.dtype());
+                 "data: a tensor that requires a gradient takes floating-point or complex values, got ",
+                 source.dtype());
     FACULA_CHECK(layout_of(tensor_of(o)) == layout_of(source), ErrorKind::Runtime,
                  "data: the layout of the tensor, which is ", layout_of(tensor_of(o)), ", got ", layout_of(source));
     exchange_storage(impl, shared_storage(source.storage()));

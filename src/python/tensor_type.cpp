@@ -334,9 +334,10 @@ namespace {
 /// Reports a pass that reaches the leaf of a tensor which became another one after the graph was recorded.
 struct Poison final : NodeHook {
   void call(std::vector<Tensor>&, std::vector<Tensor>&) override {
-    throw_error(ErrorKind::Runtime,
-                "swap_tensors: a leaf of the graph was exchanged after the graph was recorded; compute the forward pass "
-                "again, got a backward pass of the old one");
+    throw_error(
+        ErrorKind::Runtime,
+        "swap_tensors: a leaf of the graph was exchanged after the graph was recorded; compute the forward pass "
+        "again, got a backward pass of the old one");
   }
 };
 
@@ -353,7 +354,8 @@ void check_exchange(PyObject* a, PyObject* b) {
     const int64_t others = static_cast<int64_t>(impl->refs.load()) - 1 - (live_accumulator(impl) ? 1 : 0);
     FACULA_CHECK(others <= 0, ErrorKind::Runtime,
                  "swap_tensors: nothing but its object may refer to a tensor (no view and no saved value of a graph), "
-                 "got ", others, " other references");
+                 "got ",
+                 others, " other references");
   }
   const PyTypeObject *x = Py_TYPE(a), *y = Py_TYPE(b);
   FACULA_CHECK(x->tp_basicsize == y->tp_basicsize && x->tp_itemsize == y->tp_itemsize, ErrorKind::Runtime,
@@ -371,7 +373,8 @@ PyObject* swap_tensors(PyObject*, PyObject* args) {
     if (a == b) return Py_NewRef(Py_None);
     check_exchange(a, b);
     for (PyObject* o : {a, b})
-      if (AccumulateGrad* node = live_accumulator(tensor_of(o).impl())) node->extra().before.add(std::make_shared<Poison>());
+      if (AccumulateGrad* node = live_accumulator(tensor_of(o).impl()))
+        node->extra().before.add(std::make_shared<Poison>());
     ShortLock *first = &identity_lock(tensor_of(a).impl()), *second = &identity_lock(tensor_of(b).impl());
     if (second < first) std::swap(first, second);
     {
