@@ -52,6 +52,8 @@ def numpy(self, *, force=False):
     >>> torch.ones(1, requires_grad=True).numpy(force=True)
     array([1.], dtype=float32)
     """
+    if _is_wrapper(self):
+        raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")
     tensor = self.detach().cpu().resolve_conj() if force else self
     try:
         return asarray(memoryview(tensor))
@@ -188,6 +190,8 @@ def __deepcopy__(self, memo):
             "deepcopy: only tensors made by the program itself can be copied (use detach() or clone()), "
             f"got the result of {self.grad_fn.name() if self.grad_fn is not None else 'an op'}"
         )
+    if _is_wrapper(self):
+        return _deep_wrapper(self, memo)
     with DisableTorchFunctionSubclass(), _no_recording():
         result = _deep_data(self, memo)
         if self.requires_grad:
@@ -202,6 +206,27 @@ def __deepcopy__(self, memo):
         for name in _slots(type(self)):
             if hasattr(self, name):
                 setattr(result, name, copy.deepcopy(getattr(self, name), memo))
+    return result
+
+
+def _is_wrapper(tensor):
+    """Whether the tensor has no memory of its own, and a class that stands in for kernels."""
+    return "_reported_device" in tensor.__dict__ and "fake_mode" not in tensor.__dict__
+
+
+def _deep_wrapper(tensor, memo):
+    """Its class makes the copy, which gets copies of the attributes."""
+    with _no_recording():
+        result = tensor.clone()
+    if type(result) is not type(tensor):
+        raise RuntimeError(
+            f"deepcopy: __torch_dispatch__ of {type(tensor).__name__} must give a {type(tensor).__name__} for clone, "
+            f"got {type(result).__name__}"
+        )
+    memo[id(tensor)] = result
+    if tensor.requires_grad:
+        result.requires_grad_(True)
+    result.__dict__.update(copy.deepcopy(tensor.__dict__, memo))
     return result
 
 

@@ -167,7 +167,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
 
     Args:
         data: floating, (*batch, n, ...).
-        reduce: "sum", "mean", "prod", "max" or "min".
+        reduce: "sum", "mean", "prod", "max" or "min"; "amax" and "amin" are the last two.
         lengths: how many elements each run has, (*batch, runs).
         indices: nothing else than None.
         offsets: in place of lengths where the runs begin and end, (*batch, runs + 1).
@@ -183,6 +183,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
     >>> torch.segment_reduce(torch.tensor([1., 2., 3., 4.]), "sum", lengths=torch.tensor([1, 3]))
     tensor([1., 9.])
     """
+    reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if reduce not in _SEGMENT_REDUCE:
         raise RuntimeError(f"segment_reduce: reduce is one of {', '.join(_SEGMENT_REDUCE)}, got {reduce!r}")
     if indices is not None:

@@ -109,7 +109,8 @@ void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, 
                  " and does not fit in place into shape ", given.sizes());
   }
   bool fits = op.exact_out && !in_place ? result == given.dtype() : can_cast(result, given.dtype());
-  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result, " cannot be written into ", given.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result,
+               " can't be cast, so it cannot be written into ", given.dtype());
   FACULA_CHECK(!given.storage()->read_only, ErrorKind::Runtime, op.name,
                ": the tensor written is on read-only memory, got shape ", given.sizes());
   if (!in_place) resize_output(given, shape, op.name);

@@ -74,8 +74,8 @@ int64_t bit_length(PyObject* integer) {
   return to_int(bits.get());
 }
 
-// The shape is that of the first element at every depth; the others are checked when they are stored. A tensor that comes
-// first is a number; where sequences came first, it is one of them.
+// The shape is that of the first element at every depth; the others are checked when they are stored. A tensor that
+// comes first is a number; where sequences came first, it is one of them.
 void scan(PyObject* data, size_t depth, Scan& result) {
   if (PyFloat_CheckExact(data)) return result.add(result.floats);
   if (PyLong_CheckExact(data)) return result.add(DType::Int64);

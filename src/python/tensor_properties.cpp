@@ -244,8 +244,17 @@ template <bool Answer>
 PyObject* get_constant(PyObject*, void*) {
   return PyBool_FromLong(Answer);
 }
-PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).device().is_cuda()); }
-PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_cpu()); }
+// Of the device that `device` gives.
+template <bool (Device::*F)() const>
+PyObject* is_on(PyObject* o) {
+  if (!(tensor_of(o).flags() & kPythonDispatch)) return PyBool_FromLong((tensor_of(o).device().*F)());
+  return guarded([&] {
+    Owned shown(check(get_device(o, nullptr)));
+    return PyBool_FromLong((to_device_value(shown.get()).*F)());
+  });
+}
+PyObject* get_is_cuda(PyObject* o, void*) { return is_on<&Device::is_cuda>(o); }
+PyObject* get_is_cpu(PyObject* o, void*) { return is_on<&Device::is_cpu>(o); }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_meta()); }
 PyObject* get_dict(PyObject* o, void* context) {
   PyObject* dict = PyObject_GenericGetDict(o, context);

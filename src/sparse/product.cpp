@@ -60,7 +60,7 @@ Tensor sparse_times_sparse(const Tensor& a, const Tensor& b) {
   const Dims sizes{a.size(0), b.size(1)};
   const Entries made = sparse::merged({places, values});
   if (is_compressed(a) && !is_blocked(layout_of(a)))
-    return sparse::compressed_of_entries(made, sizes, 0, layout_of(a), {1, 1});
+    return sparse::compressed_of_entries(made, sizes, 0, Layout::SparseCsr, {1, 1});
   return sparse::coo_of_entries(made, sizes, 0, true);
 }
 
