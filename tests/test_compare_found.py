@@ -295,3 +295,10 @@ def test_a_view_made_without_recording_is_not_written_to_with():
         view.mul_(1)
     with pytest.raises(RuntimeError, match="no_grad"):
         view.mul_(2)
+
+
+def test_copying_a_tensor_by_tensor_is_advised_against():
+    x = torch.ones(2)
+    with pytest.warns(UserWarning, match="detach"):
+        assert torch.tensor(x).tolist() == [1.0, 1.0]
+    assert torch.as_tensor(x) is x and torch.tensor([x.sum()]).tolist() == [2.0]

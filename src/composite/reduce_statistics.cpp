@@ -172,6 +172,8 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
                       : total - static_cast<double>(correction);
     covariance = covariance / clamp(real(less), std::optional<Scalar>(Scalar(0)), std::nullopt);
   } else {
+    if (observations <= correction && host.warn)
+      host.warn("cov: degrees of freedom are <= 0: correction should be less than the number of observations");
     covariance = covariance / std::max(0.0, static_cast<double>(observations - correction));
   }
   return covariance.numel() == 1 ? reshape(covariance, {}) : covariance;
