@@ -352,8 +352,7 @@ PyObject* storage_byteswap(PyObject* o, PyObject* dtype) {
     const size_t unit = static_cast<size_t>(item_size(d)) / (is_complex(d) ? 2 : 1);
     FACULA_CHECK(s->device.is_cpu() && !s->read_only, ErrorKind::Runtime,
                  "byteswap: memory of the CPU that may be written, got device ", s->device);
-    for (size_t at = 0; unit > 1 && at + unit <= s->nbytes; at += unit)
-      std::reverse(s->data + at, s->data + at + unit);
+    for (size_t at = 0; unit > 1 && at + unit <= s->nbytes; at += unit) std::reverse(s->data + at, s->data + at + unit);
     s->bump_version(0);
     return Py_NewRef(Py_None);
   });
@@ -496,12 +495,12 @@ PyMethodDef storage_methods[] = {
     {"_fix_weakref", storage_nothing, METH_NOARGS, "Nothing: weak references are right."},
 #define CAST(name, dtype) {name, cast_to<dtype>, METH_NOARGS, docs::storage::kCast},
     CAST("bfloat16", "bfloat16") CAST("bool", "bool") CAST("byte", "uint8") CAST("char", "int8")
-    CAST("complex_double", "complex128") CAST("complex_float", "complex64") CAST("double", "float64")
-    CAST("float", "float32") CAST("float8_e4m3fn", "float8_e4m3fn") CAST("float8_e4m3fnuz", "float8_e4m3fnuz")
-    CAST("float8_e5m2", "float8_e5m2") CAST("float8_e5m2fnuz", "float8_e5m2fnuz") CAST("half", "float16")
-    CAST("int", "int32") CAST("long", "int64") CAST("short", "int16")
+        CAST("complex_double", "complex128") CAST("complex_float", "complex64") CAST("double", "float64")
+            CAST("float", "float32") CAST("float8_e4m3fn", "float8_e4m3fn") CAST("float8_e4m3fnuz", "float8_e4m3fnuz")
+                CAST("float8_e5m2", "float8_e5m2") CAST("float8_e5m2fnuz", "float8_e5m2fnuz") CAST("half", "float16")
+                    CAST("int", "int32") CAST("long", "int64") CAST("short", "int16")
 #undef CAST
-    {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
+                        {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {"__sizeof__", storage_sizeof, METH_NOARGS, nullptr},
     {}};
 PyGetSetDef storage_properties[] = {

@@ -1,10 +1,10 @@
 // dtype, device, layout, memory_format and Size objects, and number conversions.
-#include "python/arrays.h"
 #include "python/docs/types.h"
 
 #include <array>
 
 #include "core/backend.h"
+#include "python/arrays.h"
 #include "python/free_threading.h"
 #include "python/objects.h"
 #include "python/record.h"
