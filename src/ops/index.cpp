@@ -168,7 +168,6 @@ void index_put_(const Tensor& self, TensorList indices, const Tensor& given, boo
   const Tensor values = given.dim() == 0 ? moved_to(self, given, "index_put", "a value") : given;
   FACULA_CHECK(values.device() == self.device(), ErrorKind::Runtime,
                "index_put: the tensor and values must be on one device, got ", self.device(), " and ", values.device());
-  check_no_internal_overlap(self, "index_put_");
   std::vector<Tensor> plain = without_masks(self, indices, "index_put");
   Geometry g = geometry(self, plain, "index_put");
   check_values(self, values, g);
@@ -196,7 +195,6 @@ Tensor take(const Tensor& self, const Tensor& index, const Out& out) {
 }
 
 void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
-  check_no_internal_overlap(self, "put_");
   check_apart(self, index, "put_");
   check_apart(self, source, "put_");
   FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime,

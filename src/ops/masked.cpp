@@ -15,7 +15,6 @@ void check_fill(const Tensor& self, const Tensor& mask) {
   check_mask(mask, "masked_fill_");
   FACULA_CHECK(broadcasts_to(mask.sizes(), self.sizes()), ErrorKind::Runtime,
                "masked_fill_: the mask must broadcast to shape ", self.sizes(), ", got ", mask.sizes());
-  check_no_internal_overlap(self, "masked_fill_");
   if (!mask.is_same(self)) check_no_partial_overlap(self, mask, "masked_fill_");
 }
 
@@ -34,7 +33,7 @@ Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, cons
   check_mask(mask, "masked_fill");
   if (!out.given()) return _where(mask, value, Operand(self));
   Tensor result = out.make(broadcast(self.sizes(), mask.sizes(), "masked_fill"), self.dtype(), self.device());
-  _where_into(result, false, mask, value, Operand(self));
+  _where_into(result, Into::Part, mask, value, Operand(self));
   return result;
 }
 
@@ -67,7 +66,7 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Scalar& value, 
 }
 void masked_fill_(const Tensor& self, const Tensor& mask, const Scalar& value) {
   check_fill(self, mask);
-  _where_into(self, true, mask, Operand(number_in(value, self.dtype(), "masked_fill_")), Operand(self));
+  _where_into(self, Into::Part, mask, Operand(number_in(value, self.dtype(), "masked_fill_")), Operand(self));
 }
 Tensor masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, const Out& out) {
   Tensor fitting = fill_value(self, value);
@@ -76,7 +75,7 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, 
 void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
   check_fill(self, mask);
   Tensor fitting = fill_value(self, value);
-  _where_into(self, true, mask, Operand(fitting), Operand(self));
+  _where_into(self, Into::Part, mask, Operand(fitting), Operand(self));
 }
 
 Tensor masked_select(const Tensor& self, const Tensor& mask, const Out& out) {

@@ -442,7 +442,7 @@ namespace {
 PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requires_grad, bool pinned = false) {
   Tensor t;
   if (is_tensor(data)) {
-    const Tensor& source = settled_tensor_of(data);
+    const Tensor& source = operand_tensor_of(data);
     bool same =
         (!wanted.dtype || *wanted.dtype == source.dtype()) && (!wanted.device || *wanted.device == source.device());
     if (!copy && same && !requires_grad) return Py_NewRef(data);

@@ -1,7 +1,6 @@
 // C++ exceptions as Python exceptions.
 #include <new>
 
-#include "cpu/packed_weights.h"
 #include "cuda/driver.h"
 #include "distributed/error.h"
 #include "python/python.h"
@@ -68,7 +67,6 @@ void translate_exception() {
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
-  cpu::distrust_packed_weights();  // the exception may have left a kernel
 }
 
 void init_errors(PyObject* module) {

@@ -122,7 +122,7 @@ PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
   return guarded([&] {
     PyObject* operands[] = {a, b};
     CompositeScope scope(op_id::matmul, operands, 2);
-    return wrap(matmul(settled_tensor_of(a), settled_tensor_of(b)));
+    return wrap(matmul(operand_tensor_of(a), operand_tensor_of(b)));
   });
 }
 
