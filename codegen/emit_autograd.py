@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import batching, formula
@@ -134,16 +135,21 @@ def _function(op: Op) -> str:
 # observers: the raw call in a scope that tells who watches, and may run something else (src/observe)
 
 
-def _scope(op: Op, form: str, call: str, results: str = "", after: str = "") -> str:
-    """Statements that make a raw call while somebody watches."""
+def _scope(op: Op, form: str, call: str, results: str = "", after: str = "", written: Sequence[str] = ()) -> str:
+    """Statements that make a raw call while somebody watches; what stands in for it wrote to `written`."""
     names = [a.name for a in cpp_args(op)] + (out_names(op) if form == "Out" else [])
     given = f"  const Argument arguments[] = {{{', '.join(names)}}};\n" if names else ""
     given += f"  const ResultSlot slots[] = {{{results}}};\n" if results else ""
     lists = f"{_list('Argument', 'arguments', names)}, {_list('ResultSlot', 'slots', results)}"
     return (
         f"{given}  OpScope scope(op_id::{op.id}, OpForm::{form}, {lists});\n"
-        f"  if (scope.runs()) {call};\n  scope.done();\n{after}"
+        f"  if (scope.runs()) {{ {call}; }}\n{_replaced(op, written)}  scope.done();\n{after}"
     )
+
+
+def _replaced(op: Op, written: Sequence[str]) -> str:
+    counts = " ".join(f"count_write({name}, op_id::{op.id});" for name in written)
+    return f"  else {{ {counts} }}\n" if counts else ""
 
 
 def _list(type_: str, array: str, values) -> str:
@@ -159,9 +165,10 @@ def _watched(op: Op) -> str:
     return f"[[gnu::cold]] static {op.cpp_return} {op.id}_watched({cpp_params(op)}) {{\n  {op.cpp_return} result{{}};\n{body}}}\n"
 
 
-def _watched_write(op: Op, call: str) -> str:
-    """The raw call, watched: of a form that writes to the first argument."""
-    return f"[[gnu::cold]] static void {op.id}_write_watched({inplace_args(op)}) {{\n{_scope(op, 'InPlace', call)}}}\n"
+def _watched_write(op: Op, call: str, counts: bool) -> str:
+    """The raw call, watched: of a form that writes to the first argument, and may count that itself."""
+    written = [op.args[0].name] if counts else []
+    return f"[[gnu::cold]] static void {op.id}_write_watched({inplace_args(op)}) {{\n{_scope(op, 'InPlace', call, written=written)}}}\n"
 
 
 def _raw_call(op: Op) -> str:
@@ -171,6 +178,15 @@ def _raw_call(op: Op) -> str:
 
 def _raw_write(op: Op, call: str) -> str:
     return f"if (is_watched({_flags(op)})) {op.id}_write_watched({_call_args(op)}); else {call};"
+
+
+def _scoped_write(op: Op, name: str, function: str) -> str:
+    """The raw call of a function that writes to its first argument, in the scope of that write."""
+    me = op.args[0].name
+    overlap = ", WriteScope::Overlap::Filled" if "shared_places" in op.checks else ""
+    target = ", ".join(["write.target()", *(a.name for a in cpp_args(op)[1:])])
+    raw = f"if (is_watched({_flags(op)})) {op.id}_write_watched({target}); else {function}({target});"
+    return f'{{ const WriteScope write({me}, "{name}", op_id::{op.id}{overlap}); {raw} }}'
 
 
 def _random_in_vmap(op: Op) -> str:
@@ -223,8 +239,8 @@ def _pause(op: Op) -> str:
     return f"  AutocastPause pause({_regions(op)});\n" if op.autocast else ""
 
 
-def _settle(op: Op) -> str:
-    return " ".join(f"settle_layout({a.name});" for a in _tensor_args(op))
+def _plain_layouts(op: Op) -> str:
+    return " ".join(f"materialize_layout({a.name});" for a in _tensor_args(op))
 
 
 def _holder(arg) -> str:
@@ -242,9 +258,10 @@ def _kept(op: Op) -> str:
     if not _passes_layout(op):
         return ""
     lines = [f"[[gnu::noinline]] static {op.cpp_return} {op.id}_kept({cpp_params(op)}) {{"]
-    lines += [f"  const Pinned<{_holder(a)}> {a.name}_p({a.name});" for a in _tensor_args(op)]
+    lines.append(f"  if (shows_arguments({_flags(op)})) {{ {_plain_layouts(op)} return {op.name}({_call_args(op)}); }}")
+    lines += [f"  const Held<{_holder(a)}> {a.name}_p({a.name});" for a in _tensor_args(op)]
     given = ", ".join(f"{a.name}_p.get()" if a.is_tensor else a.name for a in cpp_args(op))
-    lines.append(f"  {op.cpp_return} kept_value = is_watched({_flags(op)}) ? {op.id}_watched({_call_args(op)}) : ops::{op.name}({given});")
+    lines.append(f"  {op.cpp_return} kept_value = is_watched({_flags(op)}) ? {op.id}_watched({given}) : ops::{op.name}({given});")
     lines.append("  keep_private(kept_value);\n  return kept_value;\n}\n")
     return "\n".join(lines)
 
@@ -259,11 +276,11 @@ def _slow(op: Op) -> str:
     if op.sparse_op:
         lines.append(f"  if (({_flags(op)}) & kSparse) return {op.sparse_op}({_call_args(op)});")
     if not op.keeps_layout:
-        lines.append(f"  if (({_flags(op)}) & kPrivateLayout) {{ {_settle(op)} return {op.name}({_call_args(op)}); }}")
+        lines.append(f"  if (({_flags(op)}) & kPrivateLayout) {{ {_plain_layouts(op)} return {op.name}({_call_args(op)}); }}")
     for a in op.args if _passes_layout(op) else ():
         if a.type == "memory_format?":  # asked for by the program, so it sees it
             asked = f"{a.name}.value_or(MemoryFormat::Preserve) != MemoryFormat::Preserve"
-            lines.append(f"  if ((({_flags(op)}) & kPrivateLayout) && {asked}) {{ {_settle(op)} return {op.name}({_call_args(op)}); }}")
+            lines.append(f"  if ((({_flags(op)}) & kPrivateLayout) && {asked}) {{ {_plain_layouts(op)} return {op.name}({_call_args(op)}); }}")
     if op.kind != "view":
         lines.append(f"  if (({_flags(op)}) & kConjugate) {{")
         for a in tensor_args:
@@ -320,18 +337,18 @@ def _history(op: Op, formulas) -> list[str]:
 # other forms
 
 
-def _settled(op: Op) -> str:
-    return "" if op.keeps_layout else f"  if (__builtin_expect(({_flags(op)}) & kPrivateLayout, 0)) {{ {_settle(op)} }}\n"
+def _checked_layouts(op: Op) -> str:
+    return "" if op.keeps_layout else f"  if (__builtin_expect(({_flags(op)}) & kPrivateLayout, 0)) {{ {_plain_layouts(op)} }}\n"
 
 
 def _mutating(op: Op) -> str:
     me = op.args[0].name
-    call = f"ops::{op.name}({_call_args(op)})"
+    raw = f"ops::{op.name}"
+    call = f"{raw}({_call_args(op)})"
     return (
-        f"{_watched_write(op, call)}const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}{_settled(op)}"
+        f"{_watched_write(op, call, False)}const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}{_checked_layouts(op)}"
         f"  if (({_flags(op)}) & kBatched) {{\n    {batching.mutating(op, cpp_args(op))}\n    return {me};\n  }}\n"
-        f'  check_writable({me}, "{op.name}");\n  {_raw_write(op, call)}\n'
-        f"  {me}.storage()->bump_version(op_id::{op.id});\n"
+        f'  check_writable({me}, "{op.name}");\n  {_scoped_write(op, op.name, raw)}\n'
         f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'
     )
 
@@ -341,18 +358,18 @@ def _inplace(op: Op) -> str:
     args = _call_args(op)
     head = f"const Tensor& {op.name}_({inplace_args(op)}) {{\n{_pause(op)}"
     if op.kind == "view":
-        head += _settled(op)
+        head += _checked_layouts(op)
         batched = f"  if ({me}.flags() & kBatched) {{\n    become_batched_view({me}, {op.name}({args}));\n    return {me};\n  }}\n"
-        return f"{head}{batched}  become_view({me}, {op.name}({args}));\n  return {me};\n}}\n"
+        return f"{head}{batched}  become_view({me}, {op.name}({args}));\n  count_write({me}, op_id::{op.id});\n  return {me};\n}}\n"
     batched = f'  if (({_flags(op)}) & kBatched) {{\n    write_batched({me}, {op.name}({args}), "{op.name}_", false);\n    return {me};\n  }}\n'
     identity = f"op_id::{op.id}"
     watched = ""
     if op.elementwise:
-        call = f"ops::{op.name}_into({me}, true, {args})"
-        watched, raw = _watched_write(op, call), _raw_write(op, call)
+        call = f"ops::{op.name}_into({me}, ops::Into::InPlace, {args})"
+        watched, raw = _watched_write(op, call, True), _raw_write(op, call)
     elif op.direct_inplace:
         call = f"ops::{op.name}_({args})"
-        watched, raw = _watched_write(op, call), f"{_raw_write(op, call)} {me}.storage()->bump_version({identity});"
+        watched, raw = _watched_write(op, call, False), _scoped_write(op, f"{op.name}_", f"ops::{op.name}_")
     else:
         value = f"{op.name}({args})" if op.composite else _raw_call(op)
         raw = f"write_result({me}, {value}, {identity});"
@@ -365,7 +382,7 @@ def _inplace(op: Op) -> str:
     marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
-        f"{watched}{head}{_device_check(op)}{_settled(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
+        f"{watched}{head}{_device_check(op)}{_checked_layouts(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
         f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
 
@@ -391,7 +408,7 @@ def _direct(op: Op) -> str:
     lines = [f"  if ({condition}) {{", f'    check_writable({me}, "{op.name}_");', f"    const Tensor old = {kept};"]
     rest = [a.name for a in cpp_args(op)[1:]]
     lines.append(f"    auto node = {op.id}_node({', '.join(['marks', 'old', *rest])});")
-    write = _raw_write(op, f"ops::{op.name}_into({me}, true, {_call_args(op)})")
+    write = _raw_write(op, f"ops::{op.name}_into({me}, ops::Into::InPlace, {_call_args(op)})")
     lines.append(f"    {write}")
     lines.append(f"    set_history_in_place({me}, node.get());")
     values, infos = _members(op, formulas)
@@ -406,47 +423,63 @@ def _direct(op: Op) -> str:
 def _out(op: Op) -> str:
     names = out_names(op)
     outs = ", ".join(f"const Tensor& {n}" for n in names)
-    args = _call_args(op)
-    params = cpp_params(op)
+    args, params = _call_args(op), cpp_params(op)
     head = f"void {op.name}_out({outs}{', ' + params if params else ''}) {{\n"
-    settle = " ".join(f"settle_layout({n});" for n in names)
-    check = f'{_pause(op)}  {settle}\n{_settled(op)}  check_out("{op.name}", {_flags(op)}, {{{", ".join("&" + n for n in names)}}});\n'
+    layouts = " ".join(f"materialize_layout({n});" for n in [*names, *(a.name for a in _tensor_args(op))])
+    check = f'{_pause(op)}  {layouts}\n{_checked_outs(op, names)}'
     if op.elementwise:
-        resolve = f"  if (({_flags(op)}) & kConjugate) {{ Out(\"{op.name}\", {names[0]}, {{}}, Out::Cast::{'Class' if op.out_casts else 'None'}).finish({op.name}({args})); return; }}\n"
-        call = f"ops::{op.name}_into(out, false, {args})"
-        return f"{_watched_out(op, call)}{head}{check}{resolve}  {_raw_out(op, call + ';')}\n}}\n"
-    inputs = _tensor_args(op)
-    pointers = "{" + ", ".join(f"&{a.name}" for a in inputs if a.type in ("Tensor", "Tensor?")) + "}"
-    lists = [a.name for a in inputs if a.type == "Tensor[]"]
-    body = ""
-    for n in names:
-        source = lists[0] if lists else pointers
-        cast = "Out::Cast::Class" if op.out_casts else "Out::Cast::None"
-        body += f'  Out {n}_target("{op.name}", {n}, {source}, {cast});\n'
-    extra = ", ".join(f"{n}_target" for n in names) if has_raw_out(op) else ""
-    call = f"ops::{op.name}" if has_raw_out(op) else op.name
-    inside = ", ".join(filter(None, [args, extra]))
+        call = f"ops::{op.name}_into(out, ops::Into::Out, {args})"
+        body = f"{_resolved_out(op, names)}  {_raw_out(op, call + ';')}\n"
+        return f"{_watched_out(op, call)}{head}{check}{body}}}\n"
+    body = "".join(_target(op, name, names) for name in names)
     if not op.composite:
-        body += f"  if (is_watched({_flags(op)})) {{\n{_scope(op, 'Out', '{ ' + _made(op, call, inside, names) + ' }')}  return;\n  }}\n"
-    conj = f"  if (({_flags(op)}) & kConjugate) {{ auto made = {op.name}({args}); {_finish(names, True)} return; }}\n" if inputs else ""
-    body += f"  GradMode no_grad(false);\n{conj}  {_made(op, call, inside, names)}\n"
+        body += f"  if (is_watched({_flags(op)})) {{\n{_scope(op, 'Out', _made(op, names), written=names)}  return;\n  }}\n"
+    body += f"  GradMode no_grad(false);\n{_resolved_out(op, names)}  {_made(op, names)};\n"
     return f"{head}{check}{_device_check(op)}{body}}}\n"
 
 
-def _made(op: Op, call: str, inside: str, names: list[str]) -> str:
-    return f"auto made = {call}({inside}); {_finish(names, False)}"
+def _checked_outs(op: Op, names: list[str]) -> str:
+    """Refuses what out= forms cannot do, before anything is computed."""
+    pointers = ", ".join("&" + name for name in names)
+    recorded = "false" if op.grad == {} else "true"
+    text = f'  check_out("{op.name}", {_flags(op)}, {recorded}, {{{pointers}}});\n'
+    if "requires_grad" in op.python_only:
+        text += f'  check_stated("{op.name}", out, dtype, device);\n'
+    return text
+
+
+def _target(op: Op, name: str, names: list[str]) -> str:
+    """Where a result goes: `name`, unless an argument or another result lies there."""
+    cast = "Out::Cast::Class" if op.out_casts else "Out::Cast::None"
+    beside = [a.name for a in _tensor_args(op)] + [other for other in names if other != name]
+    return f'  const Out {name}_target({", ".join([f"{chr(34)}{op.name}{chr(34)}", f"op_id::{op.id}", name, cast, *beside])});\n'
+
+
+def _resolved_out(op: Op, names: list[str]) -> str:
+    """Where arguments are conjugated lazily, the result is copied."""
+    if not _tensor_args(op):
+        return ""
+    target = _target(op, names[0], names) if op.elementwise else ""
+    return f"  if (({_flags(op)}) & kConjugate) {{ {target} auto made = {op.name}({_call_args(op)}); {_finish(names)}; return; }}\n"
+
+
+def _made(op: Op, names: list[str]) -> str:
+    """The call, which writes to the targets by itself where the op can."""
+    function = f"ops::{op.name}" if has_raw_out(op) else op.name
+    extra = ", ".join(f"{name}_target" for name in names) if has_raw_out(op) else ""
+    return f"const auto made = {function}({', '.join(filter(None, [_call_args(op), extra]))}); {_finish(names)}"
 
 
 def _watched_out(op: Op, call: str) -> str:
     outs = ", ".join(f"const Tensor& {n}" for n in out_names(op))
-    return f"[[gnu::cold]] static void {op.id}_out_watched({outs}, {cpp_params(op)}) {{\n{_scope(op, 'Out', call)}}}\n"
+    return f"[[gnu::cold]] static void {op.id}_out_watched({outs}, {cpp_params(op)}) {{\n{_scope(op, 'Out', call, written=['out'])}}}\n"
 
 
 def _raw_out(op: Op, call: str) -> str:
     return f"if (is_watched({_flags(op)})) {op.id}_out_watched({', '.join([*out_names(op), _call_args(op)])}); else {call}"
 
 
-def _finish(names: list[str], _conj: bool) -> str:
+def _finish(names: list[str]) -> str:
     if len(names) == 1:
-        return f"{names[0]}_target.finish(made);"
-    return " ".join(f"{n}_target.finish(std::get<{i}>(made));" for i, n in enumerate(names))
+        return f"{names[0]}_target.finish(made)"
+    return "; ".join(f"{n}_target.finish(std::get<{i}>(made))" for i, n in enumerate(names))

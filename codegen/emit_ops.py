@@ -168,7 +168,7 @@ def _raw_declarations(topic: str, ops: list[Op]) -> str:
             lines.append(
                 f"inline Tensor {op.name}({cpp_params(op)}) {{ return {op.kind}({op.id}_op, {inputs}, {{{params}}}); }}"
             )
-            lines.append(f"Tensor {op.name}_into(const Tensor& out, bool in_place, {cpp_params(op)});")
+            lines.append(f"Tensor {op.name}_into(const Tensor& out, Into into, {cpp_params(op)});")
         else:
             extra = out_params(op)
             lines.append(f"{op.cpp_return} {op.name}({', '.join(filter(None, [cpp_params(op), extra]))});")
@@ -217,11 +217,10 @@ def _raw_elementwise(topic: str, ops: list[Op]) -> str:
         params = ", ".join(f"Scalar({p.name})" for p in op.params)
         param_array = f"const Scalar params[] = {{{params}}};\n  " if params else ""
         lines.append(
-            f"Tensor {op.name}_into(const Tensor& out, bool in_place, {cpp_params(op)}) {{\n"
+            f"Tensor {op.name}_into(const Tensor& out, Into into, {cpp_params(op)}) {{\n"
             f"  const Operand inputs[] = {{{inputs}}};\n  {param_array}"
-            f"Tensor result = elementwise({op.id}_op, inputs, {len(op.inputs)}, {'params' if params else 'nullptr'}, "
-            f"{len(op.params)}, &out, in_place);\n"
-            f"  out.storage()->bump_version({op.id}_op_.id);\n  return result;\n}}\n"
+            f"return elementwise({op.id}_op, inputs, {len(op.inputs)}, {'params' if params else 'nullptr'}, "
+            f"{len(op.params)}, &out, into);\n}}\n"
         )
     lines.append("}  // namespace facula::ops\n")
     return "\n".join(lines)

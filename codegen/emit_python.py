@@ -169,7 +169,7 @@ def _signature_text(op: Op, has_out: bool) -> str:
 def _value(arg: Argument, slot: str, keeps_layout: bool) -> str:
     """The C++ expression that converts a slot."""
     kind, default = arg.type, arg.default
-    layout = "Layouts::Keep" if keeps_layout else "Layouts::Settle"
+    layout = "Layouts::Keep" if keeps_layout else "Layouts::Plain"
     optional = {
         "Scalar?": ("Scalar", "to_scalar"), "int?": ("int64_t", "to_int"), "float?": ("double", "to_float"),
         "bool?": ("bool", "to_bool"), "str?": ("std::string_view", "arg_string"), "dtype?": ("DType", "to_dtype_value"),
@@ -256,7 +256,7 @@ def _statements(op: Op, form: str) -> str:
         names = out_names(op)
         outs = [f"arg_out({slot}, {i})" for i in range(len(names))]
         call = f"facula::{op.name}_out({', '.join(outs + values)});"
-        text += f"if (given({slot})) {{ {call} {_return_out(op, slot, names)} }} "
+        text += f"if (given({slot})) {{ {call} {_wanted(op, slot, slots)}{_return_out(op, slot, names)} }} "
     call = f"facula::{op.name}({', '.join(values)})"
     if "requires_grad" in slots and op.python_only:
         made = f"where_wanted({call}, {slots['pin_memory']})"
@@ -266,6 +266,11 @@ def _statements(op: Op, form: str) -> str:
     if not op.returns or op.cpp_return == "void":
         return text + f"{call}; Py_RETURN_NONE;"
     return text + f"return wrap({call});"
+
+
+def _wanted(op: Op, slot: str, slots: dict[str, str]) -> str:
+    """What a factory does to the tensor that it was given."""
+    return f"with_requires_grad(arg_out({slot}, 0), {slots['requires_grad']}); " if "requires_grad" in op.python_only else ""
 
 
 def _asked_layout(op: Op, slots: dict[str, str]) -> str:
@@ -284,7 +289,7 @@ def _asked_layout(op: Op, slots: dict[str, str]) -> str:
 def _return_out(op: Op, slot: str, names: list[str]) -> str:
     if len(names) == 1:
         return f"Py_INCREF({slot}); return {slot};"
-    return f'return wrap_results("{op.name}", {{{_c_names(op)}}}, out_tuple<{len(names)}>({slot}));'
+    return f'return wrap_results("{op.name}_out", {{{_c_names(op)}}}, out_tuple<{len(names)}>({slot}));'
 
 
 def _c_names(op: Op) -> str:

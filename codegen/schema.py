@@ -360,7 +360,7 @@ class _Builder:
         value = self.entry.get("checks", [])
         native = kind in NATIVE
         for word in value:
-            if word not in CHECKS or kind not in (*ELEMENTWISE, *NATIVE) or native != (word == "any_device"):
+            if word not in CHECKS or kind not in (*ELEMENTWISE, *NATIVE) or native != (word in ("any_device", "shared_places")):
                 self.fail("checks", f"expected some of {', '.join(CHECKS)}, of an op with such a check, got {word!r} of kind {kind}")
             if word == "tensor" and any(a.type != "Operand" for a in args if a.is_tensor):
                 self.fail("checks", "'tensor' is said of ops that could be called with numbers only")

@@ -9,40 +9,41 @@ from facula import _C
 if TYPE_CHECKING:
     from typing import Any
 
-# The core makes a type when its op first returns one; for those asked for earlier, a call that does.
+# The core makes a type when its op first returns one; for those asked for earlier, a call that does. Results written to
+# `out=` have types of their own.
 _CALLS = {
-    "aminmax": lambda x: _C.aminmax(x),
-    "cummax": lambda x: _C.cummax(x, 0),
-    "cummin": lambda x: _C.cummin(x, 0),
-    "frexp": lambda x: _C.frexp(x),
-    "geqrf": lambda x: _C.geqrf(x),
-    "histogram": lambda x: _C.histogram(x, 1),
-    "kthvalue": lambda x: _C.kthvalue(x, 1, 0),
-    "linalg_cholesky_ex": lambda x: _C.linalg.cholesky_ex(x),
-    "linalg_eig": lambda x: _C.linalg.eig(x),
-    "linalg_eigh": lambda x: _C.linalg.eigh(x),
-    "linalg_inv_ex": lambda x: _C.linalg.inv_ex(x),
-    "linalg_ldl_factor": lambda x: _C.linalg.ldl_factor(x),
-    "linalg_ldl_factor_ex": lambda x: _C.linalg.ldl_factor_ex(x),
-    "linalg_lstsq": lambda x: _C.linalg.lstsq(x, x),
-    "linalg_lu": lambda x: _C.linalg.lu(x),
-    "linalg_lu_factor": lambda x: _C.linalg.lu_factor(x),
-    "linalg_lu_factor_ex": lambda x: _C.linalg.lu_factor_ex(x),
-    "linalg_qr": lambda x: _C.linalg.qr(x),
-    "linalg_slogdet": lambda x: _C.linalg.slogdet(x),
-    "linalg_solve_ex": lambda x: _C.linalg.solve_ex(x, x),
-    "linalg_svd": lambda x: _C.linalg.svd(x),
-    "lu_unpack": lambda x: _C.lu_unpack(*_C.linalg.lu_factor(x)),
-    "max": lambda x: _C.max(x, 0),
-    "median": lambda x: _C.median(x, 0),
-    "min": lambda x: _C.min(x, 0),
-    "mode": lambda x: _C.mode(x, 0),
-    "nanmedian": lambda x: _C.nanmedian(x, 0),
-    "qr": lambda x: _C.qr(x),
-    "sort": lambda x: _C.sort(x, 0),
-    "svd": lambda x: _C.svd(x),
-    "topk": lambda x: _C.topk(x, 1, 0),
-    "triangular_solve": lambda x: _C.triangular_solve(x, x),
+    "aminmax": lambda x, **out: _C.aminmax(x, **out),
+    "cummax": lambda x, **out: _C.cummax(x, 0, **out),
+    "cummin": lambda x, **out: _C.cummin(x, 0, **out),
+    "frexp": lambda x, **out: _C.frexp(x, **out),
+    "geqrf": lambda x, **out: _C.geqrf(x, **out),
+    "histogram": lambda x, **out: _C.histogram(x, 1, **out),
+    "kthvalue": lambda x, **out: _C.kthvalue(x, 1, 0, **out),
+    "linalg_cholesky_ex": lambda x, **out: _C.linalg.cholesky_ex(x, **out),
+    "linalg_eig": lambda x, **out: _C.linalg.eig(x, **out),
+    "linalg_eigh": lambda x, **out: _C.linalg.eigh(x, **out),
+    "linalg_inv_ex": lambda x, **out: _C.linalg.inv_ex(x, **out),
+    "linalg_ldl_factor": lambda x, **out: _C.linalg.ldl_factor(x, **out),
+    "linalg_ldl_factor_ex": lambda x, **out: _C.linalg.ldl_factor_ex(x, **out),
+    "linalg_lstsq": lambda x, **out: _C.linalg.lstsq(x, x, **out),
+    "linalg_lu": lambda x, **out: _C.linalg.lu(x, **out),
+    "linalg_lu_factor": lambda x, **out: _C.linalg.lu_factor(x, **out),
+    "linalg_lu_factor_ex": lambda x, **out: _C.linalg.lu_factor_ex(x, **out),
+    "linalg_qr": lambda x, **out: _C.linalg.qr(x, **out),
+    "linalg_slogdet": lambda x, **out: _C.linalg.slogdet(x, **out),
+    "linalg_solve_ex": lambda x, **out: _C.linalg.solve_ex(x, x, **out),
+    "linalg_svd": lambda x, **out: _C.linalg.svd(x, **out),
+    "lu_unpack": lambda x, **out: _C.lu_unpack(*_C.linalg.lu_factor(x), **out),
+    "max": lambda x, **out: _C.max(x, 0, **out),
+    "median": lambda x, **out: _C.median(x, 0, **out),
+    "min": lambda x, **out: _C.min(x, 0, **out),
+    "mode": lambda x, **out: _C.mode(x, 0, **out),
+    "nanmedian": lambda x, **out: _C.nanmedian(x, 0, **out),
+    "qr": lambda x, **out: _C.qr(x, **out),
+    "sort": lambda x, **out: _C.sort(x, 0, **out),
+    "svd": lambda x, **out: _C.svd(x, **out),
+    "topk": lambda x, **out: _C.topk(x, 1, 0, **out),
+    "triangular_solve": lambda x, **out: _C.triangular_solve(x, x, **out),
 }
 
 
@@ -55,9 +56,12 @@ def pytree_register_structseq(cls: type) -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "all_return_types":
-        return [__getattr__(key) for key in sorted(_CALLS)]
-    if name in _CALLS and not hasattr(getattr(_C, "return_types", None), name):
-        _CALLS[name](_C.ones(1, 1))
+        return [__getattr__(key) for key in sorted([*_CALLS, *(f"{plain}_out" for plain in _CALLS)])]
+    plain = name.removesuffix("_out")
+    if plain in _CALLS and not hasattr(getattr(_C, "return_types", None), name):
+        made = _CALLS[plain](_C.ones(1, 1))
+        if name != plain:
+            _CALLS[plain](_C.ones(1, 1), out=tuple(made))
     kinds = getattr(_C, "return_types", None)
     if not hasattr(kinds, name):
         raise AttributeError(f"module 'facula.return_types' has no attribute {name!r}")

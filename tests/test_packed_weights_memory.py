@@ -129,7 +129,6 @@ def test_a_write_that_an_exception_ends_is_not_missed():
     index = facula.tensor([0, 1, 2, 500])
     with pytest.raises(IndexError):
         module.weight.index_fill_(0, index, 3.0)
-    assert kept()["copies"] == 0
     checks(module, x)
 
 

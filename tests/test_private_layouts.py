@@ -7,6 +7,7 @@ import io
 import pickle
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -270,6 +271,41 @@ def test_threads_may_look_at_one_image(image):
         assert not failures
 
 
+WRITES = {
+    "element-wise": lambda y: y.lgamma_(),
+    "element-wise, of another image": lambda y: y.add_(y.clone()).lgamma_(),
+    "the operand": lambda y: facula.zeros(y.shape).add_(y).lgamma_(),
+    "copy": lambda y: y.copy_(facula.lgamma(y.clone())),
+    "clamp": lambda y: y.clamp_(-0.1, 0.1),
+    "recorded": lambda y: y.requires_grad_().mul(1).lgamma_(),
+    "out": lambda y: facula.lgamma(y, out=facula.empty(y.shape)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_no_write_is_lost_when_another_thread_looks(write):
+    """Looking exchanges the memory, in the middle of an op that has let go of the interpreter's lock."""
+    inputs, weight = facula.randn(2, 16, 96, 96), facula.randn(64, 16, 3, 3)
+    expected = WRITES[write](F.conv2d(inputs, weight).contiguous())
+    for repeat in range(12):
+        y = F.conv2d(inputs, weight)
+        begun = threading.Event()
+
+        def look(y=y, begun=begun, repeat=repeat):
+            begun.wait()
+            time.sleep(repeat * 2e-4)
+            y.stride()
+            facula.empty(y.shape).fill_(7)  # takes memory that was let go
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        begun.set()
+        result = WRITES[write](y)
+        thread.join()
+        assert facula.equal(result, expected) and result.stride() == expected.stride()
+        assert y._version == (0 if write in ("the operand", "recorded", "out") else 2 if "another" in write else 1)
+
+
 @pytest.mark.parametrize(
     "shape",
     [
@@ -383,3 +419,13 @@ def test_one_channel_has_plain_strides(image):
     one = F.conv2d(image(), facula.randn(1, 32, 3, 3, requires_grad=True), padding=1)
     one.mul_(2).sum().backward()
     assert one.is_contiguous() and one.grad_fn is not None
+
+
+def test_kernels_are_given_memory_that_is_held():
+    """A watched kernel refuses a private layout that another thread could exchange while it runs."""
+    with facula.profiler.profile():
+        model, x = network(), facula.randn(2, 3, 40, 40)
+        for _ in range(2):
+            model(x).sum().backward()
+        for write in WRITES.values():
+            write(F.conv2d(facula.randn(2, 16, 24, 24), facula.randn(32, 16, 3, 3)))

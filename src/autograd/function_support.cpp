@@ -43,16 +43,23 @@ void report_devices(const char* op, std::initializer_list<TensorList> arguments)
   throw_error(ErrorKind::Runtime, op, ": all tensors must be on one device, got ", places);
 }
 
-void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs) {
-  const uint32_t inputs = flags;
-  for (const Tensor* out : outs) flags |= out->flags();
-  if (flags & kBatched) report_batched_out(op);
+void check_out(const char* op, uint32_t inputs, bool recorded, std::initializer_list<const Tensor*> outs) {
+  uint32_t written = 0;
+  for (const Tensor* out : outs) written |= out->flags();
+  if ((inputs | written) & kBatched) report_batched_out(op);
   for (const Tensor* out : outs)
     FACULA_CHECK(!(out->flags() & kSparse) || (inputs & kSparse), ErrorKind::Runtime, op,
                  ": out= must be strided where no input is sparse, got layout ", layout_of(*out));
   if (!GradMode::enabled()) return;
-  FACULA_CHECK(!(flags & kRequiresGrad), ErrorKind::Runtime, op,
+  FACULA_CHECK(!((written | (recorded ? inputs : 0)) & kRequiresGrad), ErrorKind::Runtime, op,
                ": out= does not support automatic differentiation, but one of the arguments requires grad");
+}
+
+void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype, std::optional<Device> device) {
+  FACULA_CHECK(!dtype || *dtype == out.dtype(), ErrorKind::Runtime, op, ": expected out= of the dtype asked for, ",
+               *dtype, ", got ", out.dtype());
+  FACULA_CHECK(!device || concrete(*device) == out.device(), ErrorKind::Runtime, op,
+               ": expected out= on the device asked for, ", *device, ", got ", out.device());
 }
 
 void MissingDerivative::apply(const Tensor*, Tensor*) {
@@ -61,14 +68,13 @@ void MissingDerivative::apply(const Tensor*, Tensor*) {
 }
 
 void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
-  if (value.is_same(self)) return self.storage()->bump_version(op);  // the op had nothing to change
+  const bool same = value.is_same(self);  // the op had nothing to change
   FACULA_CHECK(value.sizes() == self.sizes(), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
                value.sizes(), " and does not fit in place into shape ", self.sizes());
   FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
-  check_no_internal_overlap(self, op_name(op));
-  copy_told(self, value);
-  self.storage()->bump_version(op);
+  const WriteScope write(self, op_name(op), op);
+  if (!same) copy_told(write.target(), hold(value));
 }
 
 void assign_values(const Tensor& self, const Tensor& value, uint16_t op) {

@@ -64,10 +64,10 @@ inline uint32_t written_marks(const Tensor& t) {
 }
 /// Whether an argument reads memory that the op is about to write.
 inline bool shares_memory(const Tensor& written, const Tensor& t) {
-  return t.defined() && t.storage() == written.storage();
+  return t.defined() && share_bytes(t.storage(), written.storage());
 }
 inline bool shares_memory(const Tensor& written, const Operand& o) {
-  return o.is_tensor() && o.impl()->storage == written.storage();
+  return o.is_tensor() && share_bytes(o.impl()->storage, written.storage());
 }
 
 inline void add_edges(Node& node, const Tensor& t) { node.add_edge(t.defined() ? gradient_edge(t.impl()) : Edge{}); }
@@ -115,42 +115,44 @@ class Resolved<std::vector<Tensor>> {
   std::vector<Tensor> values_;
 };
 
-inline void settle_layout(const Operand& o) {
-  if (o.is_tensor()) settle_layout(o.tensor());
+inline void materialize_layout(const Operand& o) {
+  if (o.is_tensor()) materialize_layout(o.tensor());
 }
-/// An argument with a private layout as it is now: another thread may settle the tensor while a kernel reads it.
+/// An argument on the memory that it has now (see hold()).
 template <class T>
-class Pinned;
+class Held;
 template <>
-class Pinned<Tensor> {
+class Held<Tensor> {
  public:
-  explicit Pinned(const Tensor& t) : value_(t.defined() && (t.flags() & kPrivateLayout) ? alias(t) : t) {}
+  explicit Held(const Tensor& t) : value_(hold(t)) {}
   const Tensor& get() const { return value_; }
 
  private:
   Tensor value_;
 };
 template <>
-class Pinned<Operand> {
+class Held<Operand> {
  public:
-  explicit Pinned(const Operand& o) : operand_(o), value_(o.is_tensor() ? o.tensor() : Tensor()) {}
+  explicit Held(const Operand& o) : operand_(o), value_(o.is_tensor() ? o.tensor() : Tensor()) {}
   Operand get() const { return value_.get().defined() ? Operand(value_.get()) : operand_; }
 
  private:
   Operand operand_;
-  Pinned<Tensor> value_;
+  Held<Tensor> value_;
 };
 template <>
-class Pinned<std::vector<Tensor>> {
+class Held<std::vector<Tensor>> {
  public:
-  explicit Pinned(TensorList list) {
-    for (const Tensor& t : list) values_.push_back(Pinned<Tensor>(t).get());
+  explicit Held(TensorList list) {
+    for (const Tensor& t : list) values_.push_back(Held<Tensor>(t).get());
   }
   TensorList get() const { return values_; }
 
  private:
   std::vector<Tensor> values_;
 };
+/// Whether a program is shown the arguments of the call.
+inline bool shows_arguments(uint32_t flags) { return (watching() & kWatchDispatch) || (flags & kPythonDispatch); }
 inline void keep_private(const std::vector<Tensor>& results) {
   for (const Tensor& t : results) keep_private(t);
 }
@@ -159,8 +161,10 @@ void keep_private(const std::tuple<T...>& results) {
   std::apply([](const auto&... each) { (keep_private(each), ...); }, results);
 }
 
-/// out= and autograd exclude each other.
-void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs);
+/// out= and autograd exclude each other, where the op has something to record.
+void check_out(const char* op, uint32_t inputs, bool recorded, std::initializer_list<const Tensor*> outs);
+/// A factory that is told a dtype or a device as well as out=.
+void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype, std::optional<Device> device);
 /// The node of an op without a derivative: going through it backwards is an error that names the op.
 class MissingDerivative final : public Node {
  public:

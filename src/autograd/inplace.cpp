@@ -135,16 +135,8 @@ uint32_t marks_of(const Tensor& value) { return recorded(live_flags(value.impl()
 
 }  // namespace
 
-void report_inference_write(const Tensor& self, const char* op) {
-  throw_error(ErrorKind::Runtime, op,
-              ": Inplace update to inference tensor outside InferenceMode is not allowed (clone it to get a normal "
-              "tensor), got shape ",
-              self.sizes());
-}
-
 void check_writable(const Tensor& self, const char* op) {
-  FACULA_CHECK(!self.storage()->read_only, ErrorKind::Runtime, op,
-               ": the tensor written is on read-only memory, got shape ", self.sizes());
+  if (self.storage()->read_only) will_write(self.storage(), op, self.sizes());
   check_not_inference(self, op);
   if (!GradMode::enabled()) return;
   FACULA_CHECK(!is_wanting_leaf(self.impl()), ErrorKind::Runtime, op,
@@ -195,7 +187,7 @@ void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
 Tensor before_write(const Tensor& self) {
   Edge edge = gradient_edge(self.impl());
   Tensor copy = self.flags() & kSparse ? copy_of_parts(self) : empty_like(self, self.dtype());
-  if (!is_sparse(copy)) copy_told(copy, self);
+  if (!is_sparse(copy)) copy_told(copy, hold(self));
   if (self.flags() & kPrivateLayout) keep_private(copy);
   if (!edge.node || edge.node->is_accumulator) return copy;
   set_grad_fn(own_autograd_meta(copy.impl()), std::move(edge.node), edge.slot);
@@ -208,14 +200,15 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
                value.sizes(), " and does not fit in place into shape ", self.sizes());
   FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
                " cannot be written into ", self.dtype());
-  check_no_internal_overlap(self, op_name(op));
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
   const bool forgets = op == op_id::copy_ || !node->edge(0).node;  // the old values take no part in the new ones
   if (forgets && !self.impl()->base) node->add_edge(gradient_edge(self.impl()));
-  copy_told(self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
-  self.storage()->bump_version(op);
+  {
+    const WriteScope write(self, op_name(op), op);
+    copy_told(write.target(), value.sizes() == self.sizes() ? hold(value) : expand(alias(value), self.sizes()));
+  }
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
 }
 

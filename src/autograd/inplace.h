@@ -2,17 +2,13 @@
 #pragma once
 
 #include "autograd/saved.h"
+#include "core/write.h"
 
 namespace facula {
 
 /// Throws when autograd forbids writing to `self` now: a leaf that requires a gradient, in grad mode, or a tensor of
 /// inference mode outside of it.
 void check_writable(const Tensor& self, const char* op);
-[[noreturn, gnu::cold]] void report_inference_write(const Tensor& self, const char* op);
-inline void check_not_inference(const Tensor& self, const char* op) {
-  if (__builtin_expect((self.flags() & kInference) && !(thread_state.modes & kModeInference), 0))
-    report_inference_write(self, op);
-}
 
 /// Gives `self` the values and the history of `value` (same shape, any dtype that casts). The storage stays.
 void assign(const Tensor& self, const Tensor& value, uint16_t op);

@@ -151,13 +151,13 @@ bool can_steal(const Tensor& grad, const Tensor& leaf) {
 Tensor first_gradient(Tensor grad, const Tensor& leaf) {
   if (is_sparse(grad)) return GradMode::enabled() ? clone(grad) : copy_of_parts(grad);
   if (is_sparse(leaf)) return GradMode::enabled() || !is_alone(grad) ? clone(grad) : grad;
-  settle_layout(leaf);
+  materialize_layout(leaf);
   if (can_steal(grad, leaf)) {
     if (grad.impl()->base) grad = alias(grad);
     grad.impl()->flags &= ~static_cast<uint32_t>(kPrivateLayout);  // channels-last as the leaf is
     return grad;
   }
-  settle_layout(grad);
+  materialize_layout(grad);
   if (can_steal(grad, leaf)) return grad.impl()->base ? alias(grad) : grad;
   if (GradMode::enabled()) {
     bool plain = leaf.is_contiguous() || !leaf.is_dense();

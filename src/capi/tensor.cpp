@@ -45,7 +45,7 @@ constexpr int32_t kMostDims = 64;  // of the core's tensors
 /// A contiguous copy of all elements on the CPU.
 Tensor on_cpu(const Tensor& t) {
   const GradMode guard(false);
-  show_memory(t);
+  materialize(t);
   return contiguous(_to_device(t, kCPU, t.dtype()));
 }
 
@@ -224,7 +224,7 @@ int64_t fc_tensor_size(fc_tensor tensor, int32_t dim) {
 int64_t fc_tensor_stride(fc_tensor tensor, int32_t dim) {
   const int32_t dims = fc_tensor_dims(tensor);
   dim = dim < 0 ? dim + dims : dim;
-  if (dim < 0 || dim >= dims || guarded([&] { show_memory(borrow(tensor, "fc_tensor_stride")); }) != FC_OK) return -1;
+  if (dim < 0 || dim >= dims || guarded([&] { materialize(borrow(tensor, "fc_tensor_stride")); }) != FC_OK) return -1;
   return impl(tensor)->strides()[static_cast<size_t>(dim)];
 }
 
@@ -237,7 +237,7 @@ fc_status fc_tensor_sizes(fc_tensor tensor, int64_t* sizes, int32_t room) {
 fc_status fc_tensor_strides(fc_tensor tensor, int64_t* strides, int32_t room) {
   return guarded([&] {
     const Tensor t = borrow(tensor, "fc_tensor_strides");
-    show_memory(t);
+    materialize(t);
     write_dims(t.strides(), strides, room, "fc_tensor_strides");
   });
 }
@@ -256,7 +256,7 @@ fc_status fc_tensor_device(fc_tensor tensor, char* text, size_t room) {
 }
 
 bool fc_tensor_is_contiguous(fc_tensor tensor) {
-  return tensor && guarded([&] { show_memory(borrow(tensor, "")); }) == FC_OK && (impl(tensor)->flags & kContiguous);
+  return tensor && guarded([&] { materialize(borrow(tensor, "")); }) == FC_OK && (impl(tensor)->flags & kContiguous);
 }
 
 bool fc_tensor_shares_memory(fc_tensor a, fc_tensor b) { return a && b && impl(a)->storage == impl(b)->storage; }
@@ -269,7 +269,7 @@ fc_status fc_tensor_data(fc_tensor tensor, void** out) {
                  t.device());
     FACULA_CHECK(!t.is_conj(), ErrorKind::Type,
                  "fc_tensor_data: the memory holds the conjugates of the elements; call resolve_conj before");
-    show_memory(t);
+    materialize(t);
     expose_address(t.storage());
     place = t.data();
   });

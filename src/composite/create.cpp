@@ -17,7 +17,7 @@ Tensor contiguous(const Tensor& self, MemoryFormat format) {
   if (self.flags() & kSparse) return self;
   if (self.flags() & kPrivateLayout) {
     if (format == MemoryFormat::Contiguous) return self;  // as the program sees it
-    settle_layout(self);
+    materialize_layout(self);
   }
   return self.is_contiguous(format) && !self.is_conj() ? self : clone(self, format);
 }
@@ -27,7 +27,7 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime,
                "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
-  uint16_t id = op_id::copy_;
+  const uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
   check_has_values(src, self.device(), "copy_");
   const NonBlocking scope(non_blocking);
@@ -35,8 +35,8 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
     check_writable(self, "copy_");
     assign(self, src.is_complex() && !self.is_complex() ? real(src) : src, id);
   } else {
-    copy_told(self, src);
-    self.storage()->bump_version(id);
+    const WriteScope write(self, "copy_", id);
+    copy_told(write.target(), hold(src));
   }
   note_write(self);
   return self;

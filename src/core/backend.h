@@ -29,7 +29,7 @@ struct Backend {
   void (*leave)(Device device) = nullptr;
   /// Whether memory that a kernel is given belongs to the device; null to look at tensors' devices only.
   bool (*owns)(const void* memory, Device device) = nullptr;
-  /// Whether images of `channels` channels are better kept channels-last inside (see settle_layout()).
+  /// Whether images of `channels` channels are better kept channels-last inside (see materialize_layout()).
   bool (*prefers_channels_last)(DType dtype, int64_t channels, int64_t numel) = nullptr;
   /// The device type whose kernels also run on this device's memory; its own type where there is none.
   DeviceType lender = DeviceType::Meta;

@@ -61,6 +61,23 @@ void check_resident(const T& argument, Device device, const char* kernel) {
     argument.memory([&](const auto& each) { check_resident(each, device, kernel); });
 }
 
+/// Throws where a kernel is given what it must not see: a tensor without elements, or one whose memory another thread
+/// may exchange while the kernel runs (it is to be given hold(tensor)). A mistake in the library, which is looked for
+/// where somebody watches kernels, and everywhere in builds with FACULA_CHECKED.
+void check_held(const Tensor& tensor, const char* kernel);
+inline void check_held(TensorList list, const char* kernel) {
+  for (const Tensor& t : list) check_held(t, kernel);
+}
+template <class T>
+void check_held(const T& argument, const char* kernel) {
+  if constexpr (std::is_convertible_v<const T&, TensorList>) check_held(TensorList(argument), kernel);
+}
+#ifdef FACULA_CHECKED
+constexpr bool kCheckedKernels = true;
+#else
+constexpr bool kCheckedKernels = false;
+#endif
+
 /// More elements than memory holds: a tensor of them repeats its places, and a kernel that went over all would take
 /// hours. Every kernel refuses them here; up to there it can be stopped (core/parallel.h).
 constexpr int64_t kMostVisited = int64_t{1} << 42;
@@ -90,6 +107,7 @@ struct Kernel<Result(Parameters...)> {
 
   template <class... Args>
   Result operator()(Device device, Args&&... args) const {
+    if constexpr (kCheckedKernels) (check_held(args, name), ...);
     const int64_t most = std::max({int64_t{0}, elements_visited(args)...});
     if (__builtin_expect(most > kMostVisited, 0)) refuse_elements(name, most);
     if (__builtin_expect(!device.is_cpu() || (watching() & kWatchObservers), 0)) return noted(device, args...);
@@ -106,6 +124,7 @@ struct Kernel<Result(Parameters...)> {
     if (!function) function = table[static_cast<size_t>(backend_of(device.type).lender)];
     if (!function) refuse(device);
     if (!between_devices && !device.is_cpu()) (check_resident(args, device, name), ...);
+    (check_held(args, name), ...);
     KernelNote note(name);
     KernelScope scope(device, name, waits);
     return function(static_cast<Parameters>(args)...);

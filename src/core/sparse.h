@@ -1,6 +1,6 @@
 // Sparse tensors: a TensorImpl without elements (kSparse), whose storage of 0 bytes owns the tensors that describe it.
 // sizes() are the sizes of the dense tensor that it stands for and numel() their product; strides are 0, and no layout
-// flag is set, so that nobody takes it for memory. Whatever shows memory to the program throws (show_memory()); ops go
+// flag is set, so that nobody takes it for memory. Whatever shows memory to the program throws (materialize()); ops go
 // through their slow path into the table of src/sparse.
 #pragma once
 

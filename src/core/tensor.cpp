@@ -1,7 +1,5 @@
 #include "core/tensor.h"
 
-#include <mutex>
-
 #include "core/checked.h"
 #include "core/class_hooks.h"
 #include "core/kernel.h"
@@ -131,7 +129,7 @@ Tensor empty_strided(IntList sizes, IntList strides, DType dtype, Device device)
 }
 
 Tensor make_batched(const Tensor& value, uint32_t level) {
-  show_memory(value);
+  materialize(value);
   TensorImpl* from = value.impl();
   TensorImpl* t = new_impl();
   t->storage = from->storage;
@@ -200,38 +198,14 @@ Tensor make_view(const Tensor& self, IntList sizes, IntList strides, int64_t off
   return view;
 }
 
-void settle_layout_now(TensorImpl* impl) {
-  static std::mutex swapping;
-  // The copy may let other Python threads run, which may settle the same tensor: no mutex around it, and the memory it
-  // reads is held.
-  const Tensor before = alias(Tensor::share(impl));
-  Tensor plain = empty(impl->sizes(), impl->dtype, impl->storage->device);
-  copy_elements(plain, before);
-  TensorImpl* from = plain.impl();
-  std::lock_guard<std::mutex> guard(swapping);
-  if (!(impl->flags & kPrivateLayout)) return;
-  from->storage->version.store(impl->storage->current_version(), std::memory_order_relaxed);
-  from->storage->writer.store(impl->storage->last_writer(), std::memory_order_relaxed);
-  std::swap(impl->storage, from->storage);
-  impl->data = impl->storage->data;
-  std::copy(from->strides().begin(), from->strides().end(), impl->mutable_strides());
-  impl->flags = (impl->flags & ~(kLayoutFlags | kPrivateLayout)) | (from->flags & kLayoutFlags);
-}
-
-void show_memory_now(const Tensor& t) {
-  if (t.flags() & kSparse) report_no_elements(t);
-  settle_layout(t);
-}
-
 Tensor alias(const Tensor& self) {
   if (__builtin_expect(self.flags() & kBatched, 0)) {
     return make_batched(alias(Tensor::share(self.impl()->base)), self.impl()->batch_level);
   }
   if (__builtin_expect((self.flags() & kPythonDispatch) && host.detach_by_class, 0)) return host.detach_by_class(self);
   if (__builtin_expect(self.flags() & kSparse, 0)) return share_sparse(self);
-  Tensor same = make_view(self, self.sizes(), self.strides(), 0, false);
-  same.impl()->flags |= self.flags() & kPrivateLayout;
-  return same;
+  if (__builtin_expect(self.flags() & kPrivateLayout, 0)) return hold_now(self);
+  return make_view(self, self.sizes(), self.strides(), 0, false);
 }
 
 void check_inside(const Storage* storage, DType dtype, int64_t offset, IntList sizes, IntList strides, const char* op) {
@@ -336,6 +310,14 @@ void refuse_elements(const char* kernel, int64_t most) {
               " (expanded, it repeats what is in memory)");
 }
 
+void check_held(const Tensor& tensor, const char* kernel) {
+  if (!tensor.defined()) return;
+  FACULA_CHECK(!(tensor.flags() & kSparse), ErrorKind::Runtime, kernel,
+               ": the kernel expects tensors with elements, got layout ", layout_of(tensor));
+  FACULA_CHECK((tensor.flags() & (kPrivateLayout | kHeld)) != kPrivateLayout, ErrorKind::Runtime, kernel,
+               ": the kernel expects memory that is held, got a private layout of shape ", tensor.sizes());
+}
+
 void check_resident(const Tensor& tensor, Device device, const char* kernel) {
   FACULA_CHECK(!tensor.defined() || tensor.device() == device, ErrorKind::Runtime, kernel,
                ": the kernel expects its tensors on ", device, ", got one on ", tensor.device());
@@ -359,21 +341,13 @@ Extent byte_extent(const Tensor& self) {
   return e;
 }
 
-void check_no_internal_overlap(const Tensor& self, const char* op) {
-  FACULA_CHECK(!self.storage()->read_only, ErrorKind::Runtime, op,
-               ": the tensor written is on read-only memory (clone it first), got shape ", self.sizes());
-  if (self.is_dense() || (self.flags() & kSparse)) return;
-  // Only a stride of zero is certain to make two elements share a place; other patterns are left to the caller.
-  for (int64_t i = 0; i < self.dim(); ++i) {
-    FACULA_CHECK(
-        self.size(i) <= 1 || self.stride(i) != 0, ErrorKind::Runtime, op,
-        ": several elements of the written tensor lie in the same place in memory (clone it first), got sizes ",
-        self.sizes(), " and strides ", self.strides());
-  }
+bool share_bytes(const Storage* a, const Storage* b) {
+  if (a == b || a->device != b->device || !a->data || !b->data) return a == b;
+  return a->data < b->data + b->nbytes && b->data < a->data + a->nbytes;
 }
 
 void check_no_partial_overlap(const Tensor& out, const Tensor& in, const char* op) {
-  if (out.is_same(in) || out.storage() != in.storage() || out.numel() == 0 || in.numel() == 0) return;
+  if (out.is_same(in) || !share_bytes(out.storage(), in.storage()) || out.numel() == 0 || in.numel() == 0) return;
   bool same_view = out.impl()->data == in.impl()->data && out.sizes() == in.sizes() && out.strides() == in.strides();
   if (same_view) return;
   if (!out.is_dense() || !in.is_dense()) return;  // interleaved views may be disjoint: not decided, as in PyTorch

@@ -40,9 +40,13 @@ enum TensorFlag : uint32_t {
   kParameter = 1u << 13,       // set by nn.Parameter; survives copies of the Python object
   kPythonDispatch = 1u << 15,  // its Python class has a __torch_dispatch__
   kWatchBase = 1u << 14,       // a view of a base without history, which may get one by an in-place write
-  kPrivateLayout = 1u << 16,   // strides that the program must not see: see settle_layout()
+  kPrivateLayout = 1u << 16,   // strides that the program must not see: see materialize_layout()
   kSparse = 1u << 17,          // no elements in memory: see core/sparse.h
+  kHeld = 1u << 19,            // made by hold(): nobody else knows this tensor
 };
+/// Why elements may not lie in memory as the program was promised: what materialize() puts right or refuses. A further
+/// reason is a flag here and a case there.
+constexpr uint32_t kNotAsPromised = kPrivateLayout | kSparse;
 constexpr uint32_t kLayoutFlags = kContiguous | kChannelsLast | kChannelsLast3d | kDense;
 /// Any of these sends an op through its slow path.
 constexpr uint32_t kSlowFlags =
@@ -192,24 +196,34 @@ inline Tensor empty_like_contiguous(const TensorImpl* a, DType dtype) {
   return Tensor::adopt(t);
 }
 
+/// The one door between a tensor and its elements (core/materialize.cpp). Two questions come to it:
+///   - materialize(), of whatever shows strides or memory to the program: afterwards elements lie in memory in the
+///     layout that was promised. Throws for what has no elements (sparse tensors).
+///   - materialize_layout(), of ops that are not made for private layouts: afterwards the layout is the promised one.
+///
 /// Private layouts. An op that computes faster in another order of memory (convolution, in channels-last) may give its
 /// fresh result that order beside the flag kPrivateLayout. The strides are true, so every kernel reads such a tensor
 /// rightly; what the flag says is that the program was promised plain strides. Element-wise ops, and ops with
 /// `layout: keep` in the schema, take it as it is and pass the flag on; all others, and whatever shows strides or
-/// memory to the program, first settle it: the plain layout is put in place, once. Views, and other tensors on the same
-/// storage, are made of settled tensors only, so nobody else looks at the memory that is left behind.
-void settle_layout_now(TensorImpl* impl);
-inline void settle_layout(const Tensor& t) {
-  if (__builtin_expect(t.defined() && (t.flags() & kPrivateLayout), 0)) settle_layout_now(t.impl());
+/// memory to the program, come to the door: the plain layout is put in place, once. Another thread may do so while a
+/// kernel runs, so a kernel is given hold(tensor), whose memory nobody exchanges, and writes through a WriteScope
+/// (core/write.h), which takes what was written along. Views, and other tensors on the same storage, are made of
+/// materialized tensors only.
+void materialize_now(const Tensor& t);
+inline void materialize(const Tensor& t) {
+  if (__builtin_expect(t.defined() && (t.flags() & kNotAsPromised), 0)) materialize_now(t);
 }
-inline void settle_layout(TensorList list) {
-  for (const Tensor& t : list) settle_layout(t);
+void materialize_layout_now(const Tensor& t);
+inline void materialize_layout(const Tensor& t) {
+  if (__builtin_expect(t.defined() && (t.flags() & kPrivateLayout), 0)) materialize_layout_now(t);
 }
-/// For whatever shows strides or memory to the program: as settle_layout(), of a tensor that has elements in memory. A
-/// sparse one throws.
-void show_memory_now(const Tensor& t);
-inline void show_memory(const Tensor& t) {
-  if (__builtin_expect(t.defined() && (t.flags() & (kPrivateLayout | kSparse)), 0)) show_memory_now(t);
+inline void materialize_layout(TensorList list) {
+  for (const Tensor& t : list) materialize_layout(t);
+}
+/// `t`, or where its memory may be exchanged a tensor of its own on the memory that `t` has now.
+Tensor hold_now(const Tensor& t);
+inline Tensor hold(const Tensor& t) {
+  return __builtin_expect(t.defined() && (t.flags() & kPrivateLayout), 0) ? hold_now(t) : t;
 }
 /// Marks the fresh result of an op that kept a private layout.
 inline void keep_private(const Tensor& t) {
@@ -235,8 +249,8 @@ struct Extent {
   int64_t low, high;
 };
 Extent byte_extent(const Tensor& self);
-/// Throws when `self` cannot be written in place: on read-only memory, or with elements that share theirs.
-void check_no_internal_overlap(const Tensor& self, const char* op);
+/// Whether storages have bytes in common: one and the same, or two over the same bytes (`.data`, another library's).
+bool share_bytes(const Storage* a, const Storage* b);
 /// Throws when `out` and `in` share memory without being the same view.
 void check_no_partial_overlap(const Tensor& out, const Tensor& in, const char* op);
 

@@ -14,7 +14,7 @@
 #include "cpu/onednn.h"
 #include "cpu/onednn_conv.h"
 #include "ops/conv.h"
-#include "ops/out.h"
+#include "ops/matmul.h"
 #include "raw_ops.h"
 
 namespace facula::cpu {
@@ -23,11 +23,6 @@ namespace {
 Tensor matrix(const Tensor& of, int64_t offset, int64_t rows, int64_t columns, int64_t row_stride,
               int64_t column_stride) {
   return make_view(of, {rows, columns}, {row_stride, column_stride}, offset, false);
-}
-
-void product(const Tensor& out, const Tensor& a, const Tensor& b) {
-  Out into("convolution", out, {&a, &b}, Out::Cast::None);
-  into.finish(ops::mm(a, b, into));
 }
 
 void set_zero(const Tensor& t) { std::memset(t.data<char>(), 0, static_cast<size_t>(t.numel() * t.item_size())); }
@@ -47,15 +42,15 @@ void convolve_columns(ConvMap map, const Tensor& y, const Tensor& x, const Tenso
       Tensor weight = matrix(w, group * outputs * rows, outputs, rows, rows, 1);
       Tensor result = matrix(y, (n * y.size(1) + group * outputs) * positions, outputs, positions, positions, 1);
       if (map == ConvMap::Input) {
-        product(columns, matrix(weight, 0, rows, outputs, 1, rows), result);
+        ops::product_into(columns, matrix(weight, 0, rows, outputs, 1, rows), result);
         col2im_kernel(kCPU, x.dtype(), image, columns.data(), windows);
         continue;
       }
       im2col_kernel(kCPU, x.dtype(), columns.data(), image, windows);
       if (map == ConvMap::Output) {
-        product(result, weight, columns);
+        ops::product_into(result, weight, columns);
       } else {
-        product(part, result, matrix(columns, 0, positions, rows, 1, positions));
+        ops::product_into(part, result, matrix(columns, 0, positions, rows, 1, positions));
         accumulate_kernel(kCPU, weight, part);
       }
     }

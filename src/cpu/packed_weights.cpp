@@ -9,10 +9,9 @@
 //    hold of them who can write without being counted: `.data`, a NumPy array, DLPack, a buffer, data_ptr(). As long as
 //    any of these lives the storage has no identity and nothing is kept; after data_ptr() never again. Memory borrowed
 //    from others (from_numpy, from_dlpack, memory maps, shared memory) has none either.
-// 2. A copy is of one version. All ops count their writes in the storage's version after they have written, and the
-//    version is read before packing: what is written meanwhile makes the copy old. Inference tensors do not show their
-//    versions to programs, but their storages count all the same.
-//    A write that an exception ends is not counted: every exception forgets all copies.
+// 2. A copy is of one version. Writes are counted in the storage's version when they end, also by an exception
+//    (core/write.h), and the version is read before packing: what is written meanwhile makes the copy old. Inference
+//    tensors do not show their versions to programs, but their storages count all the same.
 // 3. What is seen for the first time at a version is only noted, and packed when it is seen again. Training, which
 //    changes weights every step, so keeps nothing and pays a look-up.
 // 4. Results do not depend on it to the last bit: with a copy the same kernel computes in the same order.
@@ -104,13 +103,6 @@ class Shelf {
     if (found == copies_.end()) return;
     for (Copy& copy : found->second) drop_locked(copy, dropped);
     copies_.erase(found);
-  }
-
-  void forget_all() {
-    std::unordered_map<uint32_t, std::vector<Copy>> dropped;
-    std::lock_guard guard(lock_);
-    dropped.swap(copies_);
-    bytes_ = kept_ = 0;
   }
 
   bool drop_all() {
@@ -224,7 +216,6 @@ int64_t set_packed_limit(int64_t bytes) {
   if (bytes < before) drop_packed_weights();
   return before;
 }
-void distrust_packed_weights() { shelf().forget_all(); }
 bool drop_packed_weights() { return shelf().drop_all(); }
 
 }  // namespace facula::cpu

@@ -37,8 +37,6 @@ struct PackedStats {
 PackedStats packed_stats();
 /// Bound on the bytes of all copies; 0 keeps none. Returns the bound before.
 int64_t set_packed_limit(int64_t bytes);
-/// An exception may have ended a write halfway, before it was counted: nothing that is kept is trusted.
-void distrust_packed_weights();
 /// Gives the copies back; returns whether there were any.
 bool drop_packed_weights();
 

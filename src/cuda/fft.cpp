@@ -334,7 +334,7 @@ void by_library(const Tensor& out, const Tensor& in, IntList dims, FftKind kind,
   else complex_by_library(out, in, ordered, kind);
   if (scale == 1) return;
   const Tensor numbers = out.is_complex() ? ops::view_as_real(out) : out;
-  ops::mul_into(numbers, true, Operand(numbers), Operand(Scalar(scale)));
+  ops::mul_into(numbers, ops::Into::Part, Operand(numbers), Operand(Scalar(scale)));
 }
 
 void fft_cuda(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {

@@ -61,7 +61,7 @@ int64_t Tensor::_version() const { return known().storage()->current_version(); 
 bool Tensor::is_view() const { return known().impl()->base != nullptr; }
 
 Tensor Tensor::detach() const {
-  facula::show_memory(known());
+  facula::materialize(known());
   return Tensor(facula::alias(core_));
 }
 Tensor& Tensor::detach_() const {
@@ -72,7 +72,7 @@ Tensor& Tensor::detach_() const {
 
 // Its writes are counted apart: autograd does not see them. So it gets a storage of its own over the same bytes.
 Tensor Tensor::data() const {
-  facula::show_memory(known());
+  facula::materialize(known());
   facula::Tensor made = facula::alias(core_);
   facula::Storage* shared = made.storage();
   facula::expose(shared);  // the reference that `made` holds becomes the new storage's
@@ -87,8 +87,8 @@ Tensor Tensor::data() const {
   return Tensor(std::move(made));
 }
 void Tensor::set_data(const Tensor& source) const {
-  facula::show_memory(known());
-  facula::show_memory(detail_known(source));
+  facula::materialize(known());
+  facula::materialize(detail_known(source));
   facula::TensorImpl* impl = core_.impl();
   const facula::Tensor& from = source.core_;
   facula::Storage* storage = from.storage();
@@ -310,7 +310,7 @@ variable_list FunctionCall::finish(variable_list results) {
   for (const Tensor& t : inputs_)
     if (t.defined()) marks |= facula::recorded(facula::live_flags(t.core().impl()));
   function_->marks = marks;
-  for (const Tensor& t : function_->dirty()) t.core().storage()->bump_version(0);
+  for (const Tensor& t : function_->dirty()) facula::count_write(t.core());
   for (Tensor& t : results) {
     if (!t.defined()) {
       function_->add_output();

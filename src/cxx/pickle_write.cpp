@@ -131,7 +131,7 @@ void Pickler::tensor(const Tensor& t) {
   const Tensor kept = t.detach();
   facula::Tensor host = kept.is_cpu() ? kept.core() : kept.cpu().core();
   if (kept.is_conj()) host = kept.clone().core();
-  facula::show_memory(host);
+  facula::materialize(host);
   const auto [place, is_new] = places_.emplace(host.storage(), storages_.size());
   if (is_new) storages_.emplace_back(host);
   name("torch._utils", "_rebuild_tensor_v2");

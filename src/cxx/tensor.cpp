@@ -27,7 +27,7 @@ void Tensor::refuse_undefined() {
 // ---- what it is
 
 IntArrayRef Tensor::strides() const {
-  facula::show_memory(known());
+  facula::materialize(known());
   return core_.strides();
 }
 int64_t Tensor::size(int64_t dim) const { return known().size(facula::wrap_dim(dim, known().dim(), "size")); }
@@ -36,15 +36,15 @@ int64_t Tensor::stride(int64_t dim) const {
   return strides()[static_cast<size_t>(d)];
 }
 int64_t Tensor::storage_offset() const {
-  facula::show_memory(known());
+  facula::materialize(known());
   return core_.storage_offset();
 }
 bool Tensor::is_contiguous(MemoryFormat format) const {
-  facula::show_memory(known());
+  facula::materialize(known());
   return core_.is_contiguous(detail::format_of(format));
 }
 MemoryFormat Tensor::suggest_memory_format() const {
-  facula::show_memory(known());
+  facula::materialize(known());
   const auto format = core_.suggest_memory_format();
   return format == facula::MemoryFormat::ChannelsLast     ? MemoryFormat::ChannelsLast
          : format == facula::MemoryFormat::ChannelsLast3d ? MemoryFormat::ChannelsLast3d
@@ -60,7 +60,7 @@ std::string DeprecatedTypeProperties::toString() const {
 // Whoever has the address may write without being counted.
 void* Tensor::data_ptr() const {
   facula::check_not_batched(known(), "data_ptr");
-  facula::show_memory(core_);
+  facula::materialize(core_);
   facula::expose_address(core_.storage());
   return core_.data();
 }

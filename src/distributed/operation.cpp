@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <optional>
 
 #include "core/backend.h"
 #include "core/kernel.h"
+#include "core/write.h"
 #include "cuda/allocator.h"
 #include "cuda/graph.h"
 #include "ops/copies.h"
@@ -59,6 +62,13 @@ void scale(const Tensor& t, double factor, double divisor) {
   }
 }
 
+/// A tensor that transfers write to, until they are done or given up.
+struct Written {
+  Written(const Tensor& t, const char* op) : tensor(t), scope(std::in_place, tensor, op) {}
+  Tensor tensor;
+  std::optional<WriteScope> scope;
+};
+
 }  // namespace
 
 /// Checks tensors and makes the transfers.
@@ -81,25 +91,25 @@ struct Planner {
   }
   /// Elements in order, to read.
   Tensor input(const Tensor& t) const {
-    show_memory(t);
+    materialize(t);
     check(t);
     op.memory.push_back(op.route == Route::Staged ? ops::on_host(t) : ops::as_contiguous(t));
     return op.memory.back();
   }
   /// Elements in order, to write; what is not so is copied back in the end. `reads`: also what is there counts.
   Tensor output(const Tensor& t, bool reads) const {
-    show_memory(t);
+    materialize(t);
     check(t);
-    check_no_internal_overlap(t, call.name);
+    check_written(t, call.name);
     const bool staged = op.route == Route::Staged;
     const Tensor at = t.is_contiguous() && !staged ? t
                       : !reads                     ? empty(t.sizes(), t.dtype(), place())
                       : staged                     ? ops::on_host(t)
                                                    : ops::contiguous_copy(t);
     op.memory.push_back(at);
-    op.finish.push_back([t, at] {
-      if (!at.is_same(t)) copy_elements(t, at);
-      t.storage()->bump_version(0);
+    op.finish.push_back([at, written = std::make_shared<Written>(t, call.name)] {
+      if (!at.is_same(written->tensor)) copy_elements(written->tensor, at);
+      written->scope.reset();
     });
     return at;
   }
@@ -112,11 +122,11 @@ struct Planner {
   }
   /// Copies the parts of `flat` into the list in the end.
   void give_parts(const std::vector<Tensor>& list, const Tensor& flat) const {
-    for (const Tensor& t : list) check_no_internal_overlap(t, call.name);
-    op.finish.push_back([list, flat, self = *this] {
-      self.parts(list, flat, [](const Tensor& t, const Tensor& p) {
+    for (const Tensor& t : list) check_written(t, call.name);
+    op.finish.push_back([list, flat, self = *this, name = call.name] {
+      self.parts(list, flat, [name](const Tensor& t, const Tensor& p) {
+        const WriteScope write(t, name);
         copy_elements(t, p);
-        t.storage()->bump_version(0);
       });
     });
   }
@@ -130,7 +140,7 @@ struct Planner {
   void parts(const std::vector<Tensor>& list, const Tensor& flat, F f) const {
     int64_t at = 0;
     for (const Tensor& t : list) {
-      show_memory(t);
+      materialize(t);
       check(t);
       std::vector<int64_t> strides(static_cast<size_t>(t.dim()));
       int64_t step = 1;

@@ -18,7 +18,7 @@ bool holds(const Tensor& storage, const Tensor& grad) {
 
 /// Of gradients: the parameter's own where its elements fill memory without gaps.
 std::vector<int64_t> strides_for(const Tensor& parameter) {
-  show_memory(parameter);
+  materialize(parameter);
   if (parameter.is_dense()) return {parameter.strides().begin(), parameter.strides().end()};
   std::vector<int64_t> strides(static_cast<size_t>(parameter.dim()));
   int64_t step = 1;

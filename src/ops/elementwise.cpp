@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "core/number.h"
+#include "core/write.h"
 #include "ops/checks.h"
 #include "raw_elementwise.h"
 
@@ -102,19 +103,24 @@ void to_bytes(Dims& strides, int64_t size) {
 }
 
 // Checks the tensor that receives the result, and makes it fit when it is an out=.
-void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, DType result, bool in_place,
-                   const Operand* inputs, int count) {
+void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, DType result, Device device,
+                   bool in_place, const Operand* inputs, int count) {
   if (in_place) {
     FACULA_CHECK(given.sizes() == shape, ErrorKind::Runtime, op.name, "_: the result has shape ", shape,
                  " and does not fit in place into shape ", given.sizes());
   }
   bool fits = op.exact_out && !in_place ? result == given.dtype() : can_cast(result, given.dtype());
-  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result,
-               " can't be cast, so it cannot be written into ", given.dtype());
-  FACULA_CHECK(!given.storage()->read_only, ErrorKind::Runtime, op.name,
-               ": the tensor written is on read-only memory, got shape ", given.sizes());
-  if (!in_place) resize_output(given, shape, op.name);
-  check_no_internal_overlap(given, op.name);
+  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result, " can't be cast, so it cannot be written into ",
+               given.dtype());
+  FACULA_CHECK(given.device() == device, ErrorKind::Runtime, op.name, ": out must be on ", device, ", got ",
+               given.device());
+  check_writes_to(given, shape, op.name);
+  if (!in_place && given.sizes() != shape) {
+    for (int i = 0; i < count; ++i)
+      FACULA_CHECK(inputs[i].impl() != given.impl(), ErrorKind::Runtime, op.name, ": the result has shape ", shape,
+                   ", to which out= cannot be resized, as it is an input as well, got shape ", given.sizes());
+    resize_output(given, shape, op.name);
+  }
   for (int i = 0; i < count; ++i) {
     if (inputs[i].impl()) check_no_partial_overlap(given, inputs[i].tensor(), op.name);
   }
@@ -213,7 +219,8 @@ void make_row(PlanOperand& operand, char* data, DType dtype) {
 /// On another device, an op on dense tensors of one shape and dtype and numbers: the plan is one row, which need not be
 /// derived from shapes. False where that does not suit.
 bool in_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-                bool in_place, Tensor& out) {
+                Into into, Tensor& out) {
+  const bool in_place = into != Into::Out;
   const TensorImpl* a = inputs[0].impl();
   if (!a || op.condition_first || !contains(op.dtypes, a->dtype) || !(a->flags & kContiguous) || a->numel == 0 ||
       (in_place && a != out.impl()) || !numbers_fit(op, a->dtype, params, param_count))
@@ -244,25 +251,66 @@ bool in_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const
   }
   for (int i = 0; i < param_count; ++i)
     store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
+  std::optional<WriteScope> write;
+  if (into == Into::InPlace) write.emplace(out, op.name, op.id);
   run_plan(device, plan);
   return true;
+}
+
+uint32_t flags_of(const Operand* inputs, int count) {
+  uint32_t flags = 0;
+  for (int i = 0; i < count; ++i) flags |= inputs[i].flags();
+  return flags;
+}
+
+/// The same on memory that nobody exchanges while it is read (see hold()).
+[[gnu::cold]] Tensor on_held_memory(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params,
+                                    int param_count, const Tensor* out, Into into) {
+  std::array<Tensor, kMaxInputs> held;
+  std::array<Operand, kMaxInputs> operands = {Scalar(0), Scalar(0), Scalar(0)};
+  for (int i = 0; i < count; ++i) {
+    operands[i] = inputs[i];
+    if (!(inputs[i].flags() & kPrivateLayout)) continue;
+    held[i] = hold(inputs[i].tensor());
+    held[i].impl()->flags &= ~static_cast<uint32_t>(kPrivateLayout);
+    operands[i] = Operand(held[i]);
+  }
+  return elementwise(op, operands.data(), count, params, param_count, out, into);
+}
+
+/// Whether a result goes to memory of its own first: an operand would change while it is read, a narrow float would not
+/// be rounded to its own precision, or `given` shows conjugates.
+bool needs_own_memory(const Tensor& given, const Operand* inputs, int count, DType result) {
+  if (given.is_conj() || (compute_dtype(result) != result && given.dtype() != result)) return true;
+  for (int i = 0; i < count; ++i) {
+    const TensorImpl* t = inputs[i].impl();
+    if (!t || t == given.impl() || !share_bytes(t->storage, given.storage())) continue;
+    const bool same = t->data == given.impl()->data && t->sizes() == given.sizes() && t->strides() == given.strides();
+    if (!same || t->dtype != given.dtype()) return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-                   const Tensor* out, bool in_place) {
+                   const Tensor* out, Into into) {
+  const bool in_place = into != Into::Out;
   if (count == 3 && is_bits(inputs[2].dtype()) && std::string_view(op.name) == "addcdiv")
     check_quotient(op, inputs[1], inputs[2]);
   if (count == 2 && !out) {
     if (Tensor result = by_rows(op, inputs, params, param_count); result.defined()) return result;
   }
   if (Tensor given = in_place ? *out : Tensor();
-      (in_place || (count > 2 && !out)) && at_once(op, inputs, count, params, param_count, in_place, given))
+      (in_place || (count > 2 && !out)) && at_once(op, inputs, count, params, param_count, in_place, given)) {
+    if (into == Into::InPlace) count_write(given, op.id);
     return given;
+  }
   if (Tensor given = in_place ? *out : Tensor();
-      (in_place || !out) && in_one_row(op, inputs, count, params, param_count, in_place, given))
+      (in_place || !out) && in_one_row(op, inputs, count, params, param_count, into, given))
     return given;
+  if (__builtin_expect(out && (flags_of(inputs, count) & kPrivateLayout), 0))
+    return on_held_memory(op, inputs, count, params, param_count, out, into);
   check_operands(op, inputs, count);
   DType common = common_dtype(op, inputs, count);
   if (op.checks & kCheckOneDtype) check_one_dtype(op, inputs, count);
@@ -277,10 +325,16 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   Dims shape = broadcast_shape(op, inputs, count);
   DType result_dtype = loop_result(op, common);
   if (out) {
-    prepare_given(op, *out, shape, result_dtype, in_place, inputs, count);
-    FACULA_CHECK(out->device() == device || count == 0, ErrorKind::Runtime, op.name, ": out must be on ", device,
-                 ", got ", out->device());
+    prepare_given(op, *out, shape, result_dtype, device, in_place, inputs, count);
+    if (!in_place && needs_own_memory(*out, inputs, count, result_dtype)) {
+      const Tensor made = elementwise(op, inputs, count, params, param_count, nullptr, Into::Out);
+      const WriteScope write(*out, op.name, op.id);
+      copy_elements(write.target(), made);
+      return *out;
+    }
   }
+  std::optional<WriteScope> write;
+  if (out && into != Into::Part) write.emplace(*out, op.name, op.id);
 
   std::array<Dims, kMaxInputs + 1> strides;  // of the output, then of the inputs
   std::array<Dims, kMaxInputs> tensor_strides;
@@ -293,7 +347,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
   Dims order;
   Tensor result;
   if (out) {
-    result = *out;
+    result = write ? write->target() : *out;
     strides[0] = Dims(result.strides());
     order = dimension_order(shape, {strides.data(), 1});
   } else {
@@ -301,7 +355,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     strides[0] = dense_strides(shape, order);
     result = facula::empty_strided(shape, strides[0], result_dtype, device);
   }
-  if (device.is_meta() || result.numel() == 0) return result;
+  if (device.is_meta() || result.numel() == 0) return out ? *out : result;
 
   Plan plan;
   plan.inputs = count;
@@ -330,7 +384,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
     store_number(plan.compute, params[i], plan.params + i * item_size(plan.compute));
   collapse(plan, shape, {strides.data(), static_cast<size_t>(count) + 1}, order);
   run_plan(device, plan);
-  return result;
+  return out ? *out : result;
 }
 
 }  // namespace ops

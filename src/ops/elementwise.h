@@ -28,9 +28,13 @@ constexpr uint8_t kCheckRuntime = 4;   // a dtype that it has not is a RuntimeEr
 
 constexpr bool contains(uint32_t set, DType dtype) { return set >> index(dtype) & 1; }
 
-/// out == nullptr: allocate. in_place: `out` is an input as well and must have the broadcast shape already.
+/// What the tensor is into which an op writes: an `out=` (resized where needed); the operand of an in-place form, which
+/// has the broadcast shape already; the same inside of another op, which counts the write itself.
+enum class Into : uint8_t { Out, InPlace, Part };
+
+/// out == nullptr: allocate.
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
-                   const Tensor* out, bool in_place);
+                   const Tensor* out, Into into);
 
 constexpr int64_t kSerialElements = 16384;
 
@@ -103,7 +107,7 @@ inline Tensor unary(const ElementwiseOp& op, const Operand& a, std::initializer_
       return out;
     }
   }
-  return elementwise(op, &a, 1, params.begin(), param_count, nullptr, false);
+  return elementwise(op, &a, 1, params.begin(), param_count, nullptr, Into::Out);
 }
 
 /// Makes the buffer what a loop over `n` elements reads of a number; false when the number would promote the dtype.
@@ -154,13 +158,13 @@ inline Tensor binary(const ElementwiseOp& op, const Operand& a, const Operand& b
     }
   }
   const Operand inputs[] = {a, b};
-  return elementwise(op, inputs, 2, params.begin(), static_cast<int>(params.size()), nullptr, false);
+  return elementwise(op, inputs, 2, params.begin(), static_cast<int>(params.size()), nullptr, Into::Out);
 }
 
 inline Tensor ternary(const ElementwiseOp& op, const Operand& a, const Operand& b, const Operand& c,
                       std::initializer_list<Scalar> params = {}) {
   const Operand inputs[] = {a, b, c};
-  return elementwise(op, inputs, 3, params.begin(), static_cast<int>(params.size()), nullptr, false);
+  return elementwise(op, inputs, 3, params.begin(), static_cast<int>(params.size()), nullptr, Into::Out);
 }
 
 }  // namespace facula::ops

@@ -10,9 +10,9 @@ void clamp_(const Tensor& self, const std::optional<Scalar>& min, const std::opt
   for (const auto& bound : {min, max}) {
     if (bound) require_value_if_kept(*bound, self.dtype(), "clamp_");
   }
-  if (min && max) _clamp_into(self, true, self, *min, *max);
-  else if (min) clamp_min_into(self, true, self, *min);
-  else clamp_max_into(self, true, self, *max);
+  if (min && max) _clamp_into(self, Into::Part, self, *min, *max);
+  else if (min) clamp_min_into(self, Into::Part, self, *min);
+  else clamp_max_into(self, Into::Part, self, *max);
 }
 
 }  // namespace facula::ops

@@ -40,7 +40,7 @@ Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices
                  make_view(scalar_tensor(Scalar(1), counts.dtype(), counts.device()), {n, 1}, {0, 0}, 0, false));
     Tensor unused = eq(counts, Operand(Scalar(0)));
     masked_fill_(counts, unused, Scalar(1));
-    div_into(result, true, Operand(result), Operand(counts));
+    div_into(result, Into::Part, Operand(result), Operand(counts));
   }
   if (padding_idx >= 0 && padding_idx < num_weights)
     fill_(make_view(result, {width}, {1}, padding_idx * width, false), Scalar(0));

@@ -210,7 +210,6 @@ Tensor take(const Tensor& self, const Tensor& index, const Out& out) {
 
 void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
   if (!accumulate) alert_not_deterministic("put_");
-  check_no_internal_overlap(self, "put_");
   check_apart(self, index, "put_");
   check_apart(self, source, "put_");
   FACULA_CHECK(self.dtype() == source.dtype(), ErrorKind::Runtime,

@@ -80,7 +80,6 @@ void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Sc
 }
 
 void check_in_place(const Tensor& self, std::initializer_list<const Tensor*> read, const char* op) {
-  check_no_internal_overlap(self, op);
   for (const Tensor* t : read) check_apart(self, *t, op);
 }
 
@@ -142,9 +141,9 @@ void reduce_into(const Tensor& self, int64_t dim, const IndexMap& map, const Ten
   IndexMap count_map = map_along(counts, dim, map.index, map.op, map.error);
   scatter_kernel(device, count_map, shown_as(Scalar(1), self, source.sizes()), Combine::Add);
   Tensor none = eq(counts, Operand(Scalar(0)));
-  _where_into(counts, true, none, Operand(Scalar(1)), counts);
-  if (is_inexact(self.dtype())) div_into(map.target, true, map.target, counts);
-  else _div_floor_into(map.target, true, map.target, counts);
+  _where_into(counts, Into::Part, none, Operand(Scalar(1)), counts);
+  if (is_inexact(self.dtype())) div_into(map.target, Into::Part, map.target, counts);
+  else _div_floor_into(map.target, Into::Part, map.target, counts);
 }
 
 // ---- one index per position

@@ -43,14 +43,14 @@ void fill_in_place(const Tensor& self, const Tensor& mask, const Operand& value)
     each = make_view(each, sizes, each.strides(), 0, false);
     shown = ops::any(shown, d, true);
   }
-  _where_into(each, true, shown, value, Operand(each));
+  _where_into(each, Into::Part, shown, value, Operand(each));
 }
 
 Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, const Out& out) {
   check_mask(mask, "masked_fill");
   if (!out.given()) return _where(mask, value, Operand(self));
   Tensor result = out.make(broadcast(self.sizes(), mask.sizes(), "masked_fill"), self.dtype(), self.device());
-  _where_into(result, false, mask, value, Operand(self));
+  _where_into(result, Into::Part, mask, value, Operand(self));
   return result;
 }
 

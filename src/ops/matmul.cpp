@@ -99,6 +99,12 @@ Tensor _cross(const Tensor& self, const Tensor& other, int64_t dim) {
   return as_contiguous(result, dtype);
 }
 
+void product_into(const Tensor& out, const Tensor& a, const Tensor& b) {
+  const Tensor to = out.is_contiguous() ? out : facula::empty(out.sizes(), out.dtype(), out.device());
+  multiply(to, a, b);
+  if (!to.is_same(out)) copy_elements(out, to);
+}
+
 Tensor mm(const Tensor& self, const Tensor& mat2, const Out& out) {
   check_matrices("mm", self, mat2, 2);
   Tensor result = out.make({self.size(0), mat2.size(1)}, self.dtype(), self.device());

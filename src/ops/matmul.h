@@ -46,4 +46,9 @@ inline bool lies_evenly(int64_t rows, int64_t columns, int64_t row, int64_t colu
   return rows_contiguous(rows, columns, row, column) || rows_contiguous(columns, rows, column, row);
 }
 
+namespace ops {
+/// out = a b, of matrices of one dtype; `out` is new, or a part of what is being made.
+void product_into(const Tensor& out, const Tensor& a, const Tensor& b);
+}  // namespace ops
+
 }  // namespace facula

@@ -2,6 +2,7 @@
 #include "ops/norm.h"
 
 #include "core/checked.h"
+#include "core/write.h"
 #include "ops/copies.h"
 #include "raw_ops.h"
 
@@ -132,8 +133,8 @@ void move_running(const Tensor& running, const Tensor& batch, double momentum, d
   DType compute = batch.dtype();
   Tensor old = to_dtype(running, compute);
   Tensor moved = add(mul(old, Scalar(1.0 - momentum)), mul(batch, Scalar(momentum * scale)), Scalar(1));
-  copy_elements(running, moved);
-  running.storage()->bump_version(op_id::_channel_norm);
+  const WriteScope write(running, "batch_norm", op_id::_channel_norm);
+  copy_elements(write.target(), moved);
 }
 
 }  // namespace
@@ -209,6 +210,8 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
   ChannelLayout layout = channel_layout(self);
   Tensor variance = facula::empty({channels}, compute, self.device());
   if (training) {
+    for (const Tensor* running : {&running_mean, &running_var})
+      if (running->defined()) check_written(*running, "batch_norm");
     channel_moments_kernel(self.device(), mean, variance, input, layout);
     double count = static_cast<double>(layout.count());
     if (count > 0) {

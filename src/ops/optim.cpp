@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/write.h"
 #include "raw_ops.h"
 
 namespace facula {
@@ -33,7 +34,6 @@ Tensor arranged(const Tensor& t, const Tensor& like, const char* op, const char*
 
 void finish(const Tensor& made, const Tensor& wanted) {
   if (!made.is_same(wanted)) copy_elements(wanted, made);
-  wanted.storage()->bump_version(0);
 }
 
 /// What one launch shares.
@@ -55,9 +55,13 @@ bool OptimSteps::goes_with(const OptimPass& pass, const Step& step) const {
 void OptimSteps::add(OptimRule rule, const Tensor& param, const Tensor& grad, const States& states,
                      const Numbers& numbers) {
   const char* op = kOptimRuleInfo[static_cast<size_t>(rule)].name;
-  show_memory(param);
-  show_memory(grad);
-  for (const Tensor& state : states) show_memory(state);
+  materialize(param);
+  materialize(grad);
+  check_written(param, op);
+  for (const Tensor& state : states) {
+    materialize(state);
+    if (state.defined()) check_written(state, op);
+  }
   Step step{param, param, Tensor(), states, {}};
   // The pass reads memory as it lies: what has holes or is conjugated lazily is copied, and written back.
   Tensor& p = step.param_made;
@@ -87,6 +91,13 @@ void OptimSteps::run() {
 
 void OptimSteps::run(List<OptimPass> passes, List<Step> steps) {
   const Device device = steps[0].param.device();
+  WriteScopes writes;
+  for (const Step& s : steps) {
+    const char* op = kOptimRuleInfo[static_cast<size_t>(passes[0].rule)].name;
+    writes.emplace_back(s.param, op);
+    for (const Tensor& state : s.states)
+      if (state.defined()) writes.emplace_back(state, op);
+  }
   if (!device.is_meta()) optim_kernel(device, OptimPasses{passes});
   for (const Step& s : steps) {
     finish(s.param_made, s.param);

@@ -4,35 +4,41 @@
 #include "core/host.h"
 #include "core/mode.h"
 #include "core/storage_room.h"
+#include "ops/copies.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
 
-Out::Out(const char* op, const Tensor& given, std::initializer_list<const Tensor*> inputs, Cast cast)
-    : op_(op), given_(given), cast_(cast) {
-  for (const Tensor* input : inputs) aliased_ |= input->defined() && input->storage() == given.storage();
-}
-
-Out::Out(const char* op, const Tensor& given, TensorList inputs, Cast cast) : op_(op), given_(given), cast_(cast) {
-  for (const Tensor& input : inputs) aliased_ |= input.defined() && input.storage() == given.storage();
+void Out::check() const {
+  if (given_.storage()->read_only) will_write(given_.storage(), op_, given_.sizes());
+  check_not_inference(given_, op_);
 }
 
 Tensor Out::make(IntList sizes, DType dtype, Device device) const {
-  bool direct = given() && !aliased_ && given_.dtype() == dtype && given_.device() == device &&
-                given_.sizes() == sizes && given_.is_contiguous();
-  return direct ? given_ : empty(sizes, dtype, device);
+  const bool direct = given() && !aliased_ && given_.dtype() == dtype && given_.device() == device &&
+                      given_.sizes() == sizes && given_.is_contiguous() && !given_.is_conj();
+  if (!direct) return empty(sizes, dtype, device);
+  if (!write_) write_.emplace(given_, op_, id_);
+  return given_;
 }
 
 void Out::finish(const Tensor& made) const {
-  if (!given() || made.is_same(given_)) return;
-  bool fits = cast_ == Cast::None ? made.dtype() == given_.dtype() : can_cast(made.dtype(), given_.dtype());
+  if (!given()) return;
+  if (made.is_same(given_)) {
+    if (!write_) write_.emplace(given_, op_, id_);
+    return;
+  }
+  const bool fits = cast_ == Cast::None ? made.dtype() == given_.dtype() : can_cast(made.dtype(), given_.dtype());
   FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(), " cannot be written into out= of ",
                given_.dtype());
   FACULA_CHECK(given_.device() == made.device(), ErrorKind::Runtime, op_, ": out= must be on ", made.device(), ", got ",
                given_.device());
+  check_writes_to(given_, made.sizes(), op_);
+  // what shows an argument, or a part of it, is read before its memory changes
+  const Tensor source = share_bytes(made.storage(), given_.storage()) ? ops::contiguous_copy(made) : made;
   resize_output(given_, made.sizes(), op_);
-  check_no_internal_overlap(given_, op_);
-  copy_elements(given_, made);
+  if (!write_) write_.emplace(given_, op_, id_);
+  copy_elements(given_, source);
 }
 
 void resize_output(const Tensor& out, IntList sizes, const char* op) {

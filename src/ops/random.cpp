@@ -29,7 +29,6 @@ void with_generator(Generator* given, Device device, int64_t numel, Draw draw) {
 }
 
 Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
-  check_no_internal_overlap(self, f.op);
   if (self.is_meta()) return self;
   bool direct = self.is_contiguous();
   f.serial = !direct;
@@ -176,7 +175,6 @@ Tensor bernoulli_(const Tensor& self, const Tensor& p, Generator* generator) {
                p.dtype());
   FACULA_CHECK(broadcasts_to(p.sizes(), self.sizes()), ErrorKind::Runtime, "bernoulli_: p must broadcast to shape ",
                self.sizes(), ", got ", p.sizes());
-  check_no_internal_overlap(self, "bernoulli_");
   if (self.is_meta()) return self;
   DType wide = p.dtype() == DType::Float64 ? DType::Float64 : DType::Float32;
   Tensor target = self.is_contiguous() && self.storage() != p.storage() ? self : facula::empty_like(self, self.dtype());
@@ -271,22 +269,22 @@ Tensor normal(const Tensor& mean, const Tensor& std, Generator* generator, const
   check_std(std);
   Tensor result = out.make(broadcast(mean.sizes(), std.sizes(), "normal"), out.dtype_or(mean.dtype()), mean.device());
   normal_(result, 0, 1, generator);
-  mul_into(result, true, Operand(result), Operand(std));
-  add_into(result, true, Operand(result), Operand(mean), Scalar(1));
+  mul_into(result, Into::Part, Operand(result), Operand(std));
+  add_into(result, Into::Part, Operand(result), Operand(mean), Scalar(1));
   return result;
 }
 Tensor normal(const Tensor& mean, double std, Generator* generator, const Out& out) {
   Tensor result = out.make(mean.sizes(), out.dtype_or(mean.dtype()), mean.device());
   normal_(result, 0, std, generator);
-  add_into(result, true, Operand(result), Operand(mean), Scalar(1));
+  add_into(result, Into::Part, Operand(result), Operand(mean), Scalar(1));
   return result;
 }
 Tensor normal(double mean, const Tensor& std, Generator* generator, const Out& out) {
   check_std(std);
   Tensor result = out.make(std.sizes(), out.dtype_or(std.dtype()), std.device());
   normal_(result, 0, 1, generator);
-  mul_into(result, true, Operand(result), Operand(std));
-  add_into(result, true, Operand(result), Operand(mean), Scalar(1));
+  mul_into(result, Into::Part, Operand(result), Operand(std));
+  add_into(result, Into::Part, Operand(result), Operand(mean), Scalar(1));
   return result;
 }
 Tensor normal(double mean, double std, IntList size, Generator* generator, std::optional<DType> dtype,
@@ -296,8 +294,8 @@ Tensor normal(double mean, double std, IntList size, Generator* generator, std::
 }
 
 Tensor bernoulli(const Tensor& self, Generator* generator, const Out& out) {
-  Tensor result =
-      out.given() ? out.make(self.sizes(), self.dtype(), self.device()) : facula::empty_like(self, self.dtype());
+  Tensor result = out.given() ? out.make(self.sizes(), out.dtype_or(self.dtype()), self.device())
+                              : facula::empty_like(self, self.dtype());
   return bernoulli_(result, self, generator);
 }
 Tensor bernoulli(const Tensor& self, double p, Generator* generator) {

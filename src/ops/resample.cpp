@@ -231,8 +231,8 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   for (size_t d : steps)
     t = apply(t, static_cast<int64_t>(2 + d), format, taps[d], d == steps.back() ? result : Tensor());
   if (self.dtype() == DType::UInt8 && !copies) {
-    round_into(t, true, t);
-    _clamp_into(t, true, t, Scalar(0.0), Scalar(255.0));
+    round_into(t, Into::Part, t);
+    _clamp_into(t, Into::Part, t, Scalar(0.0), Scalar(255.0));
   }
   if (!t.is_same(result)) copy_elements(result, t);
   return result;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/write.h"
 #include "raw_ops.h"
 
 namespace facula {
@@ -30,6 +31,9 @@ void unscale(TensorList grads, const Tensor& found, const Tensor& factor) {
   const Device device = grads[0].device();
   check_number(op, "found_inf", found, DType::Float32, device);
   check_number(op, "inv_scale", factor, DType::Float32, device);
+  for (const Tensor& grad : grads) check_written(grad, op);
+  WriteScopes writes;
+  writes.emplace_back(found, op);
   std::vector<Copied> copies;
   UnscalePass pass{grads[0].dtype(), 0, {}, {}, found.data<float>(), factor.data<float>()};
   const auto run = [&] {
@@ -50,11 +54,10 @@ void unscale(TensorList grads, const Tensor& found, const Tensor& factor) {
     pass.dtype = dense.dtype();
     pass.grads[static_cast<size_t>(pass.tensors)] = dense.data();
     pass.counts[static_cast<size_t>(pass.tensors++)] = dense.numel();
-    grad.storage()->bump_version(0);
+    writes.emplace_back(grad, op);
   }
   run();
   for (const Copied& c : copies) copy_elements(c.wanted, c.dense);
-  found.storage()->bump_version(0);
 }
 
 void update_scale(const Tensor& scale, const Tensor& good_steps, const Tensor& found, double growth, double backoff,
@@ -63,11 +66,10 @@ void update_scale(const Tensor& scale, const Tensor& good_steps, const Tensor& f
   check_number(op, "the scale", scale, DType::Float32, scale.device());
   check_number(op, "growth_tracker", good_steps, DType::Int32, scale.device());
   check_number(op, "found_inf", found, DType::Float32, scale.device());
+  const WriteScope first(scale, op), second(good_steps, op);
   const ScaleUpdate update{
       scale.data<float>(), good_steps.data<int32_t>(), found.data<float>(), growth, backoff, interval};
   if (!scale.is_meta()) scale_update_kernel(scale.device(), update);
-  scale.storage()->bump_version(0);
-  good_steps.storage()->bump_version(0);
 }
 
 }  // namespace facula

@@ -42,10 +42,17 @@ void write_run(V* data, int64_t from, int64_t count, const F& value) {
   for (int k = 0; k < static_cast<int>(count); ++k) data[k] = here(Place{from, real, k});
 }
 
+/// Memory for a vector, which an out= with as many elements takes in their order, whatever its shape.
+inline Tensor make_flat(int64_t count, DType dtype, Device device, const Out& out) {
+  const bool shaped = out.given() && out.tensor().numel() == count;
+  const IntList vector{&count, 1};
+  return out.make(shaped ? out.tensor().sizes() : vector, dtype, device);
+}
+
 /// A vector that `write(host)` fills: where it belongs, or contiguous memory of the host that is copied there.
 template <class F>
 Tensor make_on_host(int64_t count, DType dtype, Device device, const Out& out, F write) {
-  Tensor result = out.make({count}, dtype, device);
+  Tensor result = make_flat(count, dtype, device, out);
   if (result.is_meta() || count == 0) return result;
   Tensor host = result.is_cpu() && result.is_contiguous() ? result : facula::empty({count}, dtype);
   write(host);
@@ -81,7 +88,7 @@ struct Progression {
 /// A vector that `write(contiguous)` fills where it belongs.
 template <class F>
 Tensor make_there(int64_t count, DType dtype, Device device, const Out& out, F write) {
-  Tensor result = out.make({count}, dtype, device);
+  Tensor result = make_flat(count, dtype, device, out);
   if (result.is_meta() || count == 0) return result;
   const Tensor direct = result.is_contiguous() ? result : facula::empty({count}, dtype, result.device());
   write(direct);

@@ -377,7 +377,7 @@ void CustomOp::run(const CustomKernel& kernel, const Value* const* arguments, Va
   }
   for (size_t i = 0; i < count; ++i) {
     if (!row()->arguments[i].written || !arguments[i]->is_tensor()) continue;
-    if (Storage* written = arguments[i]->tensor().storage()) written->bump_version(0);
+    if (const Tensor written = arguments[i]->tensor(); written.defined()) count_write(written);
   }
   if (!marks) return;
   Ref<Node> node = Ref<Node>::adopt(new Underived(name_));

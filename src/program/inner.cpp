@@ -174,8 +174,8 @@ void InnerRecorder::record(const OpCall& call) {
     results.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(std::max<size_t>(outs, 1)));
   }
   for (const Value& v : results) {
-    if (v.is_tensor()) settle_layout(v.tensor());
-    if (v.kind() == Value::Kind::Tensors) settle_layout(TensorList(v.tensors()));
+    if (v.is_tensor()) materialize_layout(v.tensor());
+    if (v.kind() == Value::Kind::Tensors) materialize_layout(TensorList(v.tensors()));
   }
   recorder_.add(*op, std::move(arguments), results);
 }

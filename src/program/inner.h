@@ -4,7 +4,7 @@
 //     object: a tensor is known by its memory, too. One that shows known memory in another way becomes a view of it.
 //   - A tensor that no op has made, and that was not there before, is an error: it could depend on the inputs. Memory
 //     that an op fills is none: it is made by an `empty`.
-//   - Layouts that programs must not see are settled at once.
+//   - Layouts that programs must not see are materialized at once.
 #pragma once
 
 #include <exception>

@@ -443,7 +443,7 @@ std::vector<Tensor> arg_tensors(PyObject* slot, Layouts layouts) {
                  Py_TYPE(item.get())->tp_name);
     tensors.push_back(tensor_of(item));
   }
-  if (layouts == Layouts::Settle) settle_layout(tensors);
+  if (layouts == Layouts::Plain) materialize_layout(tensors);
   return tensors;
 }
 

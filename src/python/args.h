@@ -72,11 +72,11 @@ int parse(FunctionSpec& function, PyObject* self, PyObject* const* args, Py_ssiz
 inline bool given(PyObject* slot) { return slot && slot != Py_None; }
 extern const Tensor undefined_tensor;
 /// What becomes of private layouts (core/tensor.h): only ops that say `layout: keep` take them as they are.
-enum class Layouts { Settle, Keep };
-template <Layouts layouts = Layouts::Settle>
+enum class Layouts { Plain, Keep };
+template <Layouts layouts = Layouts::Plain>
 const Tensor& arg_tensor(PyObject* slot) {
   if (!given(slot)) return undefined_tensor;
-  return layouts == Layouts::Keep ? tensor_of(slot) : settled_tensor_of(slot);
+  return layouts == Layouts::Keep ? tensor_of(slot) : operand_tensor_of(slot);
 }
 
 /// The tensor that an in-place form writes to.
@@ -86,12 +86,12 @@ inline const Tensor& arg_written(const char* op, PyObject* slot) {
   return tensor_of(slot);
 }
 
-template <Layouts layouts = Layouts::Settle>
+template <Layouts layouts = Layouts::Plain>
 Operand arg_operand(PyObject* slot) {
   return is_tensor(slot) ? Operand(arg_tensor<layouts>(slot)) : Operand(to_scalar(slot));
 }
 
-std::vector<Tensor> arg_tensors(PyObject* slot, Layouts layouts = Layouts::Settle);
+std::vector<Tensor> arg_tensors(PyObject* slot, Layouts layouts = Layouts::Plain);
 
 /// The integers of x.view(2, 3), between parse() and the conversion that follows it. What runs other calls in between
 /// puts them back.

@@ -61,7 +61,7 @@ PyObject* cast(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&] {
     FACULA_CHECK(nargs == 2 && is_tensor(args[0]) && (is_dtype(args[1]) || args[1] == Py_None), ErrorKind::Type,
                  "_autocast_tensor: expected a Tensor and a dtype or None, got ", nargs, " arguments");
-    const Tensor& t = settled_tensor_of(args[0]);
+    const Tensor& t = operand_tensor_of(args[0]);
     if (is_dtype(args[1])) return wrap(autocast_tensor(t, to_dtype_value(args[1])));
     return wrap(autocast_tensor(t, autocast_lower(t).value_or(t.dtype())));
   });

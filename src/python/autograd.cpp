@@ -5,7 +5,6 @@
 
 #include "autograd/engine.h"
 #include "core/parallel.h"
-#include "cpu/packed_weights.h"
 #include "functions.h"
 #include "python/bindings.h"
 #include "python/docs/functions.h"
@@ -261,7 +260,7 @@ PyObject* method_detach(PyObject* self, PyObject*) {
   bool overridden =
       ((!is_plain_tensor(self) && has_override(self)) || (thread_state.modes & kModePython)) && !overrides_disabled();
   if (overridden) return call_override("detach", true, self, nullptr, 0, nullptr);
-  return guarded([&] { return wrap(alias(settled_tensor_of(self))); });
+  return guarded([&] { return wrap(alias(operand_tensor_of(self))); });
 }
 PyObject* method_detach_(PyObject* self, PyObject*) {
   if (is_overridden(self)) return call_override("detach_", true, self, nullptr, 0, nullptr);
@@ -344,7 +343,6 @@ void check_signals() {
   if (gettid() != getpid()) return;  // signals are the main thread's; others need not wait for the lock
   WithLock lock;
   if (PyErr_CheckSignals() >= 0) return;
-  cpu::distrust_packed_weights();
   throw PythonError{};
 }
 

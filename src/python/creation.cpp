@@ -468,7 +468,7 @@ PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requ
         "tensor: a copy of a tensor is better made by source.detach().clone(), with requires_grad_() where it is "
         "wanted";
     if (copy && PyErr_WarnEx(PyExc_UserWarning, kText, 1) < 0) throw PythonError{};
-    const Tensor& source = settled_tensor_of(data);
+    const Tensor& source = operand_tensor_of(data);
     bool same =
         (!wanted.dtype || *wanted.dtype == source.dtype()) && (!wanted.device || *wanted.device == source.device());
     if (!copy && same && !requires_grad) return Py_NewRef(data);

@@ -2,7 +2,6 @@
 #include <new>
 
 #include "core/public_names.h"
-#include "cpu/packed_weights.h"
 #include "cuda/driver.h"
 #include "distributed/error.h"
 #include "python/python.h"
@@ -69,7 +68,6 @@ void translate_exception() {
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   }
-  cpu::distrust_packed_weights();  // the exception may have left a kernel
 }
 
 void init_errors(PyObject* module) {

@@ -270,7 +270,7 @@ void check_dirty(const Outputs& outputs, PyObject* raw) {
                  "mark_dirty: Some elements marked as dirty during the forward method were not returned as "
                  "output. The inputs that are modified inplace must all be outputs of the Function, got argument ",
                  i);
-    tensor_of(item).storage()->bump_version(0);
+    count_write(tensor_of(item));
   }
 }
 

@@ -90,7 +90,7 @@ bool treat_as_tuple(PyObject* key) {
 int64_t dims_consumed(PyObject* item) {
   if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
   if (is_tensor(item)) {
-    const Tensor& t = settled_tensor_of(item);
+    const Tensor& t = operand_tensor_of(item);
     return t.dtype() == DType::Bool || t.dtype() == DType::UInt8 ? t.dim() : 1;
   }
   if (PyObject_HasAttrString(item, "__array_interface__") && !is_number(item)) {
@@ -146,7 +146,7 @@ class Reader {
     } else if (is_int(item)) {
       take_integer(to_int(item));
     } else if (is_tensor(item)) {
-      take_tensor(settled_tensor_of(item));
+      take_tensor(operand_tensor_of(item));
     } else if (is_nested_sequence(item) || PyObject_HasAttrString(item, "__array_interface__") ||
                PyObject_HasAttrString(item, "__array__")) {
       take_tensor(index_tensor(item));
@@ -259,7 +259,7 @@ Scalar element_number(DType dtype, PyObject* value) {
 // The value of x[...] = v as a tensor; numbers take x's dtype.
 Tensor assigned_value(const Tensor& target, PyObject* value) {
   if (is_tensor(value)) {
-    const Tensor& given = settled_tensor_of(value);
+    const Tensor& given = operand_tensor_of(value);
     return given.dim() == 0 ? from_host(given, target.device()) : given;
   }
   FACULA_CHECK(is_number(value), ErrorKind::Type,
@@ -353,7 +353,7 @@ PyObject* getitem(PyObject* self, PyObject* key) {
     return call_override("__getitem__", true, self, args, 1, nullptr);
   }
   return guarded([&] {
-    const Tensor& t = settled_tensor_of(self);
+    const Tensor& t = operand_tensor_of(self);
     bool quick = false;
     Tensor view = quick_view(t, key, quick);
     if (quick) return wrap(std::move(view));
@@ -385,7 +385,7 @@ int setitem(PyObject* self, PyObject* key, PyObject* value) {
     return result ? 0 : -1;
   }
   try {
-    assign_item(settled_tensor_of(self), key, value);
+    assign_item(operand_tensor_of(self), key, value);
     return 0;
   } catch (...) {
     translate_exception();

@@ -20,7 +20,7 @@ void init_extension(PyObject* module);
 }  // namespace facula::python
 
 #ifdef Py_GIL_DISABLED
-/// Threads run at the same time. A private layout is settled by whoever first looks, which others must not see.
+/// Threads run at the same time. A private layout is exchanged by whoever first looks, which others must not see.
 static void begin_without_lock(PyObject* module) {
   facula::histories_are_shared = true;
   facula::cpu::set_private_layouts(false);

@@ -389,7 +389,7 @@ Tensor given_gradient(const Node& node, PyObject* given, size_t slot) {
   FACULA_CHECK(given == Py_None || is_tensor(given), ErrorKind::Type, node.name(),
                ": gradients are Tensors or None, got ", Py_TYPE(given)->tp_name);
   if (given == Py_None) return {};
-  const Tensor& grad = settled_tensor_of(given);
+  const Tensor& grad = operand_tensor_of(given);
   const OutputInfo& info = node.output(slot);
   FACULA_CHECK(info.ndim() < 0 || (grad.sizes() == info.sizes() && grad.dtype() == info.dtype), ErrorKind::Runtime,
                node.name(), ": gradient ", slot, " must have the shape ", info.sizes(), " and dtype ", info.dtype,

@@ -27,14 +27,14 @@ inline bool is_plain_tensor(PyObject* o) {
 }
 inline const Tensor& tensor_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o)->tensor; }
 /// For ops, which take sparse tensors as well.
-inline const Tensor& settled_tensor_of(PyObject* o) {
-  settle_layout(tensor_of(o));
+inline const Tensor& operand_tensor_of(PyObject* o) {
+  materialize_layout(tensor_of(o));
   return tensor_of(o);
 }
 /// For what shows strides or memory to the program, or makes another tensor on the same storage: throws for sparse
 /// ones.
 inline const Tensor& strided_tensor_of(PyObject* o) {
-  show_memory(tensor_of(o));
+  materialize(tensor_of(o));
   return tensor_of(o);
 }
 

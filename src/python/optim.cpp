@@ -6,6 +6,7 @@
 
 #include "autograd/node.h"
 #include "core/sparse.h"
+#include "core/write.h"
 #include "functions.h"
 #include "ops/scaling.h"
 #include "python/free_threading.h"
@@ -97,13 +98,14 @@ Item parameter_state(PyObject* states, PyObject* param, PyObject* group, PyObjec
 /// Adds one to a step counter, and returns it.
 double advance(const Tensor& step) {
   double value = step.item().to_double() + 1;
-  if (step.dtype() == DType::Float32 && step.is_cpu()) *step.data<float>() = static_cast<float>(value);
-  else if (step.dtype() == DType::Float64 && step.is_cpu()) *step.data<double>() = value;
-  else {  // a program's own counter: of integers, on another device
+  const bool is_ours = step.is_cpu() && (step.dtype() == DType::Float32 || step.dtype() == DType::Float64);
+  if (!is_ours) {  // a program's own counter: of integers, on another device
     facula::add_(step, Scalar(int64_t{1}));
     return value;
   }
-  step.storage()->bump_version(0);
+  const WriteScope write(step, "step");
+  if (step.dtype() == DType::Float32) *step.data<float>() = static_cast<float>(value);
+  else *step.data<double>() = value;
   return value;
 }
 

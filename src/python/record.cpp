@@ -383,7 +383,7 @@ PyObject* record_input(PyObject*, PyObject* args) {
       recorder.add_number(std::move(input), name, value.is_symbolic() ? Value::Kind::Int : value.kind());
       return Py_NewRef(Py_True);
     }
-    const Tensor& tensor = settled_tensor_of(object);
+    const Tensor& tensor = operand_tensor_of(object);
     if (input.kind != ProgramInput::Kind::User) input.tensor = tensor;
     TensorMeta meta = TensorMeta::of(tensor);
     for (Py_ssize_t d = 0; sizes != Py_None && d < PySequence_Size(sizes); ++d) {

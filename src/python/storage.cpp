@@ -10,6 +10,7 @@
 
 #include "core/checked.h"
 #include "core/storage_room.h"
+#include "core/write.h"
 #include "cpu/allocator.h"
 #include "ops/kernel_table.h"
 #include "python/bindings.h"
@@ -254,24 +255,23 @@ PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
     Storage* from = storage_of(source, "copy_");
     FACULA_CHECK(from->nbytes == s->nbytes, ErrorKind::Runtime, "copy_: the source must have ", s->nbytes,
                  " bytes, got ", from->nbytes);
-    FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "copy_: the storage is read-only, got ", s->nbytes, " bytes");
     check_has_values(bytes_of(from), s->device, "copy_");
+    const WriteScope write(s, "copy_");
     if (s->device.is_cpu() && from->device.is_cpu()) {  // slices of one storage may overlap
       if (s->nbytes) std::memmove(s->data, from->data, s->nbytes);
     } else {
       const NonBlocking scope(non_blocking);
       copy_elements(bytes_of(s), bytes_of(from));
     }
-    s->bump_version(0);
     return Py_NewRef(o);
   });
 }
 
 PyObject* storage_fill(PyObject* o, PyObject* value) {
   return with(o, [&](Storage* s) {
-    FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "fill_: the storage is read-only, got ", s->nbytes, " bytes");
-    fill_bytes(bytes_of(s), static_cast<uint8_t>(to_int(value)));
-    s->bump_version(0);
+    const auto byte = static_cast<uint8_t>(to_int(value));
+    const WriteScope write(s, "fill_");
+    fill_bytes(bytes_of(s), byte);
     return Py_NewRef(o);
   });
 }
@@ -350,10 +350,9 @@ PyObject* storage_byteswap(PyObject* o, PyObject* dtype) {
     FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "byteswap: a dtype, got ", Py_TYPE(dtype)->tp_name);
     const DType d = to_dtype_value(dtype);
     const size_t unit = static_cast<size_t>(item_size(d)) / (is_complex(d) ? 2 : 1);
-    FACULA_CHECK(s->device.is_cpu() && !s->read_only, ErrorKind::Runtime,
-                 "byteswap: memory of the CPU that may be written, got device ", s->device);
+    FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, "byteswap: memory of the CPU, got device ", s->device);
+    const WriteScope write(s, "byteswap");
     for (size_t at = 0; unit > 1 && at + unit <= s->nbytes; at += unit) std::reverse(s->data + at, s->data + at + unit);
-    s->bump_version(0);
     return Py_NewRef(Py_None);
   });
 }
@@ -413,12 +412,10 @@ int storage_assign(PyObject* o, PyObject* key, PyObject* value) {
   try {
     Storage* s = self_of(o)->storage;
     FACULA_CHECK(value, ErrorKind::Type, "UntypedStorage: bytes cannot be deleted, got del");
-    FACULA_CHECK(!s->read_only, ErrorKind::Runtime, "UntypedStorage: the storage is read-only, got ", s->nbytes,
-                 " bytes");
     Range r = PySlice_Check(key) ? checked_slice(s, key) : Range{checked_index(s, key), 1};
-    fill_bytes(bytes_of(s, static_cast<size_t>(r.start), static_cast<size_t>(r.count)),
-               static_cast<uint8_t>(to_int(value)));
-    s->bump_version(0);
+    const auto byte = static_cast<uint8_t>(to_int(value));
+    const WriteScope write(s, "UntypedStorage");
+    fill_bytes(bytes_of(s, static_cast<size_t>(r.start), static_cast<size_t>(r.count)), byte);
     return 0;
   } catch (...) {
     translate_exception();

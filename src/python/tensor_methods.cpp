@@ -1,5 +1,6 @@
 // Tensor methods that are not ops: conversions between dtypes and devices, and exchanging the storage.
 #include "core/backend.h"
+#include "core/write.h"
 #include "functions.h"
 #include "ops/kernel_table.h"
 #include "ops/pinned.h"
@@ -70,7 +71,7 @@ PyObject* converted(PyObject* self, Target target) {
   if (__builtin_expect(seen, 0)) {
     if (PyObject* result = converted_by_class(self, target)) return result;
   }
-  const Tensor& t = settled_tensor_of(self);
+  const Tensor& t = operand_tensor_of(self);
   const NonBlocking scope(target.non_blocking);
   Tensor result = convert_to(t, target);
   return result.is_same(t) ? Py_NewRef(self) : wrap(std::move(result));
@@ -285,7 +286,7 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   exchange_storage(impl, source.storage());
   impl->data = source.impl()->data;
   set_sizes(impl, source.sizes(), source.strides());
-  impl->storage->bump_version(0);
+  count_write(t);
 }
 
 // set_(source=None, storage_offset=0, size=None, stride=None); source is a tensor or a storage

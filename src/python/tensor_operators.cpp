@@ -124,7 +124,7 @@ PyObject* nb_matrix_multiply(PyObject* a, PyObject* b) {
     PyObject* operands[] = {a, b};
     CompositeScope scope(op_id::matmul, OpForm::Function, operands, 2);
     if (scope.answered()) return scope.answer();
-    return wrap(matmul(settled_tensor_of(a), settled_tensor_of(b)));
+    return wrap(matmul(operand_tensor_of(a), operand_tensor_of(b)));
   });
 }
 

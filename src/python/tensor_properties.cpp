@@ -29,7 +29,7 @@ namespace {
 
 template <class F>
 PyObject* property(PyObject* o, F&& f) {
-  return guarded([&] { return f(settled_tensor_of(o)); });
+  return guarded([&] { return f(operand_tensor_of(o)); });
 }
 
 // Properties go through overrides as `Tensor.<name>.__get__`: those that are tensors for every subclass, the others for
@@ -171,8 +171,8 @@ int set_data(PyObject* o, PyObject* value, void*) {
   try {
     FACULA_CHECK(value, ErrorKind::Runtime, "data: it cannot be deleted, delete the tensor instead");
     FACULA_CHECK(is_tensor(value), ErrorKind::Type, "data: expected a Tensor, got ", Py_TYPE(value)->tp_name);
-    TensorImpl* impl = settled_tensor_of(o).impl();
-    const Tensor& source = settled_tensor_of(value);
+    TensorImpl* impl = operand_tensor_of(o).impl();
+    const Tensor& source = operand_tensor_of(value);
     FACULA_CHECK(!requires_grad(tensor_of(o)) || is_inexact(source.dtype()), ErrorKind::Runtime,
                  "data: a tensor that requires a gradient takes floating-point or complex values, got ",
                  source.dtype());
@@ -202,7 +202,7 @@ PyObject* get_imag(PyObject* o, void*) {
 int set_part(PyObject* o, PyObject* value, Tensor (*part)(const Tensor&)) {
   try {
     FACULA_CHECK(value, ErrorKind::Runtime, "real, imag: a part of a tensor cannot be deleted");
-    Owned view(wrap(part(settled_tensor_of(o))));
+    Owned view(wrap(part(operand_tensor_of(o))));
     Owned done(PyObject_CallMethod(view.get(), is_tensor(value) ? "copy_" : "fill_", "O", value));
     return done ? 0 : -1;
   } catch (...) {
@@ -421,7 +421,7 @@ PyObject* method_requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_
   });
 }
 PyObject* method_bump_version(PyObject* self, PyObject*) {
-  tensor_of(self).storage()->bump_version(0);
+  count_write(tensor_of(self));
   Py_RETURN_NONE;
 }
 
@@ -436,7 +436,7 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
     FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType),
                  ErrorKind::Type, "_make_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
     FACULA_CHECK(is_tensor(data), ErrorKind::Type, "_make_subclass: data is a Tensor, got ", Py_TYPE(data)->tp_name);
-    Tensor made = alias(settled_tensor_of(data));
+    Tensor made = alias(operand_tensor_of(data));
     if (requires_grad) set_requires_grad(made, true);
     return wrap_as(std::move(made), reinterpret_cast<PyTypeObject*>(cls));
   });
@@ -446,7 +446,7 @@ PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&] {
     FACULA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), &TensorType),
                  ErrorKind::Type, "as_subclass: cls is a subclass of Tensor, got ", Py_TYPE(cls)->tp_name);
-    return wrap_as(view_as(settled_tensor_of(self), settled_tensor_of(self)), reinterpret_cast<PyTypeObject*>(cls));
+    return wrap_as(view_as(operand_tensor_of(self), operand_tensor_of(self)), reinterpret_cast<PyTypeObject*>(cls));
   });
 }
 

@@ -64,7 +64,7 @@ Value runner_of(PyObject* o) {
 
 Value tensors_of(PyObject* o) {
   std::vector<Tensor> tensors;
-  each_item(o, [&](PyObject* item) { tensors.push_back(item == Py_None ? Tensor() : settled_tensor_of(item)); });
+  each_item(o, [&](PyObject* item) { tensors.push_back(item == Py_None ? Tensor() : operand_tensor_of(item)); });
   return tensors;
 }
 Value ints_of(PyObject* o) {
@@ -150,7 +150,7 @@ PyObject* wrap_value(const Value& v) {
 
 Value to_value(PyObject* o) {
   if (o == Py_None) return {};
-  if (is_tensor(o)) return settled_tensor_of(o);
+  if (is_tensor(o)) return operand_tensor_of(o);
   if (is_number(o)) return number_of(o);
   if (PyUnicode_Check(o)) return std::string(utf8(o));
   if (is_dtype(o)) return to_dtype_value(o);

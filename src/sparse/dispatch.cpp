@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/mode.h"
+#include "core/write.h"
 #include "functions.h"
 #include "observe/observer.h"
 #include "ops/kernel_table.h"
@@ -50,6 +51,7 @@ void write(const char* op, const Tensor& target, const Tensor& made) {
                " cannot be written into ", target.dtype());
   FACULA_CHECK(made.sizes() == target.sizes() || is_sparse(target), ErrorKind::Runtime, op, "_: the result has shape ",
                made.sizes(), " and does not fit in place into shape ", target.sizes());
+  check_written(target, op);
   if (!is_sparse(target) && is_sparse(made)) copy_elements(target, dense_of(made));
   else copy_elements(target, made);
 }
@@ -72,6 +74,7 @@ void run_out(const Row& row, const OpCall& call) {
   row.function(call, List<ResultSlot>(slots.data(), count));
   for (size_t i = 0; i < count; ++i) {
     const Tensor& target = call.arguments[row.arity + i].as<Tensor>();
+    check_writes_to(target, made[i].sizes(), call.info().name);
     if (!is_sparse(target) && !is_sparse(made[i])) resize_output(target, made[i].sizes(), call.info().name);
     write(call.info().name, target, made[i]);
   }

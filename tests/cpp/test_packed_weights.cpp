@@ -47,7 +47,7 @@ void test_threads() {
         const int64_t value = own ? 100 + seed : numbers() % kWeights;
         found += ask(own ? weight(value) : weights[static_cast<size_t>(value)], value, numbers() % 2);
         if (numbers() % 100 == 0) cpu::drop_packed_weights();
-        if (numbers() % 200 == 0) cpu::distrust_packed_weights();
+        if (numbers() % 200 == 0) cpu::drop_packed_weights();
         EXPECT(cpu::packed_stats().bytes <= kWeights * kBytes / 2);
       }
     });

@@ -1,0 +1,53 @@
+#include "core/write.h"
+
+#include "core/error.h"
+#include "core/held.h"
+
+namespace facula {
+
+void will_write(const Storage* storage, const char* op, IntList sizes) {
+  FACULA_CHECK(!storage->read_only, ErrorKind::Runtime, op,
+               ": the tensor written is on read-only memory (clone it first), got shape ", sizes);
+}
+
+void check_not_inference_now(const Tensor& self, const char* op) {
+  FACULA_CHECK(!(self.flags() & kInference) || (thread_state.modes & kModeInference), ErrorKind::Runtime, op,
+               ": Inplace update to inference tensor outside InferenceMode is not allowed (clone it to get a normal "
+               "tensor), got shape ",
+               self.sizes());
+}
+
+void check_no_internal_overlap(const Tensor& self, const char* op) {
+  if (self.is_dense() || (self.flags() & kSparse)) return;
+  // Only a stride of zero is certain to make two elements share a place; other patterns are left to the caller.
+  for (int64_t i = 0; i < self.dim(); ++i) {
+    FACULA_CHECK(
+        self.size(i) <= 1 || self.stride(i) != 0, ErrorKind::Runtime, op,
+        ": several elements of the written tensor lie in the same place in memory (clone it first), got sizes ",
+        self.sizes(), " and strides ", self.strides());
+  }
+}
+
+void check_written(const Tensor& self, const char* op) {
+  if (self.storage()->read_only) will_write(self.storage(), op, self.sizes());
+  check_not_inference(self, op);
+  check_no_internal_overlap(self, op);
+}
+
+void check_writes_to(const Tensor& out, IntList sizes, const char* op) {
+  if (out.sizes() == sizes) return check_written(out, op);
+  if (out.storage()->read_only) will_write(out.storage(), op, out.sizes());
+  check_not_inference(out, op);
+}
+
+void WriteScope::begin(const char* op, Overlap overlap) {
+  if (storage_->read_only) will_write(storage_, op, self_->sizes());
+  check_not_inference(*self_, op);
+  if (overlap == Overlap::Refused) check_no_internal_overlap(*self_, op);
+  held_ = hold(*self_);
+  if (held_.is_same(*self_)) held_ = Tensor();
+}
+
+void WriteScope::end_held() noexcept { end_held_write(*self_, held_, id_); }
+
+}  // namespace facula

@@ -1,0 +1,77 @@
+// One way to write. Whatever puts elements into a tensor that somebody else can hold does so while a WriteScope of that
+// tensor lives: results of in-place and out= forms, assignments, steps of optimizers and scalers, running statistics,
+// collectives, copies from other libraries and into storages. The scope
+//   - refuses what must not be written: read-only memory, elements that share a place, tensors of inference mode outside
+//     of it. What autograd forbids is its own (check_writable() in autograd/inplace.h);
+//   - counts the write when it ends, once, also when a kernel throws halfway: what was saved for a derivative or packed
+//     for products is not trusted afterwards;
+//   - keeps the memory of a private layout, and takes what was written along if another thread materialized the tensor
+//     meanwhile: write to target().
+// A scope begins after the arguments are checked and before the first element is written.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace facula {
+
+/// Called before memory changes that asks for it (Storage::read_only). Throws where it must not change.
+void will_write(const Storage* storage, const char* op, IntList sizes);
+/// What a scope refuses, for ops that check before they resize or compute.
+void check_written(const Tensor& self, const char* op);
+/// The same for an `out=` that will be given `sizes`: where it is resized, its elements get places of their own.
+void check_writes_to(const Tensor& out, IntList sizes, const char* op);
+/// Elements that share a place: all get one value in ops that fill, which need not refuse them.
+void check_no_internal_overlap(const Tensor& self, const char* op);
+void check_not_inference_now(const Tensor& self, const char* op);
+inline void check_not_inference(const Tensor& self, const char* op) {
+  if (__builtin_expect(self.flags() & kInference, 0)) check_not_inference_now(self, op);
+}
+/// Counts a write that somebody else made: a program that says so, or what stood in for a kernel.
+inline void count_write(const Tensor& self, uint16_t op = 0) { self.storage()->bump_version(op); }
+
+class WriteScope {
+ public:
+  enum class Overlap { Refused, Filled };  // Filled: every element gets the same value
+
+  /// `op` is named in errors, `id` remembered as the last writer.
+  WriteScope(const Tensor& self, const char* op, uint16_t id = 0, Overlap overlap = Overlap::Refused)
+      : storage_(self.storage()), self_(&self), id_(id) {
+    constexpr uint32_t kLookedAt = kDense | kInference | kPrivateLayout;
+    const bool plain = !storage_->read_only && (self.flags() & kLookedAt) == kDense;
+    if (__builtin_expect(!plain, 0)) begin(op, overlap);
+  }
+  /// A write to bytes, not to a tensor.
+  WriteScope(Storage* storage, const char* op) : storage_(storage) {
+    if (__builtin_expect(storage_->read_only, 0)) will_write(storage_, op, {static_cast<int64_t>(storage_->nbytes)});
+  }
+  WriteScope(WriteScope&& other) noexcept
+      : storage_(std::exchange(other.storage_, nullptr)),
+        self_(other.self_),
+        held_(std::move(other.held_)),
+        id_(other.id_) {}
+  WriteScope& operator=(WriteScope&&) = delete;
+  ~WriteScope() {
+    if (__builtin_expect(held_.defined(), 0)) end_held();
+    else if (storage_) storage_->bump_version(id_);
+  }
+
+  /// Where elements are written.
+  const Tensor& target() const { return __builtin_expect(held_.defined(), 0) ? held_ : *self_; }
+
+ private:
+  void begin(const char* op, Overlap overlap);
+  void end_held() noexcept;
+
+  Storage* storage_;
+  const Tensor* self_ = nullptr;
+  Tensor held_;  // the memory of a private layout
+  uint16_t id_ = 0;
+};
+
+/// Scopes of several tensors, which are all looked at before the first is written.
+using WriteScopes = std::vector<WriteScope>;
+
+}  // namespace facula
