@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -86,12 +87,15 @@ class Future(Generic[T]):
         return follower
 
     def add_done_callback(self, callback: Callable[..., Any]) -> None:
-        """Calls callback(self) when it is done, at once if it is, in the order in which callbacks are added."""
+        """Call callback(self) when the future is done, at once if it is, in the order in which callbacks are added.
+
+        What a callback raises is logged and goes no further, since whoever completes the future did not write it.
+        """
         with self._changed:
             if not self._done:
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._call(callback)
 
     def set_result(self, result: Any) -> None:
         """Gives the value `result`, and calls the callbacks.
@@ -114,7 +118,13 @@ class Future(Generic[T]):
 
     def _finish(self, value, error):
         for callback in self._settle(value, error):
+            self._call(callback)
+
+    def _call(self, callback):
+        try:
             callback(self)
+        except Exception:
+            logging.getLogger(__name__).exception("Future: a callback raised an exception")
 
     def _settle(self, value, error):
         """Gives the value or exception; the callbacks, which the caller calls."""

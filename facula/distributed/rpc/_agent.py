@@ -248,7 +248,7 @@ class Agent(Answers):
         callbacks = pending.future._settle(value, error)
         self._calmer()
         for callback in callbacks:
-            callback(pending.future)
+            pending.future._call(callback)
 
     def _calmer(self):
         with self._calm:
@@ -338,7 +338,7 @@ class Agent(Answers):
         self._calmer()
         if not callbacks:
             return None
-        return False, lambda: [callback(pending.future) for callback in callbacks]
+        return False, lambda: [pending.future._call(callback) for callback in callbacks]
 
     def _on_release(self, source, frame):
         self._autograd.released(self, frame.about["context"])
