@@ -5,6 +5,7 @@
 #   make docs      the documentation site, build/docs/index.html
 #   make lint      what CI checks of the style of C++ and Python; `make format` puts C++ right
 #   make sanitize  the C++ tests under AddressSanitizer and UBSan; SANITIZER=thread looks for races
+#   make compare   the same programs and cases under PyTorch, where it is installed beside (CONTRIBUTING.md, "Beside PyTorch")
 #   make wheel     a wheel from the sdist, with a manylinux tag, in dist/
 #   make aarch64   for 64-bit ARM: a cross build, and tests under qemu (CONTRIBUTING.md, "Other processors")
 #   make clean     forget the environment and everything built
@@ -17,7 +18,7 @@ SANITIZER ?= address,undefined
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test docs lint format sanitize wheel aarch64 clean
+.PHONY: demo test docs lint format sanitize compare wheel aarch64 clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/built
@@ -60,6 +61,11 @@ $(VENV)/lint: pyproject.toml | $(VENV)/bin/python
 sanitize: $(VENV)/built
 	PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B build/$(SANITIZER) -G Ninja -DFACULA_ONE_LEVEL=ON -DFACULA_TESTS=ON \
 	  -DFACULA_SANITIZE=$(SANITIZER) && ninja -C build/$(SANITIZER) && ctest --test-dir build/$(SANITIZER) --output-on-failure
+
+# PARTS chooses among random modules saved parity peer programs; FACULA_COMPARE_TORCH is a Python that has PyTorch.
+compare: $(VENV)/built
+	$(PIP) --no-build-isolation ".[examples,test]"
+	$(BIN)/python tests/compare $(PARTS)
 
 wheel: $(VENV)/built
 	$(PIP) $$($(BIN)/python .ci/requirements.py wheel)

@@ -241,9 +241,9 @@ def lengths(size: str) -> dict[str, int]:
     return {name: given[SIZES.index(size)] for name, given in LENGTHS.items()}
 
 
-def arrays(n: dict[str, int]) -> dict[str, numpy.ndarray]:
+def arrays(n: dict[str, int], seed: int = 0) -> dict[str, numpy.ndarray]:
     """The inputs. Floating ones are float32 (and named differently where not); integers index what their cases index."""
-    r = numpy.random.default_rng(0)
+    r = numpy.random.default_rng(seed)
 
     def normal(*shape):
         return r.standard_normal(shape, numpy.float32)

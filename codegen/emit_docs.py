@@ -99,6 +99,11 @@ def argument_texts(op: Op, members: list[Op], form: Form = FUNCTION) -> dict[str
     return {form.words(op, name): form.words(op, text) for name, text in texts.items() if text}
 
 
+def python_default(arg: Argument) -> str | None:
+    """The default that Python's functions have: their losses are not reduced, though the ops' schemas say the mean."""
+    return "0" if arg.name == "reduction" and arg.type == "int" and arg.default is not None else arg.default
+
+
 def python_name(arg: Argument) -> str:
     """The schema's first argument is called self, Python's input."""
     return "input" if arg.name == "self" else arg.name

@@ -121,19 +121,24 @@ def _ids(number: int, ops: list[Op], loop_base: int) -> str:
 
 
 def _names(by_topic: dict[str, list[Op]]) -> str:
-    lines = [HEADER, '#include "core/op_id.h"\n\nnamespace facula {\nnamespace {\n']
+    lines = [HEADER, '#include <span>\n\n#include "core/op_id.h"\n#include "core/public_names.h"\n\nnamespace facula {\nnamespace {\n']
     for topic, members in by_topic.items():
         lines.append(f"const OpInfo {topic}_ops[] = {{")
         lines += [f'    {{"{op.name}", "{op.overload}", "{_signature_text(op)}"}},' for op in members]
         lines.append("};")
     table = ", ".join(f"{topic}_ops" for topic in by_topic)
-    lines.append(f"const OpInfo* const topics[] = {{{table}}};")
+    lines.append(f"const std::span<const OpInfo> topics[] = {{{table}}};")
     lines.append('const OpInfo unknown = {"an op", "", ""};\n\n}  // namespace\n')
     lines.append(
         "const OpInfo& op_info(uint16_t id) {\n"
         f"  return id == 0 ? unknown : topics[(id - 1) / {OPS_PER_TOPIC}][(id - 1) % {OPS_PER_TOPIC}];\n}}\n"
     )
-    lines.append("const char* op_name(uint16_t id) { return op_info(id).name; }\n\n}  // namespace facula\n")
+    lines.append("const char* op_name(uint16_t id) { return op_info(id).name; }\n")
+    lines.append(
+        "const OpInfo* find_op_info(std::string_view name) {\n"
+        "  for (const std::span<const OpInfo>& topic : topics)\n    for (const OpInfo& op : topic)\n"
+        "      if (name == op.name) return &op;\n  return nullptr;\n}\n\n}  // namespace facula\n"
+    )
     return "\n".join(lines)
 
 

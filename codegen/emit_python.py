@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .emit_autograd import mutates, out_names
-from .emit_docs import Form, docstring, private_docstring, python_name
+from .emit_docs import Form, docstring, private_docstring, python_default, python_name
 from .emit_ops import HEADER, cpp_args
 from .schema import Argument, Op, group_by_name
 from .signatures import text_signature
@@ -156,7 +156,7 @@ def signature_text(op: Op, has_out: bool) -> str:
             parts.append("*")
             star = True
         kind = {"Operand": "Tensor or Number"}.get(arg.type, arg.type)
-        parts.append(f"{kind} {python_name(arg)}" + (f"={arg.default}" if arg.default is not None else ""))
+        parts.append(f"{kind} {python_name(arg)}" + (f"={python_default(arg)}" if arg.default is not None else ""))
     if has_out:
         parts += ([] if star else ["*"]) + ["Tensor out=None" if len(out_names(op)) == 1 else "tuple of Tensors out=None"]
     return ", ".join(parts)
@@ -210,7 +210,7 @@ def _braces(default: str, size: int) -> str:
 
 
 def _default(arg: Argument) -> str:
-    text = arg.default or ""
+    text = python_default(arg) or ""
     if text in ("True", "False"):
         return f"Scalar({text.lower()})" if arg.type == "Scalar" else text.lower()
     if arg.type.startswith("str"):
@@ -230,11 +230,17 @@ def _default(arg: Argument) -> str:
 
 
 def _call(op: Op, form: str) -> str:
-    return _scope(op) + _statements(op, form)
+    return _scope(op, form) + _statements(op, form)
 
 
-def _scope(op: Op) -> str:
-    return f"CompositeScope scope(op_id::{op.id}, s, {len(op.args)}); " if op.composite else ""
+def _scope(op: Op, form: str) -> str:
+    if not op.composite:
+        computed = form == "inplace" and not (op.elementwise or op.direct_inplace or mutates(op))  # then put in place
+        answer = f"answered_in_place(op_id::{op.id}, s, {len(op.args)})"
+        return f"if (PyObject* answer = {answer}) return answer; " if computed else ""
+    kind = "InPlace" if form == "inplace" or mutates(op) else "Function"
+    scope = f"CompositeScope scope(op_id::{op.id}, OpForm::{kind}, s, {len(op.args)});"
+    return f"{scope} if (scope.answered()) return scope.answer(); "
 
 
 def _statements(op: Op, form: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from .emit_autograd import mutates, out_names
-from .emit_docs import python_name
+from .emit_docs import python_default, python_name
 from .schema import Argument, Op, group_by_name
 from .stub_texts import HEAD, MADE, MODULE_HEAD, PACKAGE_HEAD, TENSOR
 
@@ -187,7 +187,7 @@ def _argument(arg: Argument, needs_default: bool) -> str:
         kind = f"int | {kind}"
     if arg.none_is_default:
         kind += " | None"
-    return f"{name}: {kind}" + (f" = {_literal(arg.default)}" if arg.default is not None or needs_default else "")
+    return f"{name}: {kind}" + (f" = {_literal(python_default(arg))}" if arg.default is not None or needs_default else "")
 
 
 def _literal(default: str | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 from dataclasses import dataclass, replace
 
-from .emit_docs import Form, python_name
+from .emit_docs import Form, python_default, python_name
 from .schema import Op
 
 LITERALS = {"inf": "1e999", "-inf": "-1e999", "nan": "1e999-1e999", "contiguous_format": "None"}
@@ -36,7 +36,8 @@ def _row(op: Op, form: Form) -> Row:
     """The parameters of one overload."""
     found = []
     for arg in form.arguments(op):
-        default = None if arg.default is None else LITERALS.get(arg.default, arg.default)
+        given = python_default(arg)
+        default = None if given is None else LITERALS.get(given, given)
         name = python_name(arg) + ("_" if keyword.iskeyword(arg.name) else "")
         spread = (arg.type, arg.list_size) in SPREAD and default is None
         found.append(Parameter(name, default, arg.keyword_only, spread))

@@ -107,3 +107,85 @@ def convolution_backward(
     wanted = [x if mask else None for x, mask in zip((*given, bias), output_mask, strict=True)]
     gradients = iter(facula.autograd.grad(result, [x for x in wanted if x is not None], grad_output))
     return tuple(None if x is None else next(gradients) for x in wanted)
+
+
+def _conj(self):
+    """The conjugate, as a view."""
+    return self.conj()
+
+
+def _unique2(self, sorted=True, return_inverse=False, return_counts=False):
+    """(the values that are there, where each element's stands, how often each is there); empty where not asked for."""
+    values, inverse, counts = facula.ops.facula._unique.default(self, return_inverse, return_counts)
+    return values, inverse, counts
+
+
+def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
+    """(values without repetitions in a row, where each element's stands, how often each repeats)."""
+    if dim is None:
+        return facula.ops.facula._unique_consecutive.default(self, return_inverse, return_counts)
+    made = facula.unique_consecutive(self, return_inverse=True, return_counts=True, dim=dim)
+    return tuple(made)
+
+
+def _linalg_det(A):
+    """(determinant, LU, pivots)."""
+    lu, pivots = facula.linalg.lu_factor_ex(A)[:2]
+    return facula.linalg.det(A), lu, pivots
+
+
+def _linalg_slogdet(A):
+    """(sign, logarithm of the determinant's absolute value, LU, pivots)."""
+    lu, pivots = facula.linalg.lu_factor_ex(A)[:2]
+    return (*facula.linalg.slogdet(A), lu, pivots)
+
+
+def _linalg_check_errors(info, api_name, *, is_matrix):
+    """LinAlgError where a factorisation failed."""
+    if info.any():
+        where = "" if is_matrix else f"(Batch element {int(info.ravel().nonzero()[0])}): "
+        raise facula.linalg.LinAlgError(f"{api_name}: {where}the factorisation has failed, got info {info.tolist()}")
+
+
+def log_sigmoid_forward(self):
+    """(the logarithm of the sigmoid, nothing: what PyTorch keeps for the derivative)."""
+    return facula.nn.functional.logsigmoid(self), self.new_empty(0)
+
+
+def nll_loss_forward(self, target, weight, reduction, ignore_index):
+    """(loss, sum of weights)."""
+    words = ("none", "mean", "sum")
+    loss = facula.nn.functional.nll_loss(self, target, weight, ignore_index=ignore_index, reduction=words[reduction])
+    if reduction == 0:
+        return loss, self.new_empty(())
+    kept = target != ignore_index
+    total = kept.sum().to(self.dtype) if weight is None else (weight[target.where(kept, 0)] * kept).sum()
+    return loss, total
+
+
+def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
+    """A number as a tensor."""
+    return facula.scalar_tensor(s, dtype=dtype, device=device)
+
+
+def _resampled(mode, spatial):
+    """`upsample_*` of so many dimensions: (self, output_size[, align_corners], *scales)."""
+    aligns = mode not in ("nearest", "nearest_exact")
+
+    def upsample(self, output_size, *more, **named):
+        more = list(more) + list(named.values())
+        align = more.pop(0) if aligns else False
+        scales = [0.0 if scale is None else scale for scale in more] + [0.0] * (spatial - len(more))
+        return facula.ops.facula.resample.default(self, output_size, mode, align, scales, False)
+
+    return upsample
+
+
+for _mode, _names in {
+    "nearest": ("nearest1d", "nearest2d", "nearest3d"), "linear": ("linear1d", "bilinear2d", "trilinear3d"),
+    "cubic": (None, "bicubic2d"), "nearest_exact": ("_nearest_exact1d", "_nearest_exact2d", "_nearest_exact3d"),
+}.items():  # fmt: skip
+    for _spatial, _name in enumerate(_names, 1):
+        if _name:
+            _full = f"upsample_{_name}" if not _name.startswith("_") else f"_upsample{_name}"
+            globals()[_full] = _resampled(_mode, _spatial)

@@ -25,6 +25,11 @@ _missing = object()
 
 
 @functools.cache
+def _python_dispatch():
+    return importlib.import_module("facula.utils._python_dispatch")
+
+
+@functools.cache
 def _keys():
     return frozenset(_C._boxed_keys())
 
@@ -55,9 +60,19 @@ class OpOverload:
             self._key = packet._key_of(overload)
 
     def __call__(self, *args, **kwargs):
+        if self.namespace == "aten" and _C._dispatch_possible() and self._is_shown(args, kwargs):
+            return _python_dispatch()._dispatch(self, args, kwargs)
         if self._key is None or _C._has_torch_function_variadic(*args, *kwargs.values()):
             return self.overloadpacket.call_overload(self._overloadname, args, kwargs)
         return self._call_boxed(args, kwargs)
+
+    def _is_shown(self, args, kwargs):
+        """Whether a mode or a class in the place of kernels sees the call as this very operator: where Facula would make it
+        of others."""
+        dispatch = _python_dispatch()
+        base = self.overloadpacket.__name__
+        whole = base.removesuffix("_") in dispatch._dispatched.WHOLE or base in dispatch._dispatched.OPERATORS
+        return whole and dispatch._stands_in(args, kwargs)
 
     def _call_boxed(self, args, kwargs):
         """The op of the table, which knows arguments by PyTorch's order and names."""
@@ -82,7 +97,11 @@ class OpOverload:
         """What arguments and results it has, as text."""
         if self._key:
             return f"{self.namespace}::{_C._boxed_op(self._key)['signature']}"
-        return getattr(self.overloadpacket._function, "_text", None)
+        function = self.overloadpacket._function
+        text = getattr(function, "_text", None) or getattr(function, "_schema", None)
+        if text is None or "(" not in text:
+            return text
+        return f"{self.name()}{text[text.index('(') :]}"
 
     def written(self, args, kwargs):
         """The argument that a call writes to: the first of an in-place form, or `out`; None for others."""
@@ -98,6 +117,12 @@ class OpOverload:
 
     def __str__(self):
         return f"{self.namespace}.{self.overloadpacket.__name__}.{self._overloadname}"
+
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __reduce__(self):
+        return _operator, (self.namespace, self.overloadpacket.__name__, self._overloadname)
 
     def __repr__(self):
         return f"<OpOverload(op='{self.namespace}.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
@@ -141,8 +166,23 @@ class OpOverloadPacket:
         """Only the default, but of operators from C++: Facula's ops are not overloaded."""
         return list(getattr(self._function, "_overloads", None) or ["default"])
 
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __reduce__(self):
+        return _operator, (self._namespace, self.__name__)
+
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
+
+
+class HigherOrderOperator(OpOverloadPacket):
+    """An operator that takes functions, such as `ops.higher_order.cond`."""
+
+
+def _operator(namespace, name, *overload):
+    """The operator of a name: what copies and pickles of it are."""
+    return functools.reduce(getattr, (namespace, name, *overload), ops)
 
 
 _PREFIXES = {"linalg_": "linalg", "fft_": "fft", "special_": "special", "functional_": "nn.functional"}
@@ -160,8 +200,8 @@ def _own_function(name):
     return next((value for value in found if callable(value) and not hasattr(value, "_facula_missing")), None)
 
 
-#: of which the core has a narrower form: it takes no None among the indices
-_PARTS = frozenset({"index"})
+#: of which the public function is another one: it takes no None among the indices, or gives fewer results
+_PARTS = frozenset({"index", "unique_consecutive"})
 #: of Python, which aten has under their names
 _OPERATORS = frozenset(f"__{i}{name}__" for name in ("and", "or", "xor", "lshift", "rshift") for i in ("", "i"))
 
@@ -172,6 +212,7 @@ class OpNamespace(types.ModuleType):
     def __init__(self, name):
         super().__init__(f"torch.ops.{name}")
         self.__dict__["name"] = name
+        self.__dict__["_made_packets"] = {}
 
     def __getattr__(self, op):
         if op.startswith("__") and op not in _OPERATORS:
@@ -193,10 +234,14 @@ class OpNamespace(types.ModuleType):
             function = functools.partial(_refuse, f"torch.ops.aten.{op}")
         if function is None:
             raise AttributeError(f"torch.ops.{self.name}: no operator {op!r} is registered")
-        packet = OpOverloadPacket(self.name, op, function)
-        if self.name == "aten":  # a program may define its own operators anew
-            self.__dict__[op] = packet
-        return packet
+        if self.name == "aten":
+            packet = self.__dict__[op] = OpOverloadPacket(self.name, op, function)
+            return packet
+        known = self.__dict__["_made_packets"].get(op)  # one object for one operator; a program may define its own anew
+        if known is None or known[0] is not function:
+            kind = HigherOrderOperator if self.name == "higher_order" else OpOverloadPacket
+            known = self.__dict__["_made_packets"][op] = function, kind(self.name, op, function)
+        return known[1]
 
 
 def _enter_range(name, args=None):

@@ -20,3 +20,16 @@ def alert_not_deterministic(caller):
     if not facula.is_deterministic_algorithms_warn_only_enabled():
         raise RuntimeError(text)
     warnings.warn(text, UserWarning, stacklevel=2)
+
+
+_CLASSES = ((bool, ("bool",)), (complex, ("complex",)), (float, ("float", "bfloat")))
+
+
+def dtype_to_type(dtype):
+    """The class of Python's numbers that a dtype stands for: bool, int, float or complex.
+
+    >>> dtype_to_type(torch.float16)
+    <class 'float'>
+    """
+    name = str(dtype).rpartition(".")[2]
+    return next((cls for cls, starts in _CLASSES if name.startswith(starts)), int)

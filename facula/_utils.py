@@ -338,3 +338,16 @@ class ExceptionWrapper:
         except Exception:  # a class with a constructor of its own
             raise RuntimeError(message) from None
         raise exception
+
+
+def _get_available_device_type():
+    """The kind of accelerator that is there, or None."""
+    return "cuda" if facula.cuda.is_available() else None
+
+
+def _get_device_module(device_type):
+    """The module of a kind of device, such as `cuda`. Errors: RuntimeError where there is none."""
+    module = getattr(facula, device_type, None)
+    if module is None:
+        raise RuntimeError(f"_get_device_module: a kind of device with a module of its own is expected, got {device_type!r}")
+    return module

@@ -20,9 +20,11 @@ class Future(Generic[T]):
     """A value that is set once, by any thread, and waited for by others.
 
     Args:
-        devices: accelerators that the value lives on, of which there are none.
+        devices: the CUDA devices on which the value may lie, with their numbers. The current streams of who waits for the value
+            wait for the work that makes it, which the current streams of who sets it have.
 
-    Errors: NotImplementedError for devices.
+    Errors: ValueError for devices that are no numbered accelerators, and for a value that lies on another one; RuntimeError for
+    devices that this machine does not have.
 
     >>> future = torch.futures.Future()
     >>> doubled = future.then(lambda f: 2 * f.value())
@@ -40,12 +42,15 @@ class Future(Generic[T]):
     """
 
     def __init__(self, *, devices: Sequence[Any] | None = None) -> None:
-        if devices:
-            raise NotImplementedError(f"Future: values on accelerators, got devices={devices}")
+        self._devices = _checked_devices(devices or ())
+        self._events = []
         self._changed = threading.Condition()
         self._done = False
         self._value = self._error = None
         self._callbacks = []
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("Future: a future is not pickled, since others wait for this one, got a pickle of one")
 
     def done(self) -> bool:
         """Whether there is a value or an exception."""
@@ -67,11 +72,13 @@ class Future(Generic[T]):
             raise RuntimeError("Future.value: expected a future that is done, got one that is not")
         if self._error is not None:
             raise self._error
+        for event in self._events:
+            event.wait()
         return self._value
 
     def then(self, callback: Callable[..., Any]) -> Future[Any]:
         """A future of callback(self), which is called when this one is done; its exception is passed on."""
-        follower = Future()
+        follower = Future(devices=self._devices)
 
         def run(done):
             try:
@@ -87,15 +94,15 @@ class Future(Generic[T]):
         return follower
 
     def add_done_callback(self, callback: Callable[..., Any]) -> None:
-        """Call callback(self) when the future is done, at once if it is, in the order in which callbacks are added.
+        """Call callback(self) when it is done, at once if it is, in the order in which callbacks are added.
 
-        What a callback raises is logged and goes no further, since whoever completes the future did not write it.
+        What a callback raises is logged and otherwise ignored: nobody who could handle it has called it.
         """
         with self._changed:
             if not self._done:
                 self._callbacks.append(callback)
                 return
-        self._call(callback)
+        run_callbacks(self, [callback])
 
     def set_result(self, result: Any) -> None:
         """Gives the value `result`, and calls the callbacks.
@@ -103,7 +110,8 @@ class Future(Generic[T]):
         Raises:
             RuntimeError: there is a value or an exception already.
         """
-        self._finish(result, None)
+        events = _record_work(self._devices, result) if self._devices else []
+        self._finish(result, None, events)
 
     def set_exception(self, result: Any) -> None:
         """Gives an exception, `result`, in the place of a value: `wait` and `value` raise it.
@@ -116,25 +124,56 @@ class Future(Generic[T]):
             raise AssertionError(f"Future.set_exception: expected an exception, got {type(result).__name__}")
         self._finish(None, result)
 
-    def _finish(self, value, error):
-        for callback in self._settle(value, error):
-            self._call(callback)
+    def _finish(self, value, error, events=()):
+        run_callbacks(self, self._settle(value, error, events))
 
-    def _call(self, callback):
-        try:
-            callback(self)
-        except Exception:
-            logging.getLogger(__name__).exception("Future: a callback raised an exception")
-
-    def _settle(self, value, error):
+    def _settle(self, value, error, events=()):
         """Gives the value or exception; the callbacks, which the caller calls."""
         with self._changed:
             if self._done:
                 raise RuntimeError(f"Future.set_result: a future is completed once, got {value if error is None else error!r}")
-            self._value, self._error, self._done = value, error, True
+            self._value, self._error, self._events, self._done = value, error, events, True
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
         return callbacks
+
+
+def run_callbacks(future, callbacks):
+    """Call the callbacks of a future; log what they raise."""
+    for callback in callbacks:
+        try:
+            callback(future)
+        except Exception:
+            logging.getLogger(__name__).exception("Future.add_done_callback: a callback raised an exception")
+
+
+def _checked_devices(devices):
+    import facula
+
+    found = []
+    for given in devices:
+        device = facula.device("cuda", given) if isinstance(given, int) else facula.device(given)
+        if device.type in ("cpu", "meta"):
+            raise ValueError(f"Future: devices must be numbered accelerators, such as 'cuda:0', got {device}")
+        count = facula.get_device_module(device.type).device_count()
+        if (device.index or 0) >= count:
+            raise RuntimeError(f"Future: expected devices of this machine, which has {count} of {device.type}, got {device}")
+        if device.index is None:
+            raise ValueError(f"Future: devices must have a number, such as '{device.type}:0', got {device}")
+        found.append(device)
+    return found
+
+
+def _record_work(devices, value):
+    """Return events of the work that the current streams of the value's devices have now."""
+    import facula
+    from facula.utils._pytree import tree_leaves
+
+    used = {leaf.device for leaf in tree_leaves(value) if isinstance(leaf, facula.Tensor) and leaf.device.type != "cpu"}
+    if not used <= set(devices):
+        others = ", ".join(sorted(str(device) for device in used - set(devices)))
+        raise ValueError(f"Future.set_result: expected a value on {', '.join(map(str, devices))}, got one on {others}")
+    return [facula.cuda.current_stream(device).record_event() for device in used]
 
 
 def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
@@ -150,6 +189,9 @@ def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
     [1, 2]
     """
     futures = list(futures)
+    for future in futures:
+        if not hasattr(future, "add_done_callback"):
+            raise RuntimeError(f"collect_all: expected futures, got {type(future).__name__}")
     together = Future()
     lock, left = threading.Lock(), [len(futures)]
 

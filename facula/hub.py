@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import socket
 import sys
 import zipfile
 from typing import TYPE_CHECKING
@@ -205,6 +206,12 @@ def _progress_bar(name, total):
     return tqdm(total=total or None, desc=name, unit="B", unit_scale=True, unit_divisor=1024)
 
 
+def _patience():
+    """Return the seconds to wait for a server that says nothing: `socket.setdefaulttimeout`'s, 60 where there is none."""
+    given = socket.getdefaulttimeout()
+    return 60.0 if given is None else given
+
+
 def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Downloads to a file, which appears only when it is complete.
 
@@ -214,7 +221,8 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
         hash_prefix: what the SHA-256 of the file must begin with, in hexadecimal; None for any.
         progress: whether to say on standard error how much has come.
 
-    Errors: RuntimeError where the hash differs or the connection ended early; what urllib raises.
+    Errors: RuntimeError where the hash differs or the connection ended early; TimeoutError for a server that says nothing for
+    60 seconds, or those of `socket.setdefaulttimeout`; what urllib raises.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -226,7 +234,7 @@ def download_url_to_file(url: str, dst: Any, hash_prefix: str | None = None, pro
     """
     dst = os.path.expanduser(dst)
     digest = hashlib.sha256()
-    with urlopen(Request(url, headers={"User-Agent": "facula.hub"})) as response:
+    with urlopen(Request(url, headers={"User-Agent": "facula.hub"}), timeout=_patience()) as response:
         total, received = int(response.headers.get("Content-Length") or 0), 0
         told = _progress_bar(os.path.basename(dst), total) if progress else None
         with replacing(dst) as file:

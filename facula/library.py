@@ -366,7 +366,7 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
     """
 
     def define_op(function):
-        op = _operators[name] = CustomOpDef(name, function, schema)
+        op = _operators[name] = CustomOpDef(name, function, schema or _said_by_annotations(function, mutates_args))
         op._mutates_args, op._tags = mutates_args, tags
         if device_types is not None:
             op._kernels.clear()
@@ -374,6 +374,14 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
         return op
 
     return define_op if fn is None else define_op(fn)
+
+
+def _said_by_annotations(function, mutates_args):
+    """Return the schema by the annotations of a kernel; None where it has none, or ones that no schema has."""
+    try:
+        return infer_schema(function, mutates_args=mutates_args)
+    except (ValueError, TypeError, NameError):
+        return None
 
 
 def triton_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any, schema: Any = None) -> Any:
@@ -649,6 +657,16 @@ def custom_ops_impl(qualname: str, *, device_types: Sequence[str] = ("cpu", "cud
                     func: Callable[..., Any] | None = None) -> Any:  # fmt: skip
     """The name of `impl` before there was this module: `torch._custom_ops.impl`."""
     return _operator(qualname).register_kernel(device_types, func)
+
+
+@contextlib.contextmanager
+def _scoped_library(*args, **kwargs):
+    """A Library whose operators go away with the block."""
+    library = Library(*args, **kwargs)
+    try:
+        yield library
+    finally:
+        library._destroy()
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import facula
-from facula._serialization import allowed, legacy, source
+from facula._serialization import allowed, foreign, legacy, refusals, source
 from facula._serialization.checkpoint import Checkpoint, CheckpointWriter
 from facula._serialization.errors import UnpicklingError  # noqa: F401  (where callers look for it)
 from facula._serialization.file_reader import PyTorchFileReader as PyTorchFileReader
@@ -206,7 +206,7 @@ def load(f: FileLike, map_location: Any = None, pickle_module: Any = None, *, we
         mmap: map the file instead of reading it: constant time, pages come in as they are used; changes
             stay private to the process. Needs a path to a zip checkpoint. Nobody may shorten the file while its
             tensors live: the system ends a process that touches pages which are gone.
-        **pickle_load_args: `encoding` (default "utf-8") for text written by Python 2.
+        **pickle_load_args: `encoding` (default "utf-8") for text written by Python 2; "bytes" leaves it bytes.
     Raises:
         pickle.UnpicklingError: the file names what is not restored (all names are listed) or is malformed.
         RuntimeError: the container is damaged, or needs a device that is not here.
@@ -270,6 +270,7 @@ def _load(opened, scope, map_location, mapped, encoding):
         opened.bytes.check_whole()
         opened.at_end()
         return obj
+    foreign.refuse(head)
     if mapped:
         raise RuntimeError("load: mmap=True needs a checkpoint in the zip format; this file is not one")
     _refuse_tar(head)
@@ -360,7 +361,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
         if not looks_like_zip(opened.bytes.read(0, min(len(opened.bytes), 4))):
             raise ValueError("get_unsafe_globals_in_checkpoint: expected a checkpoint in the zip format")
         data = ZipReader(opened.bytes).read("data.pkl")
-        return allowed.forbidden_names(data, allowed.Scope(whole_objects=False))
+        return refusals.forbidden_names(data, allowed.Scope(whole_objects=False))
 
 
 # -- small helpers that programs import -----------------------------------------------------------------
@@ -406,6 +407,14 @@ def check_module_version_greater_or_equal(module: Any, req_version_tuple: Any, e
             raise RuntimeError(message) from error
         return True
     return found >= tuple(req_version_tuple)
+
+
+def _is_zipfile(f):
+    """Whether the file object begins, where it stands, like a zip file that torch.save writes."""
+    start = f.tell()
+    found = f.read(4)
+    f.seek(start)
+    return found == b"PK\x03\x04"
 
 
 def normalize_storage_type(storage_type: Any) -> Any:

@@ -31,7 +31,7 @@ def test_views_get_their_history_when_asked():
     plain = facula.zeros(2)
     view = plain[0]
     plain.requires_grad_()
-    assert not view.requires_grad  # made before, of a tensor that has no history
+    assert view.requires_grad and view.is_leaf  # as its base, whose history it has not
 
 
 def parts_of(x, kind):

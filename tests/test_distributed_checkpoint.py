@@ -249,3 +249,38 @@ def test_another_number_of_processes_goes_on(kind, tmp_path):
     assert run_ranks(SAVE, 2, arguments=[str(tmp_path), kind]) == ["ok\n"] * 2
     others = {"fsdp2": (3, "fsdp2"), "fsdp1": (2, "fsdp2"), "ddp": (3, "fsdp1")}[kind]
     assert run_ranks(LOAD, others[0], arguments=[str(tmp_path), others[1]]) == ["ok\n"] * others[0]
+
+
+FAILING = """
+import facula.distributed.checkpoint as dcp
+dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+folder = sys.argv[1]
+class Writer(dcp.FileSystemWriter):
+    def __init__(self, fails):
+        super().__init__(folder)
+        self.fails = fails
+    def write(self, name, data):
+        if self.fails == ("write", RANK):
+            raise OSError("no space left")
+        super().write(name, data)
+    def write_metadata(self, metadata):
+        if self.fails == ("metadata", RANK):
+            raise OSError("no space left")
+        super().write_metadata(metadata)
+    def prepare(self):
+        if self.fails == ("prepare", RANK):
+            raise OSError("no space left")
+        super().prepare()
+state = {"x": facula.ones(3), "n": 1}
+for fails in (("prepare", 0), ("prepare", 1), ("write", 0), ("write", 1), ("metadata", 0)):
+    raised(lambda: dcp.async_save(state, storage_writer=Writer(fails)).wait(), "no space left")
+    raised(lambda: dcp.save(state, storage_writer=Writer(fails)), "no space left")
+metadata = dcp.async_save(state, storage_writer=Writer(None)).wait()
+assert (metadata is not None) == (RANK == 0)
+print("ok")
+"""
+
+
+@needs_mpi
+def test_a_process_that_fails_fails_the_others(tmp_path):
+    assert run_ranks(FAILING, 2, arguments=[str(tmp_path)]) == ["ok\n"] * 2

@@ -449,3 +449,20 @@ print("ok")
 
 def test_logs():
     assert run_ranks(LOGS, 2) == ["ok\n"] * 2
+
+
+def test_without_a_group_nothing_is_wrapped():
+    import pickle
+
+    from facula import distributed as dist
+    from facula import nn
+
+    with pytest.raises(ValueError, match="^DistributedDataParallel: expected init_process_group"):
+        nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
+    with pytest.raises(TypeError, match="^DistributedDataParallel: process_group must be a ProcessGroup, got int"):
+        nn.parallel.DistributedDataParallel(nn.Linear(2, 1), process_group=3)
+    dist.init_process_group("gloo", rank=0, world_size=1)
+    pickled = pickle.dumps(nn.parallel.DistributedDataParallel(nn.Linear(2, 1)))
+    dist.destroy_process_group()
+    with pytest.raises(ValueError, match="^DistributedDataParallel: expected init_process_group"):
+        pickle.loads(pickled)

@@ -168,3 +168,18 @@ def test_code_is_not_fetched(what):
         getattr(hub, what)(*arguments)
     with pytest.raises(ValueError, match=f"^hub.{what}: expected source 'github' or 'local', got 'web'"):
         getattr(hub, what)(*arguments, source="web")
+
+
+def test_a_server_that_says_nothing_is_given_up(tmp_path):
+    import socket
+
+    before = socket.getdefaulttimeout()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        socket.setdefaulttimeout(0.2)
+        try:
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}/net.pth"
+            with pytest.raises((TimeoutError, OSError), match="timed out"):
+                hub.download_url_to_file(url, str(tmp_path / "net.pth"), progress=False)
+        finally:
+            socket.setdefaulttimeout(before)
+    assert hub._patience() == 60.0 and not list(tmp_path.iterdir())

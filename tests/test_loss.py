@@ -244,3 +244,11 @@ def test_smoothed_labels_by_formula(dtype, weighted):
     np.testing.assert_allclose(float(value), -(share * logs).sum() / total, rtol=tolerance)
     expected = (share.sum(1, keepdims=True) * np.exp(logs) - share) / total
     np.testing.assert_allclose(slope.double().numpy(), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_means_of_many_narrow_losses(name):
+    """The sum has no float16, the mean has one."""
+    x = facula.full((65536,), 3.0, dtype=facula.float16)
+    loss = getattr(F, name)(x, -x)
+    assert loss.item() == pytest.approx({"mse_loss": 36, "l1_loss": 6}.get(name, 5.5))

@@ -36,16 +36,56 @@ def test_tensors_change_places():
     assert b.grad.tolist() == [7, 7]
 
 
+def test_tensors_of_other_classes_and_results_change_places():
+    plain, parameter = torch.ones(2), nn.Parameter(torch.zeros(3))
+    torch.utils.swap_tensors(plain, parameter)
+    assert type(plain) is nn.Parameter and type(parameter) is torch.Tensor and plain.shape == (3,)
+    leaf = torch.ones(2, requires_grad=True)
+    result, other = leaf * 2, torch.zeros(1)
+    torch.utils.swap_tensors(result, other)
+    other.sum().backward()
+    assert result.grad_fn is None and leaf.grad.tolist() == [2, 2]
+
+
 def test_tensors_that_cannot_change_places():
     a = torch.ones(2, requires_grad=True)
-    with pytest.raises(RuntimeError, match="only leaves .* got one with grad_fn"):
-        torch.utils.swap_tensors(a * 2, torch.ones(2))
     kept = weakref.ref(a)
-    with pytest.raises(RuntimeError, match="has weakref associated with it$"):
+    with pytest.raises(RuntimeError, match="without weak references"):
         torch.utils.swap_tensors(torch.ones(2), a)
     assert kept() is a
-    with pytest.raises(NotImplementedError, match="got Tensor and Parameter$"):
-        torch.utils.swap_tensors(torch.ones(2), nn.Parameter(torch.ones(2)))
+    saved = torch.ones(2, requires_grad=True)
+    product = saved * saved
+    with pytest.raises(RuntimeError, match="other references"):
+        torch.utils.swap_tensors(saved, torch.ones(3))
+    base = torch.ones(2)
+    view = base[:1]
+    with pytest.raises(RuntimeError, match="other references"):
+        torch.utils.swap_tensors(base, torch.ones(3))
+    assert product.shape == (2,) and view.shape == (1,)
+
+
+def test_a_graph_does_not_reach_a_leaf_that_became_another_tensor():
+    layer = nn.Linear(2, 3)
+    out = layer(torch.ones(2))
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        weight = layer.weight
+        layer.double()
+        assert layer.weight is weight and weight.dtype == torch.float64
+        with pytest.raises(RuntimeError, match="exchanged after the graph was recorded"):
+            out.sum().backward()
+        layer(torch.ones(2, dtype=torch.float64)).sum().backward()
+        state = {name: value.clone() for name, value in layer.state_dict().items()}
+        layer.load_state_dict(state)
+        assert layer.weight is weight and weight.grad is None
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    layer.zero_grad()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        assert layer.float().weight is not weight
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(False)
 
 
 def gradients(net, x):
@@ -85,16 +125,6 @@ def test_wrappers_within_a_model():
     assert offloaded[0].weight is next(offloaded.parameters()) and offloaded(x).requires_grad
     wrappers.apply_activation_checkpointing(model, auto_wrap_policy=lambda module, recurse, nonwrapped_numel: nonwrapped_numel > 5)
     assert isinstance(model[1], wrappers.CheckpointWrapper)
-
-
-def test_memory_of_new_tensors_is_not_filled():
-    settings = torch.utils.deterministic
-    settings.fill_uninitialized_memory = False
-    assert settings.fill_uninitialized_memory is False
-    with pytest.raises(TypeError, match="got int$"):
-        settings.fill_uninitialized_memory = 1
-    with pytest.raises(NotImplementedError, match="got True$"):
-        settings.fill_uninitialized_memory = True
 
 
 def test_a_report_of_the_machine():

@@ -145,3 +145,16 @@ def test_it_is_the_standard_module():
     assert set(multiprocessing.__all__) <= set(mp.__all__)
     assert mp.Queue is multiprocessing.Queue or callable(mp.Queue)
     assert mp.get_start_method() == multiprocessing.get_start_method()
+
+
+def leave(index, how):
+    import sys
+
+    sys.exit(1) if how == "exit" else os._exit(1)
+
+
+@pytest.mark.parametrize("how", ["exit", "at once"])
+def test_a_process_that_ends_with_1_without_an_exception(how):
+    with pytest.raises(mp.ProcessExitedException, match="process 0 ended with exit code 1") as caught:
+        mp.start_processes(leave, args=(how,), nprocs=1, start_method="fork")
+    assert caught.value.exit_code == 1

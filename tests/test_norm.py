@@ -342,3 +342,21 @@ def test_batch_norm_of_no_channels_ends_at_once():
     y = facula.zeros(4, 0, 3, 3, requires_grad=True)
     F.batch_norm(y, None, None, training=True).sum().backward()
     assert y.grad.shape == y.shape
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_rms_norm_adds_the_epsilon_of_float32_to_narrow_inputs(dtype):
+    x = facula.full((1, 4), 0.05, dtype=getattr(facula, dtype))
+    np.testing.assert_allclose(F.rms_norm(x, (4,)).float().numpy(), 1.0, atol=1e-4)
+
+
+def test_parameter_gradients_of_many_rows_are_sums_in_double():
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, 4096, 8)).astype(np.float32)
+    for norm in (lambda t, w: F.layer_norm(t, (8,), w), lambda t, w: F.batch_norm(t, None, None, w, training=True)):
+        grads = []
+        for dtype in (facula.float32, facula.float64):
+            w = facula.ones(8, dtype=dtype, requires_grad=True)
+            norm(facula.from_numpy(x).to(dtype), w).backward(facula.from_numpy(g).to(dtype))
+            grads.append(w.grad.double().numpy())
+        assert np.sqrt(np.mean((grads[0] - grads[1]) ** 2) / np.mean(grads[1] ** 2)) < 2e-7

@@ -139,3 +139,10 @@ def test_lbfgs_moves_parameters_that_are_conjugated_lazily():
     for _ in range(3):
         optimizer.step(closure)
     assert facula.allclose(p.resolve_conj(), target, atol=1e-4)
+
+
+def test_update_bn_that_fails_changes_no_momentum():
+    model = nn.Sequential(nn.BatchNorm1d(1, momentum=0.25), nn.Linear(1, 1)).eval()
+    with pytest.raises(RuntimeError):
+        optim.swa_utils.update_bn([facula.ones(2, 1), facula.ones(2, 3)], model)
+    assert model[0].momentum == 0.25 and not model.training

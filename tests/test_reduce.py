@@ -360,3 +360,23 @@ def test_order_statistics_of_long_lines(n, kind):
         assert facula.from_numpy(holes).median().isnan()
         rest = np.sort(holes[~np.isnan(holes)])
         assert facula.from_numpy(holes).nanmedian() == rest[(len(rest) - 1) // 2]
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1])
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "norm"])
+def test_error_does_not_grow_with_the_length(name, dim):
+    """Between short runs, sums of floats are kept in double."""
+    x = np.random.default_rng(0).standard_normal((1024, 1024)).astype(np.float32)
+    call = lambda t: getattr(t, name)() if dim is None else getattr(t, name)(dim=dim)  # noqa: E731
+    exact = call(facula.from_numpy(x).double()).numpy()
+    error = np.sqrt(np.mean((call(facula.from_numpy(x)).double().numpy() - exact) ** 2) / np.mean(exact**2))
+    assert error < 2.5e-7
+
+
+def test_trace_and_dot_are_summed_in_double():
+    x = np.random.default_rng(0).standard_normal((4096, 8)).astype(np.float32)
+    for k in range(8):
+        v = facula.from_numpy(x[:, k].copy())
+        exact = float((x[:, k].astype(float) ** 2 * np.sign(x[:, k])).sum())
+        assert facula.dot(v.abs(), v).item() == pytest.approx(exact, rel=1e-6)
+        assert facula.trace(facula.diag(v[:256])).item() == pytest.approx(float(x[:256, k].astype(float).sum()), rel=3e-7)

@@ -293,7 +293,7 @@ def test_whole_modules_come_back_on_request():
     assert loaded(x).tolist() == net(x).tolist()
 
 
-def test_a_programs_own_module_is_imported_for_its_class(tmp_path, monkeypatch):
+def test_no_module_is_imported_for_a_class_that_a_file_names(tmp_path, monkeypatch):
     (tmp_path / "own_model.py").write_text(
         "import facula\nclass OwnNet(facula.nn.Module):\n"
         "    def __init__(self):\n        super().__init__()\n        self.layer = facula.nn.Linear(2, 1)\n"
@@ -303,9 +303,13 @@ def test_a_programs_own_module_is_imported_for_its_class(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     stream = io.BytesIO()
     facula.save(importlib.import_module("own_model").OwnNet(), stream)
-    del sys.modules["own_model"]
     stream.seek(0)
     assert type(facula.load(stream, weights_only=False)).__name__ == "OwnNet"
+    del sys.modules["own_model"]
+    stream.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="Not imported by this program.*: own_model"):
+        facula.load(stream, weights_only=False)
+    assert "own_model" not in sys.modules
     for names in (
         b"cdangerous\nNet\n",
         b"cown_model\nos\n",
@@ -471,3 +475,24 @@ def test_a_location_that_is_no_device_is_an_error_of_load(location):
     stream.seek(0)
     with pytest.raises(RuntimeError, match="^load: "):
         facula.load(stream, map_location=location)
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"<!DOCTYPE html>\n<html><body>Not found</body></html>", "an HTML or XML page"),
+        (b"\n  <HTML><head>", "an HTML or XML page"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", r"a Git LFS pointer.*git lfs pull"),
+        (b"Access denied. Please log in.\n", "text that begins with 'Access denied"),
+        ("Zugang verweigert: ungültig".encode(), "text that begins with"),
+        (b"\x20\0\0\0\0\0\0\0" + b'{"a":{"dtype":"F32"}}      ', "a safetensors file"),
+        (b"\x1f\x8b\x08\0abcdef", "a gzip archive"),
+        (b"\x89HDF\r\n\x1a\n\0\0", "an HDF5 file"),
+    ],
+)
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_what_is_no_checkpoint_is_recognised(data, what, weights_only, tmp_path):
+    (tmp_path / "model.pt").write_bytes(data)
+    for source, options in ((io.BytesIO(data), {}), (tmp_path / "model.pt", {}), (tmp_path / "model.pt", {"mmap": True})):
+        with pytest.raises(pickle.UnpicklingError, match=f"^load: expected a checkpoint, got {what}"):
+            facula.load(source, weights_only=weights_only, **options)

@@ -1,5 +1,6 @@
 """`cond` (facula/functions/control_flow.py)."""
 
-from facula.functions.control_flow import cond
+from facula.functions.control_flow import HIGHER_ORDER, cond
 
-__all__ = ["cond"]
+__all__ = ["cond", "cond_op"]
+cond_op = HIGHER_ORDER["cond"]

@@ -95,8 +95,8 @@ class PerTensor:
 
     def levels(self, values):
         """The integers that stand for floating-point values."""
-        scale = _C.tensor(self.scale, dtype=_C.float32, device=values.device)
-        return _levels(values, scale, _C.tensor(self.zero_point, dtype=_C.int64, device=values.device), self.dtype)
+        scale = _C.as_tensor(self.scale, dtype=_C.float32, device=values.device)
+        return _levels(values, scale, _C.as_tensor(self.zero_point, dtype=_C.int64, device=values.device), self.dtype)
 
     def values(self, levels):
         """What integers stand for, in float32."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula import storage as storages
 
-from . import allowed, tensors
+from . import allowed, refusals, tensors
 from .errors import UnpicklingError, need
 from .legacy import _fields
 from .locations import location_tag
@@ -145,7 +145,7 @@ class Checkpoint:
             return reader.load()
         except allowed.Forbidden as error:
             raise UnpicklingError(
-                allowed.explain_refusal(allowed.forbidden_names(pickled, scope) or [error.name])
+                refusals.explain_refusal(refusals.forbidden_names(pickled, scope) or [error.name])
             ) from None
 
     def _storage(self, identity, restore, mapped):

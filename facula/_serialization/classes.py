@@ -4,8 +4,8 @@ PyTorch hands such a file to pickle, which calls whatever the file says. Facula 
 instead: an object is made by `object.__new__` and gets its attributes back; its class must be one that
 
 - Facula itself defines, or
-- the running program has already imported, or that a file beside the program defines: the program's own
-  modules are imported on demand (after a look at the source: it must define that class), nothing else is.
+- the running program has already imported. A load imports nothing that the file names, for an import runs code: whoever can
+  put a file beside the program, and a checkpoint before it, would decide what runs.
 
 Classes with `__del__` are refused, and `__setstate__` is called only for nn.Module and the program's own.
 Classes of the standard library are refused unless inert.py lists them.
@@ -13,7 +13,6 @@ Classes of the standard library are refused unless inert.py lists them.
 
 import enum
 import importlib
-import importlib.util
 import os
 import sys
 
@@ -46,8 +45,7 @@ def find(module, qualname):
         return found if callable(found) and function_home(found) else None
     if module.partition(".")[0] in _REFUSED_TOPS:
         return None
-    loaded = sys.modules.get(module) or _import_program_module(module, qualname)
-    found = _walk(loaded, qualname)
+    found = _walk(sys.modules.get(module), qualname)
     return found if isinstance(found, type) and is_restorable(found) else None
 
 
@@ -147,37 +145,3 @@ def is_program_module(module):
 def _is_beside_program(path):
     home, path = _program_directory(), os.path.realpath(path)
     return home is not None and path.startswith(home + os.sep) and "site-packages" not in path
-
-
-def _import_program_module(name, qualname):
-    """Imports a module of the program itself, if its source defines `qualname` as a class."""
-    if not all(part.isidentifier() for part in name.split(".")):
-        return None
-    path = os.path.join(_program_directory() or "", *name.split(".")) + ".py"
-    if not _program_directory() or not os.path.isfile(path) or not _is_beside_program(path):
-        return None
-    import ast
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            tree = ast.parse(file.read())
-    except (SyntaxError, UnicodeDecodeError):
-        return None
-    top = qualname.partition(".")[0]
-    if not any(isinstance(node, ast.ClassDef) and node.name == top for node in tree.body):
-        return None
-    if not _is_found_beside_program(name.partition(".")[0]):
-        return None
-    spec = importlib.util.find_spec(name)  # imports the packages around it, which are the program's own
-    return (
-        importlib.import_module(name)
-        if spec and spec.origin and os.path.realpath(spec.origin) == os.path.realpath(path)
-        else None
-    )
-
-
-def _is_found_beside_program(top):
-    """Whether `import top` means a module or package of the program, rather than another one of that name."""
-    spec = importlib.util.find_spec(top)
-    places = [] if spec is None else list(spec.submodule_search_locations or [spec.origin or ""])
-    return bool(places) and all(_is_beside_program(place) for place in places)

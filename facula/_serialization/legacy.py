@@ -9,7 +9,7 @@ import struct
 import facula
 from facula import storage as storages
 
-from . import allowed, tensors
+from . import allowed, refusals, tensors
 from .errors import UnpicklingError
 from .pickle_reader import PickleReader, TruncatedPickle
 from .pickle_writer import GlobalName, PickleWriter
@@ -35,7 +35,7 @@ def write(obj, file, scope, protocol, location_of):
             )
         key = tensors.storage_key(untyped)
         first = seen.setdefault(key, (str(len(seen)), untyped, dtype))
-        if first[2] is not dtype:
+        if first[2] is not dtype and untyped.nbytes() > 0:
             raise RuntimeError(
                 "save: the legacy format cannot hold one storage seen as two dtypes, "
                 f"{first[2]} and {dtype}; use the zip format"
@@ -104,8 +104,8 @@ class _LegacyReader:
             _, pickled = self._unpickle(start, survey, self._note)
         except allowed.Forbidden as error:
             rest = self._source.read(start, min(len(self._source) - start, 1 << 26))
-            names = allowed.forbidden_names(rest, self._scope) or [error.name]
-            raise UnpicklingError(allowed.explain_refusal(names)) from None
+            names = refusals.forbidden_names(rest, self._scope) or [error.name]
+            raise UnpicklingError(refusals.explain_refusal(names)) from None
         return pickled, start + len(pickled)
 
     def _unpickle(self, start, scope, persistent):

@@ -76,7 +76,19 @@ def register_prehook(self, fn):
     return _handle(_C._node_prehooks(self), fn)
 
 
+def _grad_fn(self):
+    return self.grad_fn
+
+
+def _no_deletion(self):
+    raise RuntimeError("_grad_fn: it belongs to the graph and cannot be deleted (use detach())")
+
+
 _C._install_methods(
-    {"register_hook": register_hook, "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook}
+    {
+        "register_hook": register_hook,
+        "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+        "_grad_fn": property(_grad_fn, None, _no_deletion),
+    }
 )
 _C._install_node_methods({"register_hook": register_node_hook, "register_prehook": register_prehook})

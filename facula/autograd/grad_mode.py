@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
+import warnings
 from typing import TYPE_CHECKING
 
 from .. import _C
@@ -16,33 +18,52 @@ if TYPE_CHECKING:
 
 
 class _Switch:
-    """Base of the modes: a context manager that also decorates functions, generators and, for classes, nothing."""
+    """Base of the modes: a context manager that also decorates functions and generators."""
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.isgeneratorfunction(function):
+            return self._generator(function)
+        if inspect.isclass(function):
+            warnings.warn(
+                f"{type(self).__name__}: Decorating classes is deprecated, decorate their __init__ instead, got "
+                f"{function.__name__}",
+                FutureWarning,
+                stacklevel=2,
+            )
 
-            @functools.wraps(function)
-            def generator(*args, **kwargs):
-                inner = function(*args, **kwargs)
-                value = None
-                try:
-                    while True:
-                        with self.clone():
-                            item = inner.send(value)
-                        value = yield item
-                except StopIteration as stop:
-                    return stop.value
-                finally:
-                    inner.close()
-
-            return generator
-
-        @functools.wraps(function)
+        @functools.wraps(function, updated=() if inspect.isclass(function) else ("__dict__",))
         def wrapped(*args, **kwargs):
             with self.clone():
                 return function(*args, **kwargs)
 
         return wrapped
+
+    def _generator(self, function):
+        """The generator function whose code runs within the context each time it is resumed."""
+
+        @functools.wraps(function)
+        def generator(*args, **kwargs):
+            inner = function(*args, **kwargs)
+            try:
+                with self.clone():
+                    item = inner.send(None)
+                while True:
+                    try:
+                        value = yield item
+                    except GeneratorExit:
+                        with self.clone():
+                            inner.close()
+                        raise
+                    except BaseException as error:
+                        with self.clone():
+                            item = inner.throw(error)
+                    else:
+                        with self.clone():
+                            item = inner.send(value)
+            except StopIteration as stop:
+                return stop.value
+
+        return generator
 
     def clone(self) -> Self:
         """Another context manager of the same kind, for one that is used as a decorator.
@@ -191,7 +212,46 @@ class inference_mode(_Switch):
         return type(self)(self.mode)
 
 
-class set_multithreading_enabled(_Switch):
+class _Choices(threading.local):
+    """What a thread has chosen."""
+
+    multithreading = True
+    view_replay = False
+
+
+_choices = _Choices()
+
+
+class _Choice(_Switch):
+    """A switch that takes effect when it is made, and goes back at the end of its block."""
+
+    _name = ""
+
+    def __init__(self, mode: bool):
+        self.mode = bool(mode)
+        self.before = getattr(_choices, self._name)
+        setattr(_choices, self._name, self.mode)
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        setattr(_choices, self._name, self.before)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        setattr(_choices, self._name, self.mode)
+
+    def __exit__(self, *exception: object) -> None:
+        setattr(_choices, self._name, self.before)
+
+    def clone(self) -> Self:
+        """Another context manager of the same kind and mode; making it switches, as making the first did.
+
+        >>> torch.autograd.set_multithreading_enabled(True).clone().mode
+        True
+        """
+        return type(self)(self.mode)
+
+
+class set_multithreading_enabled(_Choice):
     """Whether backward may use several threads. Changes nothing on the CPU, whose nodes run on the calling thread.
 
     Args:
@@ -201,23 +261,28 @@ class set_multithreading_enabled(_Switch):
     ...     torch.ones(1, requires_grad=True).sum().backward()
     """
 
-    def __init__(self, mode: bool):
-        self.mode = mode
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exception: object) -> None:
-        return None
-
-    def clone(self) -> Self:
-        """Another context manager of the same kind and mode.
-
-        >>> torch.autograd.set_multithreading_enabled(False).clone().mode
-        False
-        """
-        return type(self)(self.mode)
+    _name = "multithreading"
 
 
-class _force_original_view_tracking(set_multithreading_enabled):
+def is_multithreading_enabled() -> bool:
+    """Return what `set_multithreading_enabled` chose for this thread.
+
+    >>> torch.autograd.is_multithreading_enabled()
+    True
+    """
+    return _choices.multithreading
+
+
+class _force_original_view_tracking(_Choice):
     """Accepted for compatibility: views are always tracked through their base."""
+
+    _name = "view_replay"
+
+
+def is_view_replay_enabled() -> bool:
+    """Return what `torch.autograd.grad_mode._force_original_view_tracking` chose for this thread.
+
+    >>> torch.autograd.is_view_replay_enabled()
+    False
+    """
+    return _choices.view_replay

@@ -139,7 +139,8 @@ class FunctionEvent:
 
     def __init__(self, id: int, name: str, thread: int, start_us: float, end_us: float, kind: str = "op") -> None:
         self.id = id
-        self.name = self.key = self.trace_name = name
+        self.trace_name = name
+        self.name = self.key = "ProfilerStep*" if name.startswith("ProfilerStep#") else name  # one row for all steps
         self.overload_name = ""
         self.kind = kind
         self.thread = thread

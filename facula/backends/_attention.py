@@ -11,7 +11,7 @@ from facula import _C
 from facula._C import Tensor
 
 
-class SDPBackend(enum.IntEnum):
+class SDPBackend(enum.Enum):
     """Implementations of `scaled_dot_product_attention`, for `sdpa_kernel`; the numbers are PyTorch's.
 
     >>> nn.attention.SDPBackend.FLASH_ATTENTION
@@ -24,6 +24,14 @@ class SDPBackend(enum.IntEnum):
     EFFICIENT_ATTENTION = 2
     CUDNN_ATTENTION = 3
     OVERRIDEABLE = 4
+
+    def __int__(self) -> int:
+        return self.value
+
+    __index__ = __int__
+
+    def __hash__(self) -> int:
+        return self.value
 
 
 SDPBackend.__module__ = "facula.nn.attention"

@@ -22,16 +22,23 @@ if TYPE_CHECKING:
 
     from facula import Tensor
 
+#: PyTorch's packages, and what stands in their places
+_PACKAGES = {"torch": "facula", "functorch": "facula.compat.functorch"}
+#: modules without a file: the module that puts each in sys.modules
+_MADE_BY = {"facula._C._nn": "facula.fx._public"}
+
+
 def facula_name(name: str) -> str:
     """torch.nn -> facula.nn"""
-    return "facula" + name[len("torch") :]
+    package, dot, rest = name.partition(".")
+    return f"{_PACKAGES[package]}{dot}{rest}"
 
 
 class TorchFinder:
-    """Answers for `torch` and everything below it, to the import system and to importlib.metadata."""
+    """Answers for `torch` and `functorch`, and everything below them, to the import system and to importlib.metadata."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Tensor | None = None) -> Any:
-        if fullname != "torch" and not fullname.startswith("torch."):
+        if fullname.partition(".")[0] not in _PACKAGES:
             return None
         own = facula_name(fullname)
         origin, is_package = _locate(own)
@@ -53,6 +60,8 @@ class TorchFinder:
 
 def _locate(own):
     """(origin, whether a package) of the Facula module called so; (None, False) where there is none."""
+    if own in _MADE_BY:
+        importlib.import_module(_MADE_BY[own])
     module = sys.modules.get(own)
     if module is None:
         try:

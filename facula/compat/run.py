@@ -54,7 +54,7 @@ def main(arguments: Any) -> int | None:
         sys.argv = [first, *arguments[2 if first == "-c" else 1 :]]
         sys.path[0] = ""
         text, name = (arguments[1], "<string>") if first == "-c" else (sys.stdin.read(), "<stdin>")
-        return _execute(compile(text, name, "exec"), None)
+        return _execute(compile(text, name, "exec", dont_inherit=True), None)
     sys.argv = arguments
     return _run_file(first)
 
@@ -110,7 +110,7 @@ def _run_file(path):
         return _refuse(f"cannot open file {path!r}: [Errno {error.errno}] {error.strerror}")
     sys.path[0] = os.path.dirname(os.path.realpath(path))
     path = os.path.abspath(path)
-    return _execute(compile(text, path, "exec"), path)
+    return _execute(compile(text, path, "exec", dont_inherit=True), path)
 
 
 def _execute(code, path):

@@ -84,6 +84,7 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args:
             self._check_parameters()
+        super().__init__()  # of a class beside this one
 
     def _set_parameters(self, validate_args, **parameters):
         """The constructor of families whose values and parameters are single numbers."""

@@ -63,10 +63,10 @@ class Gamma(ExponentialFamily):
         return value.clamp(min=facula.finfo(value.dtype).tiny)  # log_prob of a sample is finite
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         a, rate = self.concentration, self.rate
         value = facula.as_tensor(value, dtype=rate.dtype, device=rate.device)
+        if self._validate_args:
+            self._validate_sample(value)
         return facula.xlogy(a, rate) + facula.xlogy(a - 1, value) - rate * value - facula.lgamma(a)
 
     def cdf(self, value: Tensor) -> Tensor:

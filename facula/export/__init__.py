@@ -68,11 +68,12 @@ def save(ep: ExportedProgram, f: FileLike, *, extra_files: dict[str, Any] | None
     Args:
         ep: the program.
         f: a path, or a writable binary file.
-        extra_files: must be None or empty.
+        extra_files: {name: text} that the archive holds beside the program.
         opset_version: must be None.
         pickle_protocol: of the examples, without meaning: they are written as `facula.save` does.
 
-    Errors: TypeError for anything but an ExportedProgram; NotImplementedError for extra_files and opset_version.
+    Errors: TypeError for anything but an ExportedProgram; AssertionError for extra files that are no text;
+    NotImplementedError for opset_version.
 
     >>> import io
     >>> program, file = torch.export.export(nn.ReLU(), (torch.ones(2),)), io.BytesIO()
@@ -82,11 +83,14 @@ def save(ep: ExportedProgram, f: FileLike, *, extra_files: dict[str, Any] | None
     """
     from facula.export import _pt2
 
-    if extra_files or opset_version:
-        raise NotImplementedError("save: extra_files and opset_version are not written")
+    if opset_version:
+        raise NotImplementedError("save: opset_version is not written")
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
-    _pt2.save(ep, f)
+    for name, text in (extra_files or {}).items():
+        if not isinstance(text, str):
+            raise AssertionError(f"save: extra_files must hold text, got {type(text).__name__} for {name!r}")
+    _pt2.save(ep, f, {name: text.encode() for name, text in (extra_files or {}).items()})
 
 
 def load(f: FileLike, *, extra_files: dict[str, Any] | None = None, expected_opset_version: Any = None) -> ExportedProgram:
@@ -94,10 +98,10 @@ def load(f: FileLike, *, extra_files: dict[str, Any] | None = None, expected_ops
 
     Args:
         f: a path, or a readable binary file.
-        extra_files: must be None or empty.
+        extra_files: a dict; the values of its keys become the texts of the archive's extra files of these names.
         expected_opset_version: must be None.
 
-    Errors: NotImplementedError for extra_files and expected_opset_version.
+    Errors: NotImplementedError for expected_opset_version.
 
     >>> import io
     >>> program, file = torch.export.export(nn.ReLU(), (torch.ones(2),)), io.BytesIO()
@@ -107,9 +111,12 @@ def load(f: FileLike, *, extra_files: dict[str, Any] | None = None, expected_ops
     """
     from facula.export import _pt2_reader
 
-    if extra_files or expected_opset_version:
-        raise NotImplementedError("load: extra_files and expected_opset_version are not read")
-    return _pt2_reader.load(f)
+    if expected_opset_version:
+        raise NotImplementedError("load: expected_opset_version is not read")
+    program = _pt2_reader.load(f)
+    for name, data in _pt2_reader.extra_files(f, extra_files or ()).items():
+        extra_files[name] = data.decode("utf-8", "replace")
+    return program
 
 
 def export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, dynamic_shapes: Any = None,

@@ -106,7 +106,7 @@ class _Writer:
             else:
                 specs.append(self.state_spec(kind, name, path, persistent))
             inputs.append(arg)
-        written = _mutations(self.program) if self.exported is not None and self.exported._functional else {}
+        written = mutations(self.program) if self.exported is not None and self.exported._functional else {}
         for i, node in enumerate(self.program.nodes):
             if i not in written:
                 self.node(*node)
@@ -337,7 +337,7 @@ class _Writer:
         return name
 
 
-def _mutations(program):
+def mutations(program):
     """Of the writes at the end of a program: the node's number to (which input, the value written)."""
     places = {number: i for i, (_, number, *_) in enumerate(program.inputs)}
     found = {}
@@ -446,11 +446,12 @@ def _tensor_bytes(tensor):
     return bytes(whole.reshape(-1).view(facula.uint8).numpy()) if whole.numel() else b""
 
 
-def save(exported, file):
+def save(exported, file, extra_files=None):
     """Writes an ExportedProgram.
 
     Args:
         file: a path, or a writable binary file.
+        extra_files: {name: bytes} that stand beside the program, in the folder extra.
     """
     writer = _Writer(exported.program, exported)
     model = writer.model()
@@ -480,4 +481,6 @@ def save(exported, file):
         marks = {"archive_format": "pt2", "archive_version": "0", ".data/version": "6\n", "byteorder": "little"}
         for entry, text in marks.items():
             archive.write(entry, text.encode())
+        for name, data in (extra_files or {}).items():
+            archive.write(f"extra/{name}", data)
         archive.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
 from typing import TYPE_CHECKING
 
 import facula
@@ -41,6 +42,25 @@ def load(file) -> ExportedProgram:
         raise ArchiveError(f"load: the program is damaged: {type(error).__name__}: {error}") from None
     _make_parameters(program)
     return ExportedProgram(program, *specs, _examples(examples), names)
+
+
+def extra_files(file, names):
+    """Return the bytes of those of the files `names` that stand beside the program of an archive.
+
+    Args:
+        file: a path, or a readable binary file.
+    """
+    found = {}
+    if not names:
+        return found
+    if not isinstance(file, (str, os.PathLike)):
+        file.seek(0)
+    with zipfile.ZipFile(file) as archive:
+        by_name = {name.partition("/")[2]: name for name in archive.namelist()}
+        for name in names:
+            if f"extra/{name}" in by_name:
+                found[name] = archive.read(by_name[f"extra/{name}"])
+    return found
 
 
 def _make_parameters(program):

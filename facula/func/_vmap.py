@@ -192,120 +192,17 @@ def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_
 
     @functools.wraps(func)
     def batched(*args, **kwargs):
-        from ..utils._pytree import tree_flatten
+        from .._functorch import vmap as mapping
 
-        flat, spec = tree_flatten(args)
-        dims = _flat_dims(in_dims, args, flat, spec)
-        size = _batch_size(flat, dims)
-        if chunk_size is not None and chunk_size < size:
-            return _in_chunks(func, flat, spec, dims, size, out_dims, randomness, chunk_size, kwargs)
-        return _run(func, flat, spec, dims, size, out_dims, randomness, kwargs)
+        return mapping.vmap_impl(func, in_dims, out_dims, randomness, chunk_size, *args, **kwargs)
 
     return batched
 
 
-def _flat_dims(in_dims, args, flat, spec):
-    from ..utils._pytree import _broadcast_to_and_flatten
-
-    if not isinstance(in_dims, (int, tuple, list)):
-        raise ValueError(f"vmap: in_dims is an int or a tuple matching the arguments, got {type(in_dims).__name__}")
-    if not flat:
-        raise ValueError("vmap: the function needs at least one argument with a batch, got none")
-    dims = _broadcast_to_and_flatten(in_dims if isinstance(in_dims, int) else tuple(in_dims), spec)
-    if dims is None:
-        raise ValueError(f"vmap: in_dims is not compatible with the structure of the arguments, got in_dims={in_dims}")
-    result = []
-    for value, dim in zip(flat, dims):
-        if dim is None:
-            result.append(None)
-            continue
-        if not isinstance(value, Tensor):
-            raise ValueError(f"vmap: Got in_dim={dim} for an input but the input is of type {type(value).__name__}")
-        if not -value.ndim <= dim < value.ndim:
-            raise ValueError(
-                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim}"
-            )
-        result.append(dim % value.ndim)
-    return result
-
-
-def _batch_size(flat, dims):
-    sizes = {value.shape[dim] for value, dim in zip(flat, dims) if dim is not None}
-    if not sizes:
-        raise ValueError("vmap: at least one input must have a batch dimension, got in_dims without any")
-    if len(sizes) > 1:
-        raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
-        )
-    return sizes.pop()
-
-
-def _run(func, flat, spec, dims, size, out_dims, randomness, kwargs):
-    from ..utils._pytree import tree_unflatten
-
-    with new_level(size, randomness) as level:
-        wrapped = [v if d is None else wrap(v.movedim(d, 0) if d else v, level) for v, d in zip(flat, dims)]
-        return _unwrapped(func, func(*tree_unflatten(wrapped, spec), **kwargs), level, size, out_dims)
-
-
-def _flat_out_dims(out_dims, spec, count):
-    """The dimension of the batch in each of `count` results."""
-    from ..utils._pytree import _broadcast_to_and_flatten
-
-    if isinstance(out_dims, int):
-        return [out_dims] * count
-    dims = _broadcast_to_and_flatten(out_dims, spec)
-    if dims is None and isinstance(out_dims, (tuple, list)) and len(out_dims) == count:
-        dims = list(out_dims)
-    if dims is None:
-        raise ValueError(f"vmap: out_dims is not compatible with the structure of the outputs, got out_dims={out_dims}")
-    return dims
-
-
-def _unwrapped(func, outputs, level, size, out_dims):
-    from ..utils._pytree import tree_flatten, tree_unflatten
-
-    flat, spec = tree_flatten(outputs)
-    results = []
-    for value, dim in zip(flat, _flat_out_dims(out_dims, spec, len(flat))):
-        if not isinstance(value, Tensor):
-            raise ValueError(f"vmap: the function must only return Tensors, got type {type(value).__name__}")
-        if is_batched(value, level):
-            if dim is None:
-                name = getattr(func, "__name__", repr(func))
-                raise ValueError(
-                    f"vmap: `{name}` can not return a BatchedTensor when out_dim is None, got examples of shape "
-                    f"{tuple(value.shape)}"
-                )
-            value = _C._batch_value(value)
-        elif dim is not None:
-            value = value.expand(size, *value.shape)
-        results.append(value.movedim(0, dim) if dim else value)
-    return tree_unflatten(results, spec)
-
-
-def _in_chunks(func, flat, spec, dims, size, out_dims, randomness, chunk, kwargs):
-    from ..utils._pytree import tree_flatten, tree_unflatten
-
-    parts = []
-    generator = _C.default_generator
-    start_state = generator.get_state() if randomness == "same" else None  # of all chunks
-    for start in range(0, size, chunk):
-        count = min(chunk, size - start)
-        piece = [v if d is None else v.narrow(d, start, count) for v, d in zip(flat, dims)]
-        if start_state is not None and start > 0:
-            generator.set_state(start_state)
-        parts.append(_run(func, piece, spec, dims, count, out_dims, randomness, kwargs))
-    rows, specs = zip(*map(tree_flatten, parts))
-    joined = [
-        column[0] if dim is None else _C.cat(list(column), dim)
-        for dim, column in zip(_flat_out_dims(out_dims, specs[0], len(rows[0])), zip(*rows))
-    ]
-    return tree_unflatten(joined, specs[0])
-
-
 def apply_function(cls, args):
     """autograd.Function within vmap: its own vmap rule, or a generated one."""
+    from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
+
     level = max(map(_C._batch_level, _tensors_in(args)))
     size = next(t._value.shape[0] for t in _tensors_in(args) if is_batched(t, level))
     if not cls._has_vmap:
@@ -315,17 +212,26 @@ def apply_function(cls, args):
                 f"generate_vmap_rule = True"
             )
         return _apply_generated(cls, level, size, args)
-    in_dims = tuple(0 if is_batched(a, level) else None for a in args)
-    values = tuple(a._value if is_batched(a, level) else a for a in args)
-    outputs, out_dims = cls.vmap(_VmapInfo(size, _RANDOMNESS[_C._vmap_levels()[level - 1][1]]), in_dims, *values)
-    single = isinstance(outputs, Tensor)
-    outputs = (outputs,) if single else tuple(outputs)
-    out_dims = (out_dims,) * len(outputs) if not isinstance(out_dims, (tuple, list)) else tuple(out_dims)
-    results = tuple(
+    if cls.generate_vmap_rule:
+        raise RuntimeError(f"vmap: {cls.__name__} has the static method vmap and generate_vmap_rule = True, choose one of them")
+    in_dims = tuple(tree_map(lambda a: 0 if is_batched(a, level) else None, a) for a in args)
+    values = tuple(tree_map(lambda a: a._value if is_batched(a, level) else a, a) for a in args)
+    returned = cls.vmap(_VmapInfo(size, _RANDOMNESS[_C._vmap_levels()[level - 1][1]]), in_dims, *values)
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        got = f"{len(returned)}" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
+        raise RuntimeError(f"vmap: {cls.__name__}.vmap is expected to have two returns (output, out_dims), got {got}")
+    flat, spec = tree_flatten(returned[0])
+    dims = _broadcast_to_and_flatten(returned[1], spec)
+    if dims is None or (isinstance(returned[0], Tensor) and isinstance(returned[1], (tuple, list))):
+        raise RuntimeError(
+            f"vmap: {cls.__name__}.vmap returned an incompatible (output, out_dims): the dimensions need the structure of the "
+            f"output, got {returned[1]}"
+        )
+    results = [
         o if d is None or not isinstance(o, Tensor) else wrap(o.movedim(d, 0) if d else o, level)
-        for o, d in zip(outputs, out_dims)
-    )
-    return results[0] if single else results
+        for o, d in zip(flat, dims)
+    ]
+    return tree_unflatten(results, spec)
 
 
 def _apply_generated(cls, level, size, args):

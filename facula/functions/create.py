@@ -127,7 +127,7 @@ def frombuffer(buffer: Any, *, dtype: facula.dtype, count: int = -1, offset: int
 
 
 def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = None, copy: bool | None = None,
-            requires_grad: bool = False) -> Tensor:  # fmt: skip
+            requires_grad: bool | None = None) -> Tensor:  # fmt: skip
     """A tensor of any array-like: a tensor, a NumPy array, something with DLPack or the buffer protocol, or numbers.
 
     Args:
@@ -135,9 +135,11 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
         dtype: the result's dtype; None for that of obj.
         device: where the result is; None for where obj is.
         copy: True for memory of its own; False to raise where sharing is impossible; None for a copy where needed.
-        requires_grad: whether autograd records what is computed from the result. False cuts off the history of a tensor given.
+        requires_grad: whether autograd records what is computed from the result. False cuts off the history of a tensor
+            given, None leaves it as it is.
 
-    Errors: ValueError for copy=False where dtype, device or the kind of obj need a copy.
+    Errors: ValueError for copy=False where dtype, device or the kind of obj need a copy; RuntimeError for a tensor that
+    requires a gradient and a dtype that cannot.
 
     >>> x = torch.zeros(2)
     >>> torch.asarray(x) is x
@@ -146,7 +148,7 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
     tensor([1., 2.], dtype=torch.float64)
     """
     tensor, shared = _as_tensor(obj, dtype)
-    if shared and dtype is device is copy is None and not (requires_grad or tensor.requires_grad):
+    if shared and dtype is device is copy is None and (requires_grad is None or requires_grad == tensor.requires_grad):
         return tensor
     result = tensor
     if requires_grad is False and tensor.requires_grad:
@@ -161,6 +163,8 @@ def asarray(obj: Any, *, dtype: facula.dtype | None = None, device: Device = Non
         result = result.to(**wanted)
     elif copy and shared:
         result = result.clone()
+    if tensor.requires_grad and requires_grad is None and not (result.is_floating_point() or result.is_complex()):
+        raise RuntimeError(f"asarray: only floating-point and complex tensors can require gradients, got dtype {dtype}")
     if requires_grad and not result.requires_grad:
         result.requires_grad_()
     return result

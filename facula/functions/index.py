@@ -24,7 +24,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
     Returns an int64 tensor of shape (count, input.dim()), or the tuple.
 
-    Errors: TypeError for out together with as_tuple.
+    Errors: RuntimeError for out together with as_tuple.
 
     >>> torch.nonzero(torch.tensor([[0, 5], [7, 0]]))
     tensor([[0, 1],
@@ -35,7 +35,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if not as_tuple:
         return _C.nonzero(input, out=out)
     if out is not None:
-        raise TypeError(f"nonzero: out= goes with as_tuple=False only, got out of type {type(out).__name__}")
+        raise RuntimeError(f"nonzero: out= goes with as_tuple=False only, got out of type {type(out).__name__}")
     return _C.nonzero(input if input.dim() else input.unsqueeze(0)).unbind(1)
 
 
@@ -63,7 +63,7 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
 
 def _renorm_(input, indices, max_norm, norm_type):
     with no_grad():
-        rows = indices.reshape(-1).unique()
+        rows = indices.reshape(-1).unique().long()
         values = input.index_select(0, rows)
         norms = _C.linalg.vector_norm(values, norm_type, [1], True)
         factors = _C.where(norms > max_norm, max_norm / (norms + 1e-7), _C.ones_like(norms))

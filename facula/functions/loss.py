@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula._autocast import in_float32
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -24,7 +26,7 @@ def _functional():
     return functional
 
 
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """1 - cos(input1, input2) where target is 1, and max(0, cos(input1, input2) - margin) where it is -1.
 
     Args:
@@ -42,7 +44,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     return _functional().cosine_embedding_loss(input1, input2, target, margin, reduction=how)
 
 
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
     """`input` where target is 1, and max(0, margin - input) where it is -1: for distances of pairs that are alike or not.
 
     Args:
@@ -60,7 +62,8 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     return _functional().hinge_embedding_loss(input, target, margin, reduction=how)
 
 
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1) -> Tensor:
+@in_float32
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """max(0, -target * (input1 - input2) + margin): target 1 wants input1 to be larger, -1 input2.
 
     Args:
@@ -73,8 +76,10 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     >>> torch.margin_ranking_loss(torch.tensor([1.]), torch.tensor([3.]), torch.tensor([1.]), reduction=1)
     tensor(2.)
     """
+    from facula.nn._reduction import reduced
+
     how = _reduction("margin_ranking_loss", reduction)
-    return _functional().margin_ranking_loss(input1, input2, target, margin, reduction=how)
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), how)
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
@@ -98,7 +103,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
 
 
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0,
-                        eps: float = 1e-6, swap: bool = False, reduction: int = 1) -> Any:  # fmt: skip
+                        eps: float = 1e-6, swap: bool = False, reduction: int = 0) -> Any:  # fmt: skip
     """max(0, |anchor - positive| - |anchor - negative| + margin): the anchor is to be nearer to the positive.
 
     Args:

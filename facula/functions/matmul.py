@@ -116,5 +116,5 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Any:
     if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)):
         matrices = tuple(matrices[0])
     if len(matrices) == 1:
-        return matrices[0]
+        return matrices[0] if out is None else out.resize_(matrices[0].shape).copy_(matrices[0])
     return _C.linalg.multi_dot(list(matrices), out=out)

@@ -141,7 +141,7 @@ def choose_levels(name: str, low: float, high: float, dtype: facula.dtype, reduc
         low, high, scale = low * smallest / scale, high * smallest / scale, smallest
     from_low, from_high = least - low / scale, most - high / scale
     zero = from_low if abs(least) - abs(low / scale) < abs(most) - abs(high / scale) else from_high
-    scale = _C.tensor(scale, dtype=_C.float32).item()
+    scale = _C.as_tensor(scale, dtype=_C.float32).item()
     return scale, int(min(max(round(zero), least), most))
 
 

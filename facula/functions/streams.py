@@ -22,16 +22,75 @@ class Stream:
         args, kwargs: ``device``, the accelerator (default: the current one), and ``priority``: smaller numbers run first, where
             the device has priorities.
 
-    What is made is a `cuda.Stream`, the only kind there is. Errors: RuntimeError without a CUDA device.
+    With a CUDA device, what is made is a `cuda.Stream`. Without one, or for the CPU, it is the one queue of the CPU, in which
+    everything is done already. Errors: RuntimeError for CUDA without a device.
 
-    >>> torch.Stream.__name__
-    'Stream'
+    >>> torch.Stream(device="cpu")
+    torch.Stream device_type=cpu, device_index=-1, stream_id=0
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> cuda.Stream:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         from facula import cuda
 
-        return super().__new__(cuda.Stream if cls is Stream else cls)
+        if cls is not Stream:
+            return super().__new__(cls)
+        kind = _asked_kind(*args, **kwargs)
+        if kind is None:
+            kind = "cuda" if cuda.is_available() else "cpu"
+        return super().__new__(cuda.Stream if kind == "cuda" else _OfCpu)
+
+
+def _asked_kind(device=None, *_, device_type=None, **__):
+    """"cpu", "cuda", or None where the call does not say."""
+    if isinstance(device, (str, facula.device)):
+        return facula.device(device).type
+    return {0: "cpu", 1: "cuda"}.get(device_type, device_type)
+
+
+class _OfCpu(Stream):
+    """The queue of the CPU."""
+
+    stream_id, device_index, device_type = 0, -1, 0
+
+    def __init__(self, device=None, priority=0, **_):
+        self.device: Any = facula.device("cpu" if device is None else device)
+
+    def query(self):
+        """Whether everything is done: True."""
+        return True
+
+    def synchronize(self):
+        """Wait for nothing."""
+
+    def is_capturing(self):
+        """Whether work is recorded in place of being done: False."""
+        return False
+
+    def record_event(self, event=None):
+        """RuntimeError: the CPU has no events."""
+        raise RuntimeError("Stream.record_event: cpu backend doesn't support events, got a stream of the CPU")
+
+    def wait_stream(self, other):
+        """RuntimeError: the CPU has no events to wait for."""
+        raise RuntimeError("Stream.wait_stream: cpu backend doesn't support events, got a stream of the CPU")
+
+    def wait_event(self, event):
+        """Wait for nothing."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        return None
+
+    def __eq__(self, other):
+        return isinstance(other, _OfCpu) and other.device == self.device
+
+    def __hash__(self):
+        return hash(self.device)
+
+    def __repr__(self):
+        return f"torch.Stream device_type={self.device.type}, device_index=-1, stream_id=0"
 
 
 class Event:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from facula.utils._pytree import PyTree, TreeSpec, tree_flatten
+from collections import OrderedDict, defaultdict, deque, namedtuple
+
+from facula.utils._pytree import PyTree, TreeSpec, is_structseq, tree_flatten
 
 __all__ = ["register_pytree_flatten_spec", "tree_flatten_spec"]
 
@@ -35,10 +37,11 @@ def tree_flatten_spec(pytree: PyTree, spec: TreeSpec):
 
 
 def _children(pytree, spec):
-    if isinstance(pytree, dict):
-        return [pytree[key] for key in spec.context]
-    if isinstance(pytree, (list, tuple)):
+    if spec.type in (list, tuple, namedtuple, deque) or is_structseq(spec.type):  # of a Proxy, too, which knows no class
         return [pytree[at] for at in range(len(spec.children_specs))]
+    if spec.type in (dict, OrderedDict, defaultdict):
+        keys = spec.context[1] if spec.type is defaultdict else spec.context
+        return [pytree[key] for key in keys]
     if spec.type is not type(pytree):
         raise RuntimeError(f"tree_flatten_spec: expected a {spec.type.__name__}, got {type(pytree).__name__}")
     leaves, _ = tree_flatten(pytree, is_leaf=lambda part: part is not pytree)

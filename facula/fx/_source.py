@@ -39,7 +39,7 @@ _loader = _EvalCacheLoader()
 
 def _exec_with_source(src, globals, co_fields=None):
     key = _loader.cache(src, globals, co_fields)
-    exec(compile(src, key, "exec"), globals)
+    exec(compile(src, key, "exec", dont_inherit=True), globals)
 
 
 def _forward_from_src(src, globals, co_fields=None):
@@ -54,7 +54,7 @@ def _method_from_src(method_name, src, globals, co_fields=None):
     return function
 
 
-def _format_import_statement(name, obj):
+def _format_import_statement(name, obj, importer=None):
     if name in _custom_builtins:
         return _custom_builtins[name].import_str
     if getattr(obj, "__name__", None) == "torch" or obj is facula:
@@ -65,7 +65,8 @@ def _format_import_statement(name, obj):
     module = getattr(obj, "__module__", None)
     if module is None or "<locals>" in attribute:
         raise RuntimeError(f"fx: {obj!r} is not at the top level of a module, so that code elsewhere cannot import it")
-    module = {"_operator": "_operator"}.get(module, module)
+    if importer is not None:  # the names by which a package finds it; ObjMismatchError where it has another of the name
+        module, attribute = importer.get_name(obj)
     head, _, tail = attribute.partition(".")
     if not tail:
         return f"from {module} import {head} as {name}"
@@ -73,7 +74,7 @@ def _format_import_statement(name, obj):
 
 
 def _format_import_block(globals, importer=None):
-    return "\n".join(dict.fromkeys(_format_import_statement(name, obj) for name, obj in globals.items()))
+    return "\n".join(dict.fromkeys(_format_import_statement(name, obj, importer) for name, obj in globals.items()))
 
 
 def _run_imports(text):

@@ -41,6 +41,7 @@ __all__ = ["reduce_graph_module", "reduce_package_graph_module", "GraphModule"]
 _USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
 FX_GRAPH_MODULE_FILE_PREFIX = "fx_generated_"
 _PyTree = immutable_dict
+_HOOKS = ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")  # which copies and files lack
 
 
 # ---- pickles
@@ -215,7 +216,7 @@ class GraphModule(facula.nn.Module):
     def code(self) -> str:
         """The text of `forward`."""
         if "_code" not in self.__dict__:
-            raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
+            raise RuntimeError(f"{type(self).__name__}.code: expected a graph that was set or recompile() before, got neither")
         return self._code
 
     def recompile(self) -> PythonCode:
@@ -250,22 +251,31 @@ class GraphModule(facula.nn.Module):
         return self.__reduce__()
 
     def __reduce__(self) -> Any:
+        body, python_code = self._body()
+        return reduce_graph_module, (body, _format_import_block(python_code.globals))
+
+    def __reduce_package__(self, exporter: Any) -> Any:
+        """For a package: the code becomes a module of it, whose imports are packed, too."""
+        body, code = self._body()
+        name = f"fx-generated._{exporter.get_unique_id()}"
+        exporter.save_source_string(name, f"{_format_import_block(code.globals, exporter.importer)}\n{body.pop('_code')}")
+        return reduce_package_graph_module, (body, name)
+
+    def _body(self):
+        """The attributes that a pickle has, and the code."""
         body = self.__dict__.copy()
         codegen = self._graph._codegen
         if isinstance(codegen, _PyTreeCodeGen):  # the program is traced again, on the leaves
             body["_fx_codegen"] = codegen
             self._graph.set_codegen(CodeGen())
-        try:
-            python_code = self._graph.python_code(root_module="self")
-        finally:
-            self._graph.set_codegen(codegen)
+        python_code = self._graph.python_code(root_module="self")
+        self._graph.set_codegen(codegen)
         body["_code"] = python_code.src
-        imports = _format_import_block(python_code.globals)
         del body["_graph"]
         body["_graphmodule_cls_name"] = type(self).__name__
-        for hooks in ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks"):
+        for hooks in _HOOKS:
             body.pop(hooks, None)
-        return reduce_graph_module, (body, imports)
+        return body, python_code
 
     def _deepcopy_init(self):
         return GraphModule.__init__
@@ -274,8 +284,7 @@ class GraphModule(facula.nn.Module):
         new = type(self).__new__(type(self))
         memo[id(self)] = new
         fake = facula.nn.Module()
-        skip = ("_graph", "_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")
-        fake.__dict__ = copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in skip}, memo)
+        fake.__dict__ = copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in ("_graph", *_HOOKS)}, memo)
         self._deepcopy_init()(new, fake, copy.deepcopy(self._graph, memo), type(self).__name__)
         extra = (
             "_state_dict_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_forward_hooks",
@@ -284,7 +293,7 @@ class GraphModule(facula.nn.Module):
         for key in extra:
             if key in fake.__dict__:
                 new.__dict__[key] = fake.__dict__[key]
-        new.meta = copy.copy(getattr(self, "meta", {}))
+        new.meta = fake.__dict__.get("meta", {})  # what refers to this module refers to its copy there
         if _USER_PRESERVED_ATTRIBUTES_KEY in new.meta:
             for name, value in new.meta[_USER_PRESERVED_ATTRIBUTES_KEY].items():
                 setattr(new, name, value)
@@ -322,8 +331,7 @@ class GraphModule(facula.nn.Module):
             "    def __init__(self):", "        super().__init__()", *self._setup_lines(folder),
             f"        self.load_state_dict(torch.load(r'{folder / 'state_dict.pt'}'))", "",
         ]  # fmt: skip
-        text = "import torch\n" + "\n".join(lines) + textwrap.indent(self.code, "    ") + "\n"
-        (folder / "module.py").write_text(text)
+        (folder / "module.py").write_text("\n".join(["import torch", *lines]) + textwrap.indent(self.code, "    ") + "\n")
         (folder / "__init__.py").write_text("from .module import *")
 
     def _setup_lines(self, folder):
@@ -342,8 +350,7 @@ class GraphModule(facula.nn.Module):
             lines.append(f"        setattr(self, '{name}', {text}){note}")
         for name, buffer in self._buffers.items():
             if buffer is not None:
-                shape, dtype = list(buffer.shape), buffer.dtype
-                lines.append(f"        self.register_buffer('{name}', torch.empty({shape}, dtype={dtype}))")
+                lines.append(f"        self.register_buffer('{name}', torch.empty({list(buffer.shape)}, dtype={buffer.dtype}))")
         for name, parameter in self._parameters.items():
             if parameter is not None:
                 shape, dtype = list(parameter.shape), parameter.dtype

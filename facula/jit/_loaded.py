@@ -12,6 +12,7 @@ from facula._serialization import source
 from facula._serialization.errors import UnpicklingError
 from facula._serialization.locations import restorer
 from facula._serialization.zip_reader import ZipReader, looks_like_zip
+from facula.export._pt2_reader import extra_files
 from facula.export._unlifted import keep
 
 from ._torchscript import Archive, ScriptError
@@ -164,7 +165,8 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     Args:
         f: a path, or a file object opened for bytes.
         map_location: where tensors go, as for `load`.
-        _extra_files: a dict; the values of its keys become the contents of the archive's extra files of these names.
+        _extra_files: a dict; the values of its keys become the contents of the archive's extra files of these names, b"" where
+            there is none.
 
     Returns:
         A module. Its parameters are `state_dict()`'s; its methods run op by op, and gradients flow through them.
@@ -186,13 +188,16 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
             raise RuntimeError("jit.load: this file is no archive of TorchScript (it is no zip file)")
         reader = ZipReader(data)
         if any(name.rpartition("/")[2] == "archive_format" for name in reader.names()):
-            return ProgramModule(bytes(data.read(0, len(data))), map_location)
+            whole = bytes(data.read(0, len(data)))
+            found = extra_files(io.BytesIO(whole), _extra_files or ())
+            for name in _extra_files or ():
+                _extra_files[name] = found.get(name, b"")
+            return ProgramModule(whole, map_location)
         archive = Archive(reader, module_class)
         module = archive.module(restorer(map_location))
         for name in _extra_files or ():
             contents = archive.extra(name)
-            if contents is not None:
-                _extra_files[name] = contents
+            _extra_files[name] = b"" if contents is None else contents
     if not isinstance(module, facula.nn.Module):
         raise ScriptError(f"jit.load: the archive holds a {type(module).__name__}, not a module")
     return module

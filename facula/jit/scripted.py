@@ -93,9 +93,9 @@ class _Recorded:
 
         Args:
             f: a path, or a writable binary file.
-            _extra_files: must be None or empty.
+            _extra_files: {name: text or bytes} that the archive holds beside the program.
 
-        Errors: NotImplementedError for _extra_files; RuntimeError where nothing was called yet.
+        Errors: TypeError for extra files that are neither text nor bytes; RuntimeError where nothing was called yet.
 
         >>> import io
         >>> file = io.BytesIO()
@@ -103,9 +103,14 @@ class _Recorded:
         >>> file.getvalue()[:2]
         b'PK'
         """
-        if _extra_files:
-            raise NotImplementedError("jit.save: _extra_files are not written")
-        facula.export.save(self._exported(), f)
+        from facula.export import _pt2
+
+        files = {}
+        for name, data in (_extra_files or {}).items():
+            if not isinstance(data, (str, bytes)):
+                raise TypeError(f"jit.save: _extra_files must hold text or bytes, got {type(data).__name__} for {name!r}")
+            files[name] = data.encode() if isinstance(data, str) else data
+        _pt2.save(self._exported(), f, files)
 
     def save_to_buffer(self) -> bytes:
         """The bytes of what `save` writes.
@@ -136,7 +141,7 @@ def save(m: Module, f: FileLike, _extra_files: Any = None) -> None:
     Args:
         m: a ScriptModule or a ScriptFunction.
         f: a path, or a writable binary file.
-        _extra_files: must be None or empty.
+        _extra_files: {name: text or bytes} that the archive holds beside the program.
 
     Errors: TypeError for anything else; RuntimeError for what was not called yet, so that there is no program.
 

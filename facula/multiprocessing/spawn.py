@@ -148,7 +148,7 @@ class ProcessContext:
 
     def _report(self, index):
         process, failures = self.processes[index], self._failures[index]
-        text = failures.recv_bytes().decode("utf-8", "replace") if process.exitcode == 1 and failures.poll() else ""
+        text = _text_of(failures) if process.exitcode == 1 else ""
         if text:
             raise ProcessRaisedException(
                 f"spawn: process {index} raised this exception:\n\n{text}", index, process.pid
@@ -164,6 +164,14 @@ class ProcessContext:
             process.pid,
             process.exitcode,
         )
+
+
+def _text_of(failures):
+    """Return what a process wrote into its pipe; nothing where it ended without an exception (sys.exit(1), os._exit(1))."""
+    try:
+        return failures.recv_bytes().decode("utf-8", "replace") if failures.poll() else ""
+    except EOFError:
+        return ""
 
 
 class SpawnContext(ProcessContext):

@@ -11,10 +11,19 @@ from facula import Tensor
 
 from .optimizer import Optimizer
 
+EPOCH_DEPRECATION_WARNING = (
+    "lr_scheduler.step: the argument epoch is deprecated and mostly not needed, as the scheduler counts its calls"
+)
+
+
+def _own(value):
+    """A tensor as a copy, since groups and callers change theirs in place; anything else as it is."""
+    return value.clone() if isinstance(value, Tensor) else value
+
 
 def values(optimizer: Optimizer, key: str) -> list:
-    """An option of every group; tensors are copied, as groups change theirs in place."""
-    return [v.clone() if isinstance(v, Tensor) else v for v in (group[key] for group in optimizer.param_groups)]
+    """An option of every group, in copies of its own."""
+    return [_own(group[key]) for group in optimizer.param_groups]
 
 
 def set_value(group: dict[str, Any], key: str, value) -> None:
@@ -25,13 +34,28 @@ def set_value(group: dict[str, Any], key: str, value) -> None:
 
 
 def per_group(name: str, optimizer: Optimizer, value) -> list:
-    """``value`` for every group, or the values of a list with one for each."""
+    """``value`` for every group, or the values of a list with one for each, in copies of its own."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [value] * count
+        return [_own(value) for _ in range(count)]
     if len(value) != count:
         raise ValueError(f"{name}: needs one value for each of {count} parameter groups, got {len(value)}")
-    return list(value)
+    return [_own(v) for v in value]
+
+
+def by_group(name: str, optimizer: Optimizer, *lists) -> Any:
+    """Zip the parameter groups with lists that have an entry for each of them.
+
+    A group that `Optimizer.add_param_group` added after the scheduler was made has none.
+    """
+    count = len(optimizer.param_groups)
+    for values_ in lists:
+        if len(values_) != count:
+            raise ValueError(
+                f"{name}: expected one value for each of {count} parameter groups, got {len(values_)} (a group was added or "
+                "removed after the scheduler was made: make a new scheduler)"
+            )
+    return zip(optimizer.param_groups, *lists)
 
 
 def check_optimizer(name: str, optimizer) -> None:
@@ -75,7 +99,7 @@ class LRScheduler:
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 lr = group["lr"]
-                group.setdefault("initial_lr", lr.clone() if isinstance(lr, Tensor) else lr)
+                group.setdefault("initial_lr", _own(lr))
             elif "initial_lr" not in group:
                 raise KeyError(f"{name}: resuming needs 'initial_lr' in every parameter group, got none in group {i}")
         self.base_lrs: Any = values(optimizer, "initial_lr")
@@ -153,19 +177,28 @@ class LRScheduler:
         >>> optimizer.param_groups[0]["lr"]
         0.5
         """
-        if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn(
-                "lr_scheduler.step: optimizer.step() comes before lr_scheduler.step(), else the first rate is never "
-                "used; got no optimizer.step() yet",
-                UserWarning,
-                stacklevel=2,
-            )
+        if self._step_count == 1:
+            self._check_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(
-                f"lr_scheduler.step: the epoch argument is deprecated, got {epoch}", UserWarning, stacklevel=2
-            )
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
+
+    def _check_order(self) -> None:
+        """Warn where the first rate was not used by a step of the optimizer."""
+        if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
+            text = (
+                "lr_scheduler.step: optimizer.step was replaced after the scheduler was made, so whether it came before "
+                "lr_scheduler.step() cannot be told"
+            )
+        elif not getattr(self.optimizer, "_opt_called", False):
+            text = (
+                "lr_scheduler.step: optimizer.step() comes before lr_scheduler.step(), else the first rate is never "
+                "used; got no optimizer.step() yet"
+            )
+        else:
+            return
+        warnings.warn(text, UserWarning, stacklevel=3)
 
     def _update_lr(self, epoch: int | None = None) -> None:
         self._get_lr_called_within_step = True
@@ -178,7 +211,7 @@ class LRScheduler:
                 rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
         finally:
             self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+        for group, lr in by_group(type(self).__name__, self.optimizer, rates):
             set_value(group, "lr", lr)
         self._last_lr = values(self.optimizer, "lr")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ._lr_base import LRScheduler, set_value, values
+from ._lr_base import LRScheduler, by_group, set_value, values
 
 if TYPE_CHECKING:
     from facula.optim.optimizer import Optimizer
@@ -52,7 +52,8 @@ class CosineAnnealingLR(LRScheduler):
         groups = self.optimizer.param_groups
         if (epoch - 1 - period) % (2 * period) == 0:  # at the lowest point the ratio below is 0 / 0
             rise = (1 - math.cos(math.pi / period)) / 2
-            return [g["lr"] + (base - least) * rise for base, g in zip(self.base_lrs, groups, strict=True)]
+            bases = by_group("CosineAnnealingLR", self.optimizer, self.base_lrs)
+            return [g["lr"] + (base - least) * rise for g, base in bases]
         ratio = (1 + math.cos(math.pi * epoch / period)) / (1 + math.cos(math.pi * (epoch - 1) / period))
         return [ratio * (group["lr"] - least) + least for group in groups]
 
@@ -126,7 +127,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             rates = self.get_lr()
         finally:
             self._get_lr_called_within_step = False
-        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
+        for group, lr in by_group("CosineAnnealingWarmRestarts", self.optimizer, rates):
             set_value(group, "lr", lr)
         self._last_lr = values(self.optimizer, "lr")
 

@@ -6,7 +6,7 @@ import math
 import types
 from typing import TYPE_CHECKING, Any
 
-from ._lr_base import LRScheduler, check_optimizer, per_group, set_value
+from ._lr_base import LRScheduler, by_group, check_optimizer, per_group, set_value
 from .optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class CyclicLR(LRScheduler):
         self.optimizer = optimizer
         base_lrs = per_group("CyclicLR", optimizer, base_lr)
         if last_epoch == -1:
-            for lr, group in zip(base_lrs, optimizer.param_groups, strict=True):
+            for group, lr in by_group("CyclicLR", optimizer, base_lrs):
                 set_value(group, "lr", lr)
         self.max_lrs: Any = per_group("CyclicLR", optimizer, max_lr)
         up = float(step_size_up)
@@ -90,8 +90,8 @@ class CyclicLR(LRScheduler):
             self.base_momentums: Any = per_group("CyclicLR", optimizer, base_momentum)
             self.max_momentums: Any = per_group("CyclicLR", optimizer, max_momentum)
             if last_epoch == -1:
-                bounds = zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True)
-                for least, most, group in bounds:
+                bounds = by_group("CyclicLR", optimizer, self.base_momentums, self.max_momentums)
+                for group, least, most in bounds:
                     _set_momentum(group, most, self.use_beta1)
                     group["base_momentum"], group["max_momentum"] = least, most
         super().__init__(optimizer, last_epoch)
@@ -120,10 +120,11 @@ class CyclicLR(LRScheduler):
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
-            bounds = zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups, strict=True)
-            for least, most, group in bounds:
+            bounds = by_group("CyclicLR", self.optimizer, self.base_momentums, self.max_momentums)
+            for group, least, most in bounds:
                 _set_momentum(group, most - (most - least) * height, self.use_beta1)
-        return [base + (top - base) * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
+        peaks = by_group("CyclicLR", self.optimizer, self.base_lrs, self.max_lrs)
+        return [base + (top - base) * height for _, base, top in peaks]
 
     def state_dict(self) -> dict[str, float | list[float] | str]:
         """As for `LRScheduler`; of a scale_fn that is an object the attributes, of a function nothing."""
@@ -208,7 +209,7 @@ class OneCycleLR(LRScheduler):
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _one_cycle_phases(self.total_steps, pct_start, three_phase)
         if last_epoch == -1:
-            for top, group in zip(per_group("OneCycleLR", optimizer, max_lr), optimizer.param_groups, strict=True):
+            for group, top in by_group("OneCycleLR", optimizer, per_group("OneCycleLR", optimizer, max_lr)):
                 group["initial_lr"], group["max_lr"] = top / div_factor, top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
@@ -217,7 +218,7 @@ class OneCycleLR(LRScheduler):
             least = per_group("OneCycleLR", optimizer, base_momentum)
             most = per_group("OneCycleLR", optimizer, max_momentum)
             if last_epoch == -1:
-                for low, high, group in zip(least, most, optimizer.param_groups, strict=True):
+                for group, low, high in by_group("OneCycleLR", optimizer, least, most):
                     _set_momentum(group, high, self.use_beta1)
                     group["base_momentum"], group["max_momentum"] = low, high
         super().__init__(optimizer, last_epoch)
@@ -237,7 +238,12 @@ class OneCycleLR(LRScheduler):
         share = (step - start) / (end - start)
         anneal = _anneal_cos if self._anneal_func_type == "cos" else anneal_linear
         rates = []
-        for group in self.optimizer.param_groups:
+        for i, group in enumerate(self.optimizer.param_groups):
+            if phase["start_lr"] not in group:
+                raise KeyError(
+                    f"OneCycleLR: expected {phase['start_lr']!r} in every parameter group, got none in group {i} (a group that "
+                    "was added after the scheduler was made)"
+                )
             rates.append(anneal(group[phase["start_lr"]], group[phase["end_lr"]], share))
             if self.cycle_momentum:
                 momentum = anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], share)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ._lr_base import LRScheduler, per_group
+from ._lr_base import LRScheduler, by_group, per_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,8 @@ class _LambdaScheduler(LRScheduler):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restores what `state_dict` gave; functions stay as they are."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
-        for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
+        name = f"{type(self).__name__}.load_state_dict"
+        for _, function, saved in by_group(name, self.optimizer, self.lr_lambdas, state_dict["lr_lambdas"]):
             if saved is not None:
                 function.__dict__.update(saved)
 
@@ -70,7 +71,8 @@ class LambdaLR(_LambdaScheduler):
     def get_lr(self) -> list[float]:
         """See the class."""
         self._check_called_by_step()
-        return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
+        lists = by_group("LambdaLR", self.optimizer, self.lr_lambdas, self.base_lrs)
+        return [base * f(self.last_epoch) for _, f, base in lists]
 
 
 class MultiplicativeLR(_LambdaScheduler):
@@ -100,8 +102,8 @@ class MultiplicativeLR(_LambdaScheduler):
         self._check_called_by_step()
         if self._is_initial:
             return self._unchanged()
-        groups = self.optimizer.param_groups
-        return [group["lr"] * f(self.last_epoch) for f, group in zip(self.lr_lambdas, groups, strict=True)]
+        functions = by_group("MultiplicativeLR", self.optimizer, self.lr_lambdas)
+        return [group["lr"] * f(self.last_epoch) for group, f in functions]
 
 
 class StepLR(LRScheduler):

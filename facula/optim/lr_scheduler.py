@@ -11,6 +11,7 @@ from collections import Counter as Counter
 
 from facula.nn.modules._home import belong_to
 
+from ._lr_base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from ._lr_base import LRScheduler
 from ._lr_chains import ChainedScheduler, SequentialLR
 from ._lr_cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts

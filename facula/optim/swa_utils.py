@@ -210,15 +210,17 @@ def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> No
         return
     was_training = model.training
     model.train()
-    for module in momenta:
-        module.momentum = None  # a cumulative average
-    with facula.no_grad():
-        for batch in loader:
-            batch = batch[0] if isinstance(batch, (list, tuple)) else batch
-            model(batch if device is None else batch.to(device))
-    for module, momentum in momenta.items():
-        module.momentum = momentum
-    model.train(was_training)
+    try:
+        for module in momenta:
+            module.momentum = None  # a cumulative average
+        with facula.no_grad():
+            for batch in loader:
+                batch = batch[0] if isinstance(batch, (list, tuple)) else batch
+                model(batch if device is None else batch.to(device))
+    finally:  # a batch that fails must not leave averages that never forget
+        for module, momentum in momenta.items():
+            module.momentum = momentum
+        model.train(was_training)
 
 
 def _anneal_half_cosine(start, end, share):

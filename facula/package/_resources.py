@@ -36,5 +36,6 @@ class PackageResources:
         return name in self._importer.names_in(self._name)
 
     def contents(self) -> Iterator[str]:
-        """The names of the files, one after the other."""
-        yield from self._importer.names_in(self._name)
+        """The names of the files and of the folders beside them, one after the other."""
+        below = (folder.rpartition(".") for folder in self._importer._folders)
+        yield from sorted({*self._importer.names_in(self._name), *(last for home, _, last in below if home == self._name)})

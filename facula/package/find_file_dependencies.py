@@ -28,9 +28,7 @@ def find_files_source_depends_on(src: str, package: str) -> list[tuple[str, str 
             home = _absolute(node, package)
             found.update(((home, None if alias.name == "*" else alias.name), True) for alias in node.names)
         elif isinstance(node, ast.Call):
-            name = _imported_by_call(node)
-            if name:
-                found[name, None] = True
+            found.update((pair, True) for pair in _imported_by_call(node, package))
     return list(found)
 
 
@@ -51,9 +49,22 @@ def _absolute(node, package):
     return importlib.util.resolve_name(name, package) if node.level else name
 
 
-def _imported_by_call(node):
-    """The module of `__import__("module")`; None for other calls, and where the name is not written out."""
-    if getattr(node.func, "id", None) != "__import__" or not node.args:
-        return None
-    first = node.args[0]
-    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+def _imported_by_call(node, package):
+    """Return the pairs of `__import__("module", ..., fromlist=["name"], level=1)`.
+
+    There are none for other calls, and where the name is not written out.
+    """
+    given = {keyword.arg: keyword.value for keyword in node.keywords}
+    given.update(zip(("name", "globals", "locals", "fromlist", "level"), node.args))
+    if getattr(node.func, "id", None) != "__import__" or "name" not in given:
+        return []
+    try:
+        name = ast.literal_eval(given["name"])
+        level = ast.literal_eval(given["level"]) if "level" in given else 0
+        names = ast.literal_eval(given["fromlist"]) if "fromlist" in given else ()
+    except ValueError:
+        return []
+    if not isinstance(name, str) or not isinstance(level, int):
+        return []
+    home = importlib.util.resolve_name("." * level + name, package) if level else name
+    return [(home, each if each and each != "*" else None) for each in names or ("",)]

@@ -135,6 +135,12 @@ class _SysImporter(Importer):
 sys_importer: Any = _SysImporter()
 
 
+def _is_folder_only(module):
+    """Whether a module of a package has no source there: something below it was packed, and it was not."""
+    is_packed = getattr(module, "__torch_package__", False)
+    return is_packed and getattr(module, "__file__", None) is None and hasattr(module, "__path__")
+
+
 class OrderedImporter(Importer):
     """Several importers: the first one that has a module gives it.
 
@@ -170,9 +176,12 @@ class OrderedImporter(Importer):
             if not hasattr(importer, "import_module"):
                 continue
             try:
-                return importer.import_module(module_name)
+                module = importer.import_module(module_name)
             except ModuleNotFoundError as raised:
                 error = raised
+                continue
+            if not _is_folder_only(module):
+                return module
         raise error or ModuleNotFoundError(f"No module named {module_name!r}", name=module_name)
 
     def whichmodule(self, obj: Any, name: str) -> str:

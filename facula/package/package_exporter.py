@@ -14,6 +14,7 @@ import os
 import platform
 import secrets
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -375,6 +376,8 @@ class PackageExporter:
             graph.add_node(module_name, error=PackagingErrorReason.DEPENDENCY_RESOLUTION_FAILED, error_context=str(error))
             return
         for name in dict.fromkeys(names):
+            if not self._may_be_needed(name):
+                continue
             graph.add_edge(module_name, name)
             self.add_dependency(name)
 
@@ -382,6 +385,15 @@ class PackageExporter:
         """What `from home import name` needs: the module home.name where that is one."""
         full = f"{home}.{name}"
         return full if name is not None and (full in self.dependency_graph or self._exists(full)) else home
+
+    def _may_be_needed(self, module_name):
+        """Whether a module is accounted for or can be imported here.
+
+        What cannot be may be a folder of resources, or an import that the source guards; where it is needed after all,
+        importing the package says so.
+        """
+        named = any(pattern.action is not Action.INTERN and pattern.group.matches(module_name) for pattern in self.patterns)
+        return named or module_name in self.dependency_graph or module_name in _PROVIDED or self._exists(module_name)
 
     def _exists(self, module_name):
         try:
@@ -432,13 +444,18 @@ class PackageExporter:
         if action is Action.EXTERN:
             self.extern_modules.append(name)
         elif action is Action.MOCK:
-            if "_mock.py" not in self._written:
-                self._write("_mock.py", (Path(__file__).parent / "_mock.py").read_bytes())
+            self._write_mock()
             is_package = hasattr(self.importer.import_module(name), "__path__") if self._exists(name) else False
             self._write(f"{path}/__init__.py" if is_package else f"{path}.py", _MOCKED.encode())
         else:
             ending = "/__init__.py" if attributes["is_package"] else ".py"
             self._write(path + ending, attributes["source"].encode("utf-8"))
+            if attributes["source"] == _MOCKED:  # of a package that is packed again
+                self._write_mock()
+
+    def _write_mock(self):
+        if "_mock.py" not in self._written:
+            self._write("_mock.py", (Path(__file__).parent / "_mock.py").read_bytes())
 
     def _write(self, path, data):
         if self._zip is None:
@@ -495,10 +512,13 @@ def _opened(f, stack):
 
 def _source_of(module):
     """The text of a module, None where it has none."""
-    loader = getattr(module, "__loader__", None)
+    loader = getattr(module, "__loader__", None) or getattr(getattr(module, "__spec__", None), "loader", None)
     if is_mangled(module.__name__) and hasattr(loader, "get_source"):
         return loader.get_source(module.__name__)
     path = getattr(module, "__file__", None)
+    if isinstance(loader, SourceFileLoader):  # one of a program's own may read another file
+        with contextlib.suppress(ImportError):
+            path = loader.get_filename(module.__name__)
     if path is None or not path.endswith(".py"):
         return None
     linecache.checkcache(path)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import builtins
 import importlib.machinery
 import importlib.util
+import inspect
 import io
 import linecache
 import os
+import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from facula._serialization.classes import torch_name
 from facula._serialization.locations import restorer
 
 from . import _archive
@@ -27,6 +30,24 @@ if TYPE_CHECKING:
     from facula.package.file_structure_representation import Directory
 
 __all__ = ["PackageImporter"]
+
+
+def _sources_of_classes():
+    """From now on `inspect` finds the sources of classes of packages, whose modules are not among those of the interpreter."""
+    if hasattr(inspect.getfile, "of_packages"):
+        return
+    before = inspect.getfile
+
+    def getfile(object):
+        if inspect.isclass(object) and object.__module__ in _imported:
+            return _imported[object.__module__].__file__
+        return before(object)
+
+    getfile.of_packages = True
+    inspect.getfile = getfile
+
+
+_imported: weakref.WeakValueDictionary[str, ModuleType] = weakref.WeakValueDictionary()  # by their mangled names
 
 
 class PackageImporter(Importer):
@@ -68,7 +89,10 @@ class PackageImporter(Importer):
         self._mangler = PackageMangler()
         self.extern_modules: Any = self._records.read(".data/extern_modules").decode("utf-8").splitlines()
         self.modules: dict[Any, Any] = {"torch_package_importer": self}
-        self._folders = set()  # of modules, with dots
+        self._folders = set()  # of modules, with dots; what is above an external module is an empty one of the package
+        for name in self.extern_modules:
+            parts = name.split(".")
+            self._folders.update(".".join(parts[: i + 1]) for i in range(len(parts) - 1))
         for path in self._records.names():
             parts = path.split("/")[:-1]
             self._folders.update(".".join(parts[: i + 1]) for i in range(len(parts)))
@@ -77,6 +101,7 @@ class PackageImporter(Importer):
                 raise ImportError(
                     f"package '{file_or_buffer}' needs the external module '{name}' but that module has been disallowed"
                 )
+        _sources_of_classes()
         self._builtins = {**vars(builtins), "__import__": self.__import__}
 
     def id(self) -> str:
@@ -140,9 +165,16 @@ class PackageImporter(Importer):
         return self._records.read(path).decode("utf-8")
 
     def get_resource_reader(self, fullname: str) -> PackageResources | None:
-        """What `importlib.resources` reads files beside the module `fullname` with; None for a module that is no package."""
+        """What `importlib.resources` reads files beside the module `fullname` with.
+
+        None for a module that is no package, or not there.
+        """
         name = demangle(fullname)
-        return PackageResources(self, name) if hasattr(self.import_module(name), "__path__") else None
+        try:
+            module = self.import_module(name)
+        except ModuleNotFoundError:
+            return None
+        return PackageResources(self, name) if hasattr(module, "__path__") else None
 
     def names_in(self, package: str) -> list[str]:
         """The names of the files in the folder `package`, sorted."""
@@ -211,7 +243,8 @@ class PackageImporter(Importer):
             owner = self._found(parent)
             if name in self.modules:  # importing the parent brought it
                 return self.modules[name]
-            if not hasattr(owner, "__path__"):
+            by_itself = self._is_extern(parent) and self._is_extern(name)  # such as os.path, which is no part of os
+            if not hasattr(owner, "__path__") and not by_itself:
                 raise ModuleNotFoundError(f"No module named {name!r}; {parent!r} is not a package", name=name)
         module = self._loaded(name)
         if parent and self.modules.get(parent) is owner and name in self.modules:
@@ -244,7 +277,7 @@ class PackageImporter(Importer):
         """A module that is still empty."""
         is_package = path is None or path.endswith("/__init__.py")
         spec = importlib.machinery.ModuleSpec(name, self, origin="<package_importer>", is_package=is_package)
-        module = ModuleType(self._mangler.mangle(name))
+        module = _imported[self._mangler.mangle(name)] = ModuleType(self._mangler.mangle(name))
         module.__spec__, module.__loader__, module.__package__ = spec, self, name if is_package else name.rpartition(".")[0]
         module.__file__ = self._mangler.mangle(path) if path else None
         if is_package:
@@ -258,11 +291,10 @@ class PackageImporter(Importer):
         return next((whole for whole in (f"{path}/__init__.py", f"{path}.py") if whole in self._records), None)
 
     def _is_extern(self, name):
-        """Whether whoever imports has the module: it is one of the list, below one, or above one and not in the package."""
+        """Whether whoever imports has the module: it is one of the list or below one."""
         parts = name.split(".")
-        listed = any(".".join(parts[: i + 1]) in self.extern_modules for i in range(len(parts)))
-        above = name not in self._folders and any(extern.startswith(f"{name}.") for extern in self.extern_modules)
-        return listed or above
+        above = [".".join(parts[: i + 1]) for i in range(len(parts))]
+        return any(home in self.extern_modules or torch_name(home) in self.extern_modules for home in above)
 
     def _not_found(self, name):
         return ModuleNotFoundError(

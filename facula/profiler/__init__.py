@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from .. import _C
 from ..autograd import profiler as _autograd
 from ..autograd.profiler import KinetoStepTracker, record_function
+from . import itt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

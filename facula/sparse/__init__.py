@@ -39,12 +39,13 @@ __all__ = [
 _REDUCED = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin"}
 
 
-def mm(mat1: Tensor, mat2: Tensor, reduce: str = None) -> Tensor:
+def mm(mat1: Tensor = None, mat2: Tensor = None, reduce: str = None, *, sparse: Tensor = None, dense: Tensor = None) -> Tensor:
     """The product of two matrices of which at least one is sparse.
 
     Args:
         mat1: the first matrix, (n, m).
         mat2: the second matrix, (m, p), of the same dtype.
+        sparse, dense: other names of mat1 and mat2.
         reduce: with "sum", "mean", "amax" or "amin" (mat1 of the layout CSR, mat2 strided) what is made of the products
             that belong to one element; places of mat1 without an entry give none. None for the sum.
 
@@ -58,6 +59,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = None) -> Tensor:
     tensor([[2.0000, 2.0000],
             [3.5000, 3.5000]])
     """
+    mat1, mat2 = mat1 if sparse is None else sparse, mat2 if dense is None else dense
     if reduce in (None, "sum"):
         return _C.mm(mat1, mat2)
     if reduce not in _REDUCED:
@@ -108,8 +110,10 @@ def _groups(tensor, dim):
 
 
 def _soft_max(name, input, dim, dtype, logarithm):
+    if not isinstance(input, facula.Tensor):
+        raise TypeError(f"sparse.{name}: a Tensor is expected, got {type(input).__name__}")
     if not input.is_sparse:
-        raise RuntimeError(f"sparse.{name}: a COO tensor is expected, got layout {input.layout}")
+        raise NotImplementedError(f"sparse.{name}: a COO tensor is expected, got layout {input.layout}")
     if not -input.dim() <= dim < max(input.dim(), 1):
         raise IndexError(f"sparse.{name}: dim must be within {input.dim()} dimensions, got {dim}")
     given = input.coalesce()

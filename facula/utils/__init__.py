@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from facula.nn.modules.module import Module
 
 _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# For CMAKE_PREFIX_PATH: find_package(Facula), and apart from it find_package(Torch), for programs written for libtorch.
-cmake_prefix_path: str = os.path.join(_package, "lib", "cmake")
+# For CMAKE_PREFIX_PATH: find_package(Facula), and apart from it find_package(Torch), for programs written for libtorch. Where
+# Facula is `torch`, a build that asks for the first means the second.
+cmake_prefix_path: str
+facula_cmake_prefix_path: str = os.path.join(_package, "lib", "cmake")
 torch_cmake_prefix_path: str = os.path.join(_package, "share", "compat", "cmake")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "cmake_prefix_path":
+        from facula import compat
+
+        return torch_cmake_prefix_path if compat.is_installed() else facula_cmake_prefix_path
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
     from facula.compat import placeholders
@@ -50,36 +56,36 @@ def set_module(obj: Any, mod: str) -> None:
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
-    """Exchanges what two tensors are: memory, shape, gradient and attributes. Both objects stay.
+    """Exchange what two tensors are: memory, shape, class, gradient and attributes. Both objects stay, and a graph that was
+    recorded with one of them before can no longer be walked to it.
 
     Args:
-        t1, t2: leaves of one class.
+        t1, t2: the tensors.
 
-    Errors: RuntimeError for tensors that ops gave and that have weak references; NotImplementedError for two classes, whose
-        objects cannot become each other here.
+    Errors: RuntimeError where something else than the object refers to a tensor (a weak reference, a view, a value that a graph
+        saved), and for classes with other slots.
 
     >>> a, b = torch.zeros(2), torch.ones(3)
     >>> torch.utils.swap_tensors(a, b)
     >>> a, b
     (tensor([1., 1., 1.]), tensor([0., 0.]))
     """
+    import copyreg
     import weakref
+
+    from facula import _C
 
     for tensor in (t1, t2):
         if weakref.getweakrefs(tensor):
-            raise RuntimeError(f"Cannot swap {type(tensor).__name__} because it has weakref associated with it")
-        if not tensor.is_leaf:
-            raise RuntimeError(f"swap_tensors: only leaves are exchanged, got one with grad_fn {tensor.grad_fn}")
-    if type(t1) is not type(t2):
-        kinds = f"{type(t1).__name__} and {type(t2).__name__}"
-        raise NotImplementedError(f"swap_tensors: tensors must be of one class, got {kinds}")
-    states = [(t.data, t.requires_grad, t.grad, dict(vars(t))) for t in (t1, t2)]
-    for tensor, (data, requires_grad, grad, attributes) in zip((t1, t2), reversed(states), strict=True):
-        tensor.grad = None
-        tensor.requires_grad_(False)
-        tensor.data = data
-        if requires_grad:
-            tensor.requires_grad_()
-        tensor.grad = grad
-        vars(tensor).clear()
-        vars(tensor).update(attributes)
+            raise RuntimeError(
+                f"swap_tensors: a tensor without weak references is expected, got a {type(tensor).__name__} that has one"
+            )
+    slots = [set(copyreg._slotnames(type(t))) for t in (t1, t2)]
+    if slots[0] != slots[1]:
+        raise RuntimeError(f"swap_tensors: classes with the same slots are expected, got {slots[0]} and {slots[1]}")
+    _C._swap_tensors(t1, t2)
+    for name in slots[0]:
+        values = [getattr(t, name, None) for t in (t1, t2)]
+        for tensor, value in zip((t1, t2), reversed(values), strict=True):
+            if value is not None or hasattr(tensor, name):
+                setattr(tensor, name, value)

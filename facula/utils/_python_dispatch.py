@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula import _C
 from facula.overrides import _overloaded
+from facula.utils import _dispatched, _dispatched_kernels, _dispatched_parts  # noqa: F401  (the last two fill tables)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,88 +128,23 @@ def has_dispatch(cls):
 # ---- what the core calls
 
 
-@functools.cache
-def _parameters(text):
-    """[(name, default text or None, keyword only, type)] of an argument list of the schema."""
-    found, keyword = [], False
-    for part in re.split(r",\s*(?![^\[\(]*[\]\)])", text) if text else []:
-        if part == "*":
-            keyword = True
-            continue
-        kind, rest = part.split(" ", 1)
-        name, _, default = rest.partition("=")
-        found.append((name, default or None, keyword, kind))
-    return found
-
-
-_LITERALS = {"None": None, "True": True, "False": False, "inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
-
-
-@functools.cache
-def _default(text):
-    """The value of a default; a string that equals nothing where it is not a literal."""
-    if text in _LITERALS:
-        return _LITERALS[text]
-    if text.startswith("["):
-        return [int(part) for part in text.strip("[]").split(",") if part.strip()]
-    for read in (int, float):
-        with contextlib.suppress(ValueError):
-            return read(text)
-    return text.strip("'\"")
-
-
-def _is_default(value, text):
-    if text is None:
-        return False
-    default = _default(text)
-    if isinstance(value, list) and isinstance(default, int):
-        return all(v == default for v in value)
-    return value is default or (type(value) in (bool, int, float, str, list) and value == default)
-
-
-def _arguments(values, parameters, form):
-    """(args, kwargs) as a caller would write them: defaults at the end are left out; out= comes as a keyword."""
-    given, outs = values[: len(parameters)], values[len(parameters) :]
-    args, kwargs = [], {}
-    for value, (name, default, keyword, _) in zip(given, parameters):
-        if not keyword:
-            args.append(value)
-        elif not _is_default(value, default):
-            kwargs[name] = value
-    positional = [p for p in parameters if not p[2]]
-    while args and _is_default(args[-1], positional[len(args) - 1][1]):
-        args.pop()
-    if form == "out":
-        kwargs["out"] = outs[0] if len(outs) == 1 else outs
-    return tuple(args), kwargs
-
-
-def _overload(name, overload, form, values, parameters):
-    """The function of `torch.ops.aten` that this call is of."""
-    if form == "out":
-        overload = "out"
-    elif not overload:
-        operands = [v for v, (_, _, _, kind) in zip(values, parameters) if kind == "Operand"]
-        if operands:
-            overload = "Tensor" if isinstance(operands[-1], _C.Tensor) else "Scalar"
-    packet = getattr(facula.ops.aten, name if form != "inplace" or name.endswith("_") else f"{name}_")
-    return getattr(packet, overload or "default")
-
-
 def _tensors(values):
     for value in values:
         if isinstance(value, _C.Tensor):
             yield value
         elif isinstance(value, (list, tuple)):
             yield from _tensors(value)
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
 
 
-def _handle(name, overload, form, values, text):
-    parameters = _parameters(text)
-    func = _overload(name, overload, form, values, parameters)
-    args, kwargs = _arguments(values, parameters, form)
-    overloaded = _overloaded(_tensors(values), lambda value: has_dispatch(type(value)))
+def _dispatch(func, args, kwargs):
+    """What the innermost mode, or else the class of an argument, gives for a call of an operator; the operator itself where
+    there is neither."""
+    overloaded = _overloaded(_tensors((args, kwargs)), lambda value: has_dispatch(type(value)))
     types = tuple(map(type, overloaded))
+    if not _modes.stack and not overloaded:
+        return func(*args, **kwargs)
     if _modes.stack:
         before = _modes.stack
         _set(before[:-1])
@@ -223,9 +159,126 @@ def _handle(name, overload, form, values, text):
         if result is not NotImplemented:
             return result
     raise TypeError(
-        f"{name}: no implementation found: every __torch_dispatch__ answered NotImplemented, "
+        f"{func.overloadpacket.__name__}: no implementation found: every __torch_dispatch__ answered NotImplemented, "
         f"got {[kind.__name__ for kind in types]}"
     )
+
+
+def _do(name, *args, **kwargs):
+    """A call of one of PyTorch's operators, as `Call` names it, seen by whoever stands in for kernels."""
+    result = _dispatch(_dispatched.Call(name, args, kwargs).function, args, kwargs)
+    return args[0] if re.search(r"[a-z]_\.", name) else result  # an in-place form gives what it wrote to
+
+
+def _by_rule(table, name, overload, values):
+    """What a rule of a table gives; NotImplemented without one."""
+    rule = table.get(f"{name}.{overload or 'default'}") or table.get(name)
+    if rule is None:
+        return NotImplemented
+    parameters = _dispatched.row(name, overload, "function")["arguments"]
+    keyword = {p[0]: value for p, value in zip(parameters, values) if p[2]}
+    return rule(_do, *(value for p, value in zip(parameters, values) if not p[2]), **keyword)
+
+
+def _handle(name, overload, form, values, text):
+    """What the core calls in the place of a kernel."""
+    count = len(values)
+    if form == "out":
+        found = _dispatched.row(name, overload, "function")
+        count = len(found["arguments"]) if found else count - 1
+    elif form == "function":
+        result = _by_rule(_dispatched.KERNELS, name, overload, values)
+        if not isinstance(result, _dispatched.Call) and result is not NotImplemented:
+            return result
+        if result is not NotImplemented:
+            return _dispatch(result.function, result.args, result.kwargs)
+    call = _dispatched.written(name, overload, form, values[:count], values[count:])
+    return _dispatch(call.function, call.args, call.kwargs)
+
+
+def _composite(name, overload, form, values, out, whole=False):
+    """What the core calls where a program calls a composite; NotImplemented: the ops that it is made of are seen."""
+    found = _dispatched.row(name, overload, "function") or _dispatched.row(name, overload, form)
+    if found is None:
+        return NotImplemented
+    base = name[:-1] if form == "inplace" and not name.startswith("__") else name
+    key = f"{base}.{overload or 'default'}"
+    parts = form == "function" and not _dispatched.PARTS.keys().isdisjoint((base, key))
+    whole = whole or not _dispatched.WHOLE.isdisjoint((base, name, key))
+    if not (whole or parts):
+        return NotImplemented
+    parameters = found["arguments"]
+    if any(v is NotImplemented and p[3] for v, p in zip(values, parameters)):
+        return NotImplemented
+    values = tuple(_plain(p[5] if v is NotImplemented else v, p[1]) for v, p in zip(values, parameters))
+    result = _by_rule(_dispatched.PARTS, name, overload, values) if parts else NotImplemented
+    if result is not NotImplemented or not whole:
+        return _shown(result, found, name) if result is not NotImplemented else result
+    outs = () if out is None else (out,) if isinstance(out, _C.Tensor) else tuple(out)
+    call = _dispatched.written(name, overload, form, values, outs)
+    if call.name.startswith("facula::"):
+        return NotImplemented
+    result = _dispatch(call.function, call.args, call.kwargs)
+    return values[0] if form == "inplace" else out if out is not None else _shown(result, found, name)
+
+
+def _plain(value, kind):
+    """A value as kernels get it: a single number for a list is a list."""
+    if kind.startswith("int[") and value is not None:
+        if not isinstance(value, (list, tuple)):
+            size = kind[4 : kind.index("]")]
+            return [value] * int(size or 1)
+        return list(value)
+    return value
+
+
+def _shown(result, found, name):
+    """What the public function gives: a named tuple where results have names."""
+    if not isinstance(result, (list, tuple)):
+        return result
+    if len(found["results"]) > 1 and any(found["result_names"]):
+        kind = getattr(facula.return_types, name, None)
+        return kind(result) if kind is not None else tuple(result)
+    return tuple(result)
+
+
+def _item(self):
+    return _do("_local_scalar_dense.default", self)
+
+
+def _copy(self, made):
+    return _do("copy_.default", self, made)
+
+
+def _convert(self, dtype, device, non_blocking, copy, memory_format):
+    """`Tensor.to` and its relatives."""
+    other_device = device is not None and device != self.device
+    reorder = memory_format is not None and not self.is_contiguous(memory_format=memory_format)
+    if not (other_device or copy or reorder or (dtype is not None and dtype != self.dtype)):
+        return self
+    given = {"dtype": dtype, "device": device, "non_blocking": non_blocking or None, "memory_format": memory_format}
+    return _do("_to_copy.default", self, **{name: value for name, value in given.items() if value is not None})
+
+
+def _index(self, indices):
+    return _do("index.Tensor", self, indices)
+
+
+def _assign(self, indices, value, number):
+    """`self[...] = value`, once views have been taken."""
+    if indices is not None:
+        return _do("index_put_.default", self, indices, value)
+    if number and self.dim():
+        return _do("fill_.Tensor", self, value)
+    return _do("copy_.default", self, value)
+
+
+def _stands_in(args, kwargs):
+    """Whether a call of an operator by its name is shown to a mode or a class as what it is: no derivative is recorded."""
+    tensors = list(_tensors((args, kwargs)))
+    if not (_modes.stack or any(has_dispatch(type(t)) for t in tensors if type(t) is not _C.Tensor)):
+        return False
+    return not (_C.is_grad_enabled() and any(t.requires_grad for t in tensors))
 
 
 _C._set_dispatch_handler(_handle)

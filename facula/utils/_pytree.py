@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections import OrderedDict, defaultdict, deque
 from typing import TYPE_CHECKING
 
 from facula.utils._pytree_nodes import (  # noqa: F401  (programs find all of it here)
@@ -53,6 +53,7 @@ from facula.utils._pytree_nodes import (  # noqa: F401  (programs find all of it
     _ordereddict_unflatten,
     _private_register_pytree_node,
     _register_builtin_containers,
+    _register_namedtuple,
     _register_pytree_node,
     _register_result_class,
     _SerializeNodeDef,
@@ -63,6 +64,8 @@ from facula.utils._pytree_nodes import (  # noqa: F401  (programs find all of it
     is_namedtuple_class,
     is_namedtuple_instance,
     is_structseq,
+    is_structseq_class,
+    is_structseq_instance,
     key_get,
     keystr,
     register_constant,
@@ -74,6 +77,17 @@ from facula.utils._pytree_nodes import (  # noqa: F401  (programs find all of it
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+__all__ = [
+    "PyTree", "Context", "FlattenFn", "UnflattenFn", "DumpableContext", "ToDumpableContextFn", "FromDumpableContextFn",
+    "PyTreeSpec", "TreeSpec", "LeafSpec", "keystr", "key_get", "register_pytree_node", "tree_is_leaf", "tree_flatten",
+    "tree_flatten_with_path", "tree_unflatten", "tree_iter", "tree_leaves", "tree_leaves_with_path", "tree_structure",
+    "tree_map", "tree_map_with_path", "tree_map_", "tree_map_only", "tree_map_only_", "tree_all", "tree_any", "tree_all_only",
+    "tree_any_only", "treespec_dumps", "treespec_loads", "treespec_pprint", "is_namedtuple", "is_namedtuple_class",
+    "is_namedtuple_instance", "is_structseq", "is_structseq_class", "is_structseq_instance",
+]  # fmt: skip
+FlattenFn, UnflattenFn = FlattenFunc, UnflattenFunc
+DumpableContext = object
 
 # -- specs ----------------------------------------------------------------------------------------------
 
@@ -154,10 +168,14 @@ class TreeSpec:
         return hash((self.type, repr(self.context), tuple(self._children)))
 
     def __repr__(self) -> str:
+        return self._text(0)
+
+    def _text(self, indent):
         if self.type is None:
             return "*"
-        name = "NoneType" if self.type is type(None) else self.type.__name__
-        return f"TreeSpec({name}, {self.context!r}, [{', '.join(map(repr, self._children))}])"
+        indent += 2
+        children = f",\n{' ' * indent}".join(child._text(indent) for child in self._children)
+        return f"TreeSpec({self.type.__name__}, {self.context!r}, [{children}])"
 
 
 def _keys_of(kind, context):
@@ -176,6 +194,7 @@ class LeafSpec(TreeSpec):
 
 
 _LEAF = LeafSpec()
+PyTreeSpec = TreeSpec
 
 
 def treespec_leaf():
@@ -351,7 +370,18 @@ def tree_map_with_path(func, tree, *rests, is_leaf=None):
 
 def treespec_dumps(treespec, protocol=None):
     """A spec as JSON text; contexts must be JSON values or have been registered with a way to become one."""
-    return json.dumps([1, _to_json(treespec)])
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(f"treespec_dumps: expected a TreeSpec, got {type(treespec).__name__}")
+    _check_protocol("treespec_dumps", _PROTOCOL if protocol is None else protocol)
+    return json.dumps([_PROTOCOL, _to_json(treespec)])
+
+
+_PROTOCOL = 1
+
+
+def _check_protocol(name, protocol):
+    if protocol != _PROTOCOL:
+        raise ValueError(f"{name}: Unknown protocol, expected {_PROTOCOL}, got {protocol!r}")
 
 
 def _to_json(spec):
@@ -362,9 +392,10 @@ def _to_json(spec):
     if unnamed and hasattr(spec.type, "n_sequence_fields"):  # results with names, which are plain tuples elsewhere
         return {"type": "builtins.tuple", "context": "null", "children_spec": [_to_json(c) for c in spec.children_specs]}
     if node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
-        raise NotImplementedError(f"treespec_dumps: {spec.type.__name__} has no serialized_type_name")
-    if spec.type in (namedtuple, defaultdict) and node.to_dumpable_context is None:
-        raise NotImplementedError(f"treespec_dumps: {spec.type.__name__} contexts hold classes")
+        raise NotImplementedError(
+            f"treespec_dumps: No registered serialization name for {spec.type.__name__}; give register_pytree_node a "
+            "serialized_type_name"
+        )
     context = node.to_dumpable_context(spec.context) if node.to_dumpable_context else json.dumps(spec.context)
     return {
         "type": node.serialized_type_name,
@@ -376,8 +407,7 @@ def _to_json(spec):
 def treespec_loads(serialized):
     """The spec that `treespec_dumps` wrote."""
     version, data = json.loads(serialized)
-    if version != 1:
-        raise NotImplementedError(f"treespec_loads: unknown format version {version}")
+    _check_protocol("treespec_loads", version)
     return _from_json(data)
 
 
@@ -391,7 +421,13 @@ def _from_json(data):
 
 
 def treespec_pprint(treespec):
-    return repr(treespec)
+    """A spec as text, with * in the place of leaves."""
+    return repr(tree_unflatten([_Star()] * treespec.num_leaves, treespec))
+
+
+class _Star:
+    def __repr__(self):
+        return "*"
 
 
 def arg_tree_leaves(*args, **kwargs):

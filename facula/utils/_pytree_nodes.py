@@ -1,6 +1,7 @@
 """Containers of pytrees: the keys of their items, how each class is taken apart, and the classes that programs register."""
 
 import dataclasses
+import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -119,7 +120,7 @@ def register_pytree_node(
         flatten_with_keys_fn: obj -> (list of (key, child), context).
     """
     if cls in SUPPORTED_NODES:
-        raise ValueError(f"register_pytree_node: {cls.__module__}.{cls.__qualname__} is registered already")
+        raise ValueError(f"register_pytree_node: expected a new class, got {cls!r}, which is already registered")
     _private_register_pytree_node(
         cls,
         flatten_fn,
@@ -143,7 +144,8 @@ def _private_register_pytree_node(
 ):
     if (to_dumpable_context is None) != (from_dumpable_context is None):
         raise ValueError(
-            f"register_pytree_node: {cls.__name__} needs both directions of its dumpable context or none"
+            "register_pytree_node: Both to_dumpable_context and from_dumpable_context must be given, or none, got one of them "
+            f"for {cls.__name__}"
         )
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
     name = serialized_type_name or NO_SERIALIZED_TYPE_NAME_FOUND
@@ -152,7 +154,14 @@ def _private_register_pytree_node(
 
 
 def _register_pytree_node(cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_from_str_fn=None, **options):
-    """The older private name of `register_pytree_node`; registering again replaces."""
+    """The older private name of `register_pytree_node`; registering again replaces, with a UserWarning."""
+    warnings.warn(
+        "torch.utils._pytree._register_pytree_node is deprecated; use torch.utils._pytree.register_pytree_node",
+        FutureWarning,
+        stacklevel=2,
+    )
+    if cls in SUPPORTED_NODES:
+        warnings.warn(f"_register_pytree_node: {cls} is already registered; the new functions replace the old", stacklevel=2)
     _private_register_pytree_node(cls, flatten_fn, unflatten_fn, **options)
 
 
@@ -282,6 +291,58 @@ def _deque_unflatten(values, context):
     return deque(values, maxlen=context)
 
 
+def _register_namedtuple(cls, *, serialized_type_name):
+    """Give a class of named tuples the name that `treespec_dumps` writes."""
+    SUPPORTED_SERIALIZED_TYPES[cls] = _SerializeNodeDef(cls, serialized_type_name, None, None)
+    SERIALIZED_TYPE_TO_PYTHON_TYPE[serialized_type_name] = cls
+
+
+def _class_as_text(cls):
+    """The context of named tuples in JSON: the name that `_register_namedtuple` gave."""
+    node = SUPPORTED_SERIALIZED_TYPES.get(cls)
+    if node is None or node.serialized_type_name == NO_SERIALIZED_TYPE_NAME_FOUND:
+        raise NotImplementedError(
+            "treespec_dumps: expected a class of named tuples with a name. Please register using `_register_namedtuple`, "
+            f"got {cls}"
+        )
+    return node.serialized_type_name
+
+
+def _class_of_text(name):
+    if name not in SERIALIZED_TYPE_TO_PYTHON_TYPE:
+        raise NotImplementedError(
+            "treespec_loads: expected a registered class of named tuples. Please register using `_register_namedtuple`, "
+            f"got {name!r}"
+        )
+    return SERIALIZED_TYPE_TO_PYTHON_TYPE[name]
+
+
+def _defaultdict_as_json(context):
+    factory, keys = context
+    return {
+        "default_factory_module": factory.__module__,
+        "default_factory_name": factory.__qualname__,
+        "dict_context": keys,
+    }
+
+
+#: What a text may name as the factory of a defaultdict: no code is looked up by a name in a file.
+_FACTORIES = {("builtins", cls.__name__): cls for cls in (list, dict, set, int, float, str, tuple, bool)}
+
+
+def _defaultdict_of_json(data):
+    factory = _FACTORIES.get((data["default_factory_module"], data["default_factory_name"]))
+    if factory is None:
+        raise NotImplementedError(
+            f"treespec_loads: expected a built-in class as a defaultdict's factory, got {data['default_factory_module']}."
+            f"{data['default_factory_name']}"
+        )
+    return [factory, data["dict_context"]]
+
+
+_CONTEXTS = {namedtuple: (_class_as_text, _class_of_text), defaultdict: (_defaultdict_as_json, _defaultdict_of_json)}
+
+
 def _register_builtin_containers():
     rows = (
         (tuple, _tuple_flatten, _tuple_unflatten, _list_flatten_with_keys, "builtins.tuple"),
@@ -312,7 +373,13 @@ def _register_builtin_containers():
     )
     for cls, flatten, unflatten, with_keys, name in rows:
         _private_register_pytree_node(
-            cls, flatten, unflatten, serialized_type_name=name, flatten_with_keys_fn=with_keys
+            cls,
+            flatten,
+            unflatten,
+            serialized_type_name=name,
+            to_dumpable_context=_CONTEXTS.get(cls, (None, None))[0],
+            from_dumpable_context=_CONTEXTS.get(cls, (None, None))[1],
+            flatten_with_keys_fn=with_keys,
         )
 
 
@@ -339,6 +406,16 @@ def is_structseq(obj):
     return cls.__bases__ == (tuple,) and isinstance(getattr(cls, "n_sequence_fields", None), int)
 
 
+def is_structseq_class(cls):
+    """Whether `cls` is a tuple class with named fields that the interpreter or the core made."""
+    return isinstance(cls, type) and is_structseq(cls)
+
+
+def is_structseq_instance(obj):
+    """Whether `obj` is an instance of such a class."""
+    return is_structseq_class(type(obj))
+
+
 def _is_result_class(cls):
     """Whether an op with named results made the class, one of facula.return_types."""
     return cls.__module__.endswith(".return_types") and is_structseq(cls)
@@ -352,7 +429,7 @@ def _register_result_class(cls):
 
 
 def _get_node_type(tree):
-    """The class under which `tree` is registered, if it is."""
+    """The class under which `tree` is registered, if it is; all classes of named tuples are of one kind."""
     cls = type(tree)
     if cls not in SUPPORTED_NODES:
         if is_namedtuple_class(cls):

@@ -11,6 +11,8 @@ from ..amp.autocast_mode import current_regions
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
+from . import _random_states
+from ._random_states import DefaultDeviceType, get_device_states, set_device_states
 from ._selective_checkpoint import (  # noqa: F401  (public here)
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -44,27 +46,6 @@ class CheckpointError(RuntimeError):
 
 class _StopRecomputation(Exception):
     """All saved values are there; the rest of the function need not run."""
-
-
-class DefaultDeviceType:
-    """The device type whose random state is kept besides the CPU's.
-
-    >>> torch.utils.checkpoint.DefaultDeviceType.set_device_type("cuda")
-    >>> torch.utils.checkpoint.DefaultDeviceType.get_device_type()
-    'cuda'
-    """
-
-    _type = "cuda"
-
-    @staticmethod
-    def set_device_type(device: str = "cuda") -> None:
-        """Chooses the device type, `device`."""
-        DefaultDeviceType._type = device
-
-    @staticmethod
-    def get_device_type() -> str:
-        """The device type chosen."""
-        return DefaultDeviceType._type
 
 
 @contextlib.contextmanager
@@ -135,50 +116,31 @@ def check_backward_validity(inputs: Any) -> None:
         warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
-def get_device_states(*args: Any) -> tuple[list[Any], list[Any]]:
-    """(devices, random states) of the accelerators that hold the arguments `args`; always ([], []).
-
-    >>> torch.utils.checkpoint.get_device_states(torch.ones(2))
-    ([], [])
-    """
-    return [], []
-
-
-def set_device_states(devices: Sequence[Any], states: Any, *, device_type: str | None = None) -> None:
-    """Restores random states of accelerators, which are not kept here.
-
-    Args:
-        devices, states: what get_device_states gave; NotImplementedError unless they are empty.
-        device_type: the devices' type.
-
-    >>> torch.utils.checkpoint.set_device_states([], [])
-    """
-    if devices:
-        raise NotImplementedError("set_device_states: random states of accelerators are not kept")
-
-
 class _Surroundings:
-    """The autocast regions and the CPU generator as they are now, to be put back for a second computation."""
+    """The autocast regions and the generators as they are now, to be put back for a second computation.
+
+    The function may draw on any accelerator, whatever its arguments are on, so the states of all are kept: 16 bytes each, which
+    stand in host memory.
+    """
 
     def __init__(self, preserve_rng_state):
         self.regions = current_regions()
-        self.state = _C.default_generator.get_state() if preserve_rng_state else None
+        self.states = _random_states.now() if preserve_rng_state else None
 
     @contextlib.contextmanager
     def replayed(self):
         with contextlib.ExitStack() as regions:
             for region in self.regions:
                 regions.enter_context(region)
-            if self.state is None:
+            if self.states is None:
                 yield
                 return
-            generator = _C.default_generator
-            before = generator.get_state()
-            generator.set_state(self.state)
+            before = _random_states.now()
+            _random_states.put_back(self.states)
             try:
                 yield
             finally:
-                generator.set_state(before)
+                _random_states.put_back(before)
 
 
 class CheckpointFunction(Function):

@@ -186,6 +186,12 @@ class BackwardHook:
             node.register_prehook(self._output_grads_ready)
         return packed if is_tuple else packed[0]
 
+    @staticmethod
+    def _rebuilt(like: tuple, values: list) -> tuple:
+        """The values as a tuple of the class of another one, which may be a named tuple."""
+        kind = type(like)
+        return tuple(values) if kind is tuple else kind(*values)
+
     def _through_identity(self, values: tuple):
         """Return (values with tensors replaced, positions of the tensors or None, the node or None)."""
         positions = [i for i, v in enumerate(values) if isinstance(v, facula.Tensor)]
@@ -197,10 +203,10 @@ class BackwardHook:
             raise RuntimeError(
                 f"{type(self.module).__name__}: backward hook: no tensor came back with a gradient node"
             )
-        values = list(values)
+        given, values = values, list(values)
         for i, tensor in zip(positions, passed):
             values[i] = tensor
-        return tuple(values), positions, nodes[0]
+        return self._rebuilt(given, values), positions, nodes[0]
 
     def _output_grads_ready(self, grads):
         full = self._spread(self.output_positions, self.n_outputs, grads)

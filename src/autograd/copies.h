@@ -1,6 +1,7 @@
 // Copies of elements outside of ops, which those who record everything are told of (observe/copies.h).
 #pragma once
 
+#include "core/class_hooks.h"
 #include "core/tensor.h"
 #include "observe/copies.h"
 #include "ops/kernel_table.h"
@@ -8,6 +9,7 @@
 namespace facula {
 
 inline void copy_told(const Tensor& to, const Tensor& from) {
+  if (__builtin_expect((to.flags() & kPythonDispatch) && copy_by_class, 0) && copy_by_class(to, from)) return;
   copy_elements(to, from);
   tell_copied(to, from);
 }

@@ -122,8 +122,10 @@ Tensor det_backward(const Tensor& grad, const Tensor& a, const Tensor& det) {
   Tensor scale = mul(grad, conj(det));
   bool singular = any(eq(det, 0)).item().to_bool();
   if (!singular) {
+    // by the factors that the determinant is the product of: where they are far from those of A, both err alike
     Tensor right = mul(unsqueeze(unsqueeze(scale, -1), -1), identity_like(a, a.size(-1)));
-    return linalg_solve(adjoint_of(a), right, true);
+    auto [lu, pivots, info] = linalg_lu_factor_ex(a, true, false);
+    return linalg_lu_solve(lu, pivots, right, true, true);
   }
   auto [u, s, vh] = _linalg_svd(a, false, true);
   Tensor phase = mul(grad, conj(mul(linalg_det(u), linalg_det(vh))));

@@ -100,7 +100,8 @@ Tensor var_backward(const Tensor& grad, const Tensor& self, std::optional<IntLis
 
 Tensor std_backward(const Tensor& grad, const Tensor& self, const Tensor& result, std::optional<IntList> dim,
                     double correction, bool keepdim) {
-  return var_backward(where(eq(result, 0), Scalar(0.0), grad / (result * 2.0)), self, dim, correction, keepdim);
+  // divided by infinity, and not masked afterwards: derivatives of this one are zero there, too
+  return var_backward(grad / where(eq(result, 0), INFINITY, result * 2.0), self, dim, correction, keepdim);
 }
 
 // At zero, and where a power of |x| has no derivative, the subgradient zero is taken, also by the derivative of this.

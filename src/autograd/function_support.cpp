@@ -1,14 +1,46 @@
 #include "autograd/function_support.h"
 
 #include "autograd/copies.h"
+#include "core/public_names.h"
 #include "core/sparse.h"
 #include "ops/kernel_table.h"
 
 namespace facula {
 
-void OneDevice::fail(const Tensor& t) const {
-  throw_error(ErrorKind::Runtime, op_, ": all tensors must be on one device, got ", first_->device, " and ",
-              t.device());
+namespace {
+
+/// Names of the arguments that are tensors or lists of them, from the schema; none for what is not an op of it.
+std::vector<std::string> tensor_arguments(const char* op) {
+  std::vector<std::string> names;
+  const OpInfo* info = find_op_info(op);
+  std::string_view left = info ? info->arguments : "";
+  while (!left.empty()) {
+    const size_t end = std::min(left.find(", "), left.size());
+    const std::string_view argument = left.substr(0, end);
+    if (argument.starts_with("Tensor"))
+      names.emplace_back(argument.substr(argument.find(' ') + 1, argument.find('=') - argument.find(' ') - 1));
+    left.remove_prefix(std::min(end + 2, left.size()));
+  }
+  return names;
+}
+
+}  // namespace
+
+void report_devices(const char* op, std::initializer_list<TensorList> arguments) {
+  const std::vector<std::string> names = tensor_arguments(op);
+  std::string places;
+  size_t number = 0;
+  for (TensorList list : arguments) {
+    const std::string name = number < names.size() ? names[number] : "argument " + std::to_string(number + 1);
+    const std::string shown = name == "self" ? "input" : name;
+    ++number;
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (!list[i].defined() || (i > 0 && list[i].device() == list[0].device())) continue;
+      places += (places.empty() ? "" : ", ") + shown + (list.size() > 1 ? "[" + std::to_string(i) + "]" : "") + " on " +
+                to_string(list[i].device());
+    }
+  }
+  throw_error(ErrorKind::Runtime, op, ": all tensors must be on one device, got ", places);
 }
 
 void check_out(const char* op, uint32_t flags, std::initializer_list<const Tensor*> outs) {

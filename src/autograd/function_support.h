@@ -18,30 +18,35 @@ inline uint32_t flags_of(TensorList list) {
   for (const Tensor& t : list) flags |= flags_of(t);
   return flags;
 }
-/// Walks the tensors of a call and throws at the first that lies elsewhere than the ones before it.
+/// Walks the tensors of a call; `differ()` once one lies elsewhere than the ones before it.
 class OneDevice {
  public:
-  explicit OneDevice(const char* op) : op_(op) {}
   void see(const Tensor& t) {
     if (!t.defined() || (t.flags() & kPythonDispatch)) return;  // its class decides
     if (!first_) first_ = t.storage();
-    else if (__builtin_expect(first_->device != t.storage()->device, 0)) fail(t);
+    else if (__builtin_expect(first_->device != t.storage()->device, 0)) differ_ = true;
   }
   void see(TensorList list) {
     for (const Tensor& t : list) see(t);
   }
   void see(const Operand&) {}  // element-wise rules mix numbers and devices themselves
+  bool differ() const { return differ_; }
 
  private:
-  [[noreturn]] void fail(const Tensor& t) const;
-  const char* op_;
   const Storage* first_ = nullptr;
+  bool differ_ = false;
 };
+inline TensorList tensors_of(const Tensor& t) { return TensorList(&t, 1); }
+inline TensorList tensors_of(TensorList list) { return list; }
+inline TensorList tensors_of(const Operand&) { return {}; }
+/// Throws an error that names every argument and where it lies.
+[[noreturn]] void report_devices(const char* op, std::initializer_list<TensorList> arguments);
 /// Kernels read every tensor through raw pointers: what takes several is given tensors of one device.
 template <class... Args>
 void check_one_device(const char* op, const Args&... args) {
-  OneDevice check(op);
+  OneDevice check;
   (check.see(args), ...);
+  if (__builtin_expect(check.differ(), 0)) report_devices(op, {tensors_of(args)...});
 }
 
 /// What of an argument is recorded now (see recorded()).

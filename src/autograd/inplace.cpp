@@ -3,8 +3,10 @@
 #include "autograd/copies.h"
 #include "core/checked.h"
 #include "core/op_id.h"
+#include "core/several.h"
 #include "core/sparse.h"
 #include "functions.h"
+#include "op_ids_create.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
 
@@ -94,12 +96,15 @@ class CopySlices final : public Node {
   int64_t places_ = 0;
 };
 
-// Hands the gradient on; the history of a tensor that was filled with the values of another one.
+// Hands the gradient on; the history of a tensor that was filled with the values of another one. A second edge, where
+// there is one, leads to the values that were overwritten: their gradient is zero, and not missing.
 class CopyBackwards final : public Node {
  public:
   explicit CopyBackwards(Device source) : source_(source) {}
   void apply(const Tensor* grads, Tensor* results) override {
-    results[0] = grads[0].device() == source_ ? grads[0] : _to_device(grads[0], source_, grads[0].dtype());
+    if (edge_count() > 1 && wants(1) && grads[0].defined()) results[1] = _zero_like(grads[0]);
+    if (wants(0))
+      results[0] = grads[0].device() == source_ ? grads[0] : _to_device(grads[0], source_, grads[0].dtype());
   }
   std::string name() const override { return "CopyBackwards"; }
 
@@ -107,9 +112,12 @@ class CopyBackwards final : public Node {
   Device source_;
 };
 
+// The history of a tensor that was overwritten without one: what was there before has the gradient zero.
 class ErasedBackward final : public Node {
  public:
-  void apply(const Tensor*, Tensor*) override {}
+  void apply(const Tensor* grads, Tensor* results) override {
+    if (edge_count() > 0 && wants(0) && grads[0].defined()) results[0] = _zero_like(grads[0]);
+  }
   std::string name() const override { return "ErasedBackward"; }
 };
 
@@ -148,10 +156,16 @@ void check_writable(const Tensor& self, const char* op) {
       ": a view of a leaf Variable that requires "
       "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ",
       self.sizes());
+  FACULA_CHECK(
+      !(self.flags() & kOneOfSeveral), ErrorKind::Runtime, op,
+      ": This view is the output of a function that returns multiple views (unbind, split, chunk), which are not "
+      "written in place where gradients are recorded (work on a copy, or index the tensor instead), got a view of "
+      "shape ",
+      self.sizes());
   // Its elements have a history that it does not know.
-  bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) &&
-                    !(live_flags(self.impl()) & (kRequiresGrad | kWatchBase));
-  FACULA_CHECK(!unrecorded || !is_inexact(self.dtype()), ErrorKind::Runtime, op,
+  bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) && is_inexact(self.dtype()) &&
+                    !grad_fn(self.impl());
+  FACULA_CHECK(!unrecorded, ErrorKind::Runtime, op,
                ": A view was created in no_grad mode and is being modified "
                "inplace with grad mode enabled (make the view with grad mode enabled, or write under no_grad()), got a "
                "view of shape ",
@@ -198,6 +212,8 @@ void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
+  const bool forgets = op == op_id::copy_ || !node->edge(0).node;  // the old values take no part in the new ones
+  if (forgets && !self.impl()->base) node->add_edge(gradient_edge(self.impl()));
   copy_told(self, value.sizes() == self.sizes() ? value : expand(alias(value), self.sizes()));
   self.storage()->bump_version(op);
   if (is_inexact(self.dtype())) set_history_in_place(self, node.get());
@@ -210,6 +226,7 @@ void erase_history(const Tensor& self, const char* op) {
   check_writable(self, op);
   auto node = Ref<Node>::adopt(new ErasedBackward);
   node->marks = marks;
+  if (!self.impl()->base) node->add_edge(gradient_edge(self.impl()));
   set_history_in_place(self, node.get());
 }
 

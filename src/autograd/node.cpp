@@ -253,8 +253,7 @@ Ref<Node> accumulator_of(TensorImpl* impl) {
 uint32_t watched_flags(const TensorImpl* view) {
   uint32_t history = view->base->flags & kRecorded;
   if (!history || !is_inexact(view->dtype)) return view->flags;
-  AutogradMeta* base = autograd_meta(view->base);
-  return base && base->grad_fn ? view->flags | history : view->flags;
+  return view->flags | history;  // also of one that was made before the base required a gradient, or without recording
 }
 
 Ref<Node> grad_fn(TensorImpl* impl) {
@@ -277,7 +276,8 @@ Edge gradient_edge(TensorImpl* impl) {
     if (__builtin_expect(meta.grad_fn == node, 1)) return {std::move(node), meta.slot};
     if (meta.grad_fn) return {meta.grad_fn, meta.slot};  // exchanged by another thread meanwhile
   }
-  return {accumulator_of(impl), 0};
+  // A view that requires a gradient only because its base does has no place for one, as in PyTorch.
+  return impl->flags & kRecorded ? Edge{accumulator_of(impl), 0} : Edge{};
 }
 
 Tensor grad_of(const Tensor& tensor) {

@@ -95,7 +95,10 @@ void SavedTensor::save_special(const Tensor& tensor, bool is_output) {
   tensor_ =
       reattach_ ? alias(tensor) : tensor;  // an output without history: else node and tensor keep each other alive
   if (!(thread_state.modes & kModeSavedHooks)) return;
-  packed_ = host.pack_saved_tensor(tensor_);
+  {
+    GradMode off(false);  // what a hook makes of the value is not recorded
+    packed_ = host.pack_saved_tensor(tensor_);
+  }
   if (!packed_) return;
   if (marks_ && !reattach_)
     packed_ = std::make_unique<PackedWithHistory>(std::move(packed_), gradient_edge(tensor.impl()), marks_);

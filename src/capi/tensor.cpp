@@ -5,6 +5,7 @@
 #include "core/checked.h"
 #include "core/number.h"
 #include "core/parallel.h"
+#include "core/public_names.h"
 #include "functions.h"
 
 namespace facula::capi {
@@ -82,7 +83,7 @@ fc_status caught() noexcept {
   try {
     throw;
   } catch (const Error& error) {
-    return noted(kStatus[static_cast<size_t>(error.kind())], error.what());
+    return noted(kStatus[static_cast<size_t>(error.kind())], with_public_name(error.what()).c_str());
   } catch (const std::bad_alloc&) {
     return noted(FC_OUT_OF_MEMORY, "out of memory");
   } catch (const std::exception& error) {

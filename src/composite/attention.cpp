@@ -76,7 +76,9 @@ Tensor scaled_dot_product_attention_uncast(const Tensor& query, const Tensor& ke
   const AttentionCall call{query, key, value, attn_mask, dropout_p, is_causal, enable_gqa, scale};
   const AttentionBackend backend = attention_backend(call);
   const double factor = call.factor();
-  const bool in_ops = backend == AttentionBackend::Math, by_library = backend == AttentionBackend::Library;
+  // On the CPU weights are dropped as dropout drops them, so that the same seed gives the same mask as in PyTorch.
+  const bool in_ops = backend == AttentionBackend::Math || (dropout_p > 0 && query.is_cpu());
+  const bool by_library = backend == AttentionBackend::Library;
   Tensor seed, k = key, v = value;
   if (enable_gqa && !by_library) k = repeat_heads(key, query), v = repeat_heads(value, query);
   if (in_ops) return _attention_in_ops(query, k, v, attn_mask, seed, dropout_p, is_causal, factor);

@@ -110,6 +110,11 @@ Tensor block_diag(TensorList tensors) {
                    columns.get("block_diag", "the number of columns", tensors.size(), " tensors")};
   count_elements(shape, "block_diag");
   if (writes_blocks(tensors)) return written_blocks(blocks, shape);
+  ResultType type;  // of the tensors as they are: one without dimensions gives way to others
+  for (const Tensor& t : tensors) type.add(t.dtype(), t.dim());
+  for (Tensor& block : blocks) {
+    if (block.dtype() != type.get()) block = to_dtype(block, type.get());
+  }
   int64_t before = 0;
   for (Tensor& block : blocks) {
     const int64_t width = block.size(1);

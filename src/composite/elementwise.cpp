@@ -32,6 +32,7 @@ void require_tensor(std::string_view op, const Operand& first, const Operand& se
 /// The loops give 0 for an integer divided by 0; nobody wants that answer.
 void refuse_zero_divisor(const char* op, const Operand& self, const Operand& other) {
   if (!is_bits(self) || !is_bits(other)) return;
+  if (self.is_tensor() && self.tensor().numel() == 0) return;
   const ValueCheck check{Holds::NotZero, ErrorKind::Runtime, op, "expected an integer divisor other than zero"};
   if (other.is_tensor()) check_values(all_examples(other.tensor()), check);
   else if (other.scalar().equals(0)) throw_error(check.error, op, ": ", check.expected, ", got 0");
@@ -134,16 +135,18 @@ Scalar one_less(const Scalar& number) {
   return number.is_floating() ? Scalar(number.to_double() - 1.0) : Scalar(number.to_int() - 1);
 }
 
-Scalar log_of(const Scalar& number) {
-  return number.is_complex() ? Scalar(std::log(number.to_complex())) : Scalar(std::log(number.to_double()));
+Scalar log_of(const Scalar& number, bool as_complex) {
+  return number.is_complex() || as_complex ? Scalar(std::log(number.to_complex()))
+                                           : Scalar(std::log(number.to_double()));
 }
 
 }  // namespace
 
 Tensor _pow_backward(const Tensor& grad_output, const Operand& self, const Operand& exponent) {
   if (exponent.is_tensor()) {
-    const Tensor slope = exponent * _pow(self, exponent - 1);
-    return where(eq(exponent.tensor(), 0.0), 0.0, grad_output * conj(slope));
+    const Tensor flat = eq(exponent.tensor(), 0.0);
+    const Tensor slope = where(flat, 0.0, exponent * _pow(self, exponent - 1));  // where it may be 0 * infinity
+    return where(flat, 0.0, grad_output * conj(slope));
   }
   if (exponent.scalar().equals(0)) return _zero_like(grad_output);
   return grad_output * conj(exponent * _pow(self, one_less(exponent.scalar())));
@@ -155,9 +158,11 @@ Tensor _pow_backward_exponent(const Tensor& grad_output, const Operand& self, co
   const Tensor not_negative = real(exponent.tensor()) >= 0.0;
   if (self.is_tensor()) {
     const Tensor flat = logical_and(eq(self.tensor(), 0.0), not_negative);
-    return where(flat, 0.0, grad_output * conj(power * log(self.tensor())));
+    // the logarithm of a negative number is complex where the power is; that of zero is not met
+    const Tensor base = where(flat, 1.0, cast(self.tensor(), power.dtype()));
+    return where(flat, 0.0, grad_output * conj(power * log(base)));
   }
-  const Tensor slope = grad_output * conj(power * log_of(self.scalar()));
+  const Tensor slope = grad_output * conj(power * log_of(self.scalar(), is_complex(power.dtype())));
   return self.scalar().equals(0) ? where(not_negative, 0.0, slope) : slope;
 }
 

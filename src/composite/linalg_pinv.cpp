@@ -67,8 +67,10 @@ Tensor _linalg_pinv(const Tensor& self, const Tensor& atol, const Tensor& rtol, 
 
 // Scaling and squaring with the [13/13] Pade approximant (Higham 2005).
 Tensor linalg_matrix_exp(const Tensor& self) {
-  check_square("linalg.matrix_exp", self);
   GradMode no_grad(false);
+  if (self.dtype() == DType::Float16 || self.dtype() == DType::BFloat16)  // the coefficients have no such floats
+    return facula::to_dtype(ops::linalg_matrix_exp(facula::to_dtype(self, DType::Float32)), self.dtype());
+  check_square("linalg.matrix_exp", self);
   if (self.numel() == 0 || self.is_meta()) return facula::empty(self.sizes(), self.dtype(), self.device());
   static const double c[] = {64764752532480000.0,
                              32382376266240000.0,

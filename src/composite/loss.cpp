@@ -1,5 +1,6 @@
 // The public losses: argument checks, the shape (N, C, S) that the class kernels take, and the reductions.
 #include "autograd/batching.h"
+#include "autograd/node.h"
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/mode.h"
@@ -12,6 +13,13 @@ namespace {
 
 enum Reduction : int64_t { kNone, kMean, kSum };
 
+/// Of an argument without a derivative: a gradient that is wanted would be lost.
+void refuse_gradient(const char* op, const char* name, const Tensor& argument) {
+  if (!argument.defined() || !recorded(live_flags(argument.impl()))) return;
+  throw_error(ErrorKind::Runtime, op, ": is not differentiable with respect to ", name,
+              " (detach it), got one that requires a gradient, of shape ", argument.sizes());
+}
+
 Tensor total(const Tensor& t) { return sum(t, std::optional<DType>()); }
 
 Tensor reduced(const char* op, const Tensor& loss, int64_t reduction) {
@@ -20,7 +28,7 @@ Tensor reduced(const char* op, const Tensor& loss, int64_t reduction) {
     case kMean:
       FACULA_CHECK(is_inexact(loss.dtype()), ErrorKind::Runtime, op,
                    ": the mean of floating-point or complex values, got ", loss.dtype());
-      return mul(total(loss), Scalar(1.0 / static_cast<double>(loss.numel())));
+      return mean(loss);  // divided before it is rounded: a sum has no float16 where its mean has one
     case kSum: return total(loss);
     default:
       throw_error(ErrorKind::Value, op, ": expected a reduction of 0 (none), 1 (mean) or 2 (sum), got ", reduction);
@@ -47,7 +55,10 @@ Tensor smooth_l1_loss_uncast(const Tensor& self, const Tensor& target, int64_t r
 
 Tensor huber_loss_uncast(const Tensor& self, const Tensor& target, int64_t reduction, double delta) {
   FACULA_CHECK(delta > 0, ErrorKind::Runtime, "huber_loss: expected a positive delta, got ", delta);
-  return reduced("huber_loss", _huber_each(self, target, delta), reduction);
+  Tensor loss = _huber_each(self, target, delta);
+  // of an input that does not lose by it, the dtype of the input
+  if (loss.dtype() != self.dtype() && is_floating(self.dtype())) loss = to_dtype(loss, self.dtype());
+  return reduced("huber_loss", loss, reduction);
 }
 
 Tensor binary_cross_entropy_uncast(const Tensor& self, const Tensor& target, const Tensor& weight, int64_t reduction) {
@@ -74,7 +85,10 @@ Tensor binary_cross_entropy_with_logits_uncast(const Tensor& self, const Tensor&
   } else {
     loss = _bce_logits_each(self, target);
   }
-  return reduced(op, weight.defined() ? loss * weight : loss, reduction);
+  if (weight.defined()) loss = loss * weight;
+  // the loss is computed in the target's dtype, as PyTorch does
+  if (loss.dtype() != target.dtype() && is_floating(target.dtype())) loss = to_dtype(loss, target.dtype());
+  return reduced(op, loss, reduction);
 }
 
 Tensor kl_div_uncast(const Tensor& self, const Tensor& target, int64_t reduction, bool log_target) {
@@ -171,6 +185,7 @@ Tensor nll_loss_nd_uncast(const Tensor& self, const Tensor& target, const Tensor
   check_reduction(op, reduction);
   ClassView view(op, self);
   view.check_weight(op, weight);
+  refuse_gradient(op, "weight", weight);
   Tensor loss = std::get<0>(_nll(view.scores, view.classes_of(op, target), weight, reduction, ignore_index));
   return view.result(loss, reduction);
 }
@@ -188,6 +203,7 @@ Tensor cross_entropy_loss_uncast(const Tensor& self, const Tensor& target, const
   }
   ClassView view(op, self);
   view.check_weight(op, weight);
+  refuse_gradient(op, "weight", weight);
   Tensor loss = std::get<0>(
       _cross_entropy(view.scores, view.classes_of(op, target), weight, reduction, ignore_index, label_smoothing));
   return view.result(loss, reduction);

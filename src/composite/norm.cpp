@@ -53,14 +53,8 @@ void check_channels(const char* op, const char* what, const Tensor& parameter, i
                parameter.sizes());
 }
 
-double epsilon(DType dtype) {
-  switch (dtype) {
-    case DType::Float16: return 0x1p-10;
-    case DType::BFloat16: return 0x1p-7;
-    case DType::Float64: return 0x1p-52;
-    default: return 0x1p-23;
-  }
-}
+/// The epsilon of the dtype that a norm computes in.
+double epsilon(DType dtype) { return dtype == DType::Float64 ? 0x1p-52 : 0x1p-23; }
 
 struct BatchNormArgs {
   const Tensor &input, &weight, &bias, &running_mean, &running_var;
@@ -184,7 +178,10 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
   Dims shape(input.sizes());
   shape[0] = 1;
   shape[1] = samples * channels;
-  Tensor means = repeat_samples(running_mean, samples), variances = repeat_samples(running_var, samples);
+  const auto own_copies = [&](const Tensor& running) {  // of one channel the samples would share their element
+    return running.defined() ? clone(repeat_samples(running, samples), MemoryFormat::Contiguous) : running;
+  };
+  Tensor means = own_copies(running_mean), variances = own_copies(running_var);
   Tensor out =
       std::get<0>(_channel_norm(reshape(input, shape), repeat_samples(weight, samples), repeat_samples(bias, samples),
                                 means, variances, use_input_stats, momentum, eps));

@@ -62,7 +62,7 @@ Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DTyp
 std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {
   FACULA_CHECK(dim || self.numel() > 0, ErrorKind::Runtime,
                "aminmax(): an empty tensor needs the dimension to reduce, got shape ", self.sizes());
-  FACULA_CHECK(!self.is_complex(), ErrorKind::Type, "aminmax(): not implemented for dtype ", self.dtype());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "aminmax(): not implemented for dtype ", self.dtype());
   IntList dims = dim ? IntList(&*dim, 1) : IntList();
   return {amin(self, dims, keepdim), amax(self, dims, keepdim)};
 }
@@ -172,7 +172,10 @@ Tensor trace_uncast(const Tensor& self) {
   FACULA_CHECK(self.dim() == 2, ErrorKind::Runtime, "trace: a matrix, got shape ", self.sizes());
   FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "trace: not implemented for dtype ",
                self.dtype());
-  return sum(diagonal(self, 0, 0, 1), std::optional<DType>());
+  const Tensor elements = diagonal(self, 0, 0, 1);
+  if (self.dtype() != DType::Float32 && self.dtype() != DType::Complex64) return sum(elements, std::optional<DType>());
+  const DType wide = self.is_complex() ? DType::Complex128 : DType::Float64;  // few elements: the time is the call's
+  return to_dtype(sum(elements, std::optional<DType>(wide)), self.dtype());
 }
 
 }  // namespace facula

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/batching.h"
+#include "autograd/node.h"
 #include "functions.h"
 #include "ops/checks.h"
 
@@ -15,8 +16,14 @@ Tensor middle(const Tensor& self, bool ignore_nan, const char* op) {
                ": not implemented for dtype ", self.dtype());
   if (self.numel() == 0)
     return full({}, self.is_floating() ? Scalar(NAN) : Scalar(INT64_MIN), self.dtype(), self.device());
-  Tensor flat = reshape(self, {-1});
-  return std::get<0>(ignore_nan ? nanmedian(flat, 0, false) : median(flat, 0, false));
+  const bool differentiated = recorded(live_flags(self.impl()));
+  const Tensor flat = reshape(differentiated ? alias(self) : self, {-1});
+  const Tensor value = std::get<0>(ignore_nan ? nanmedian(flat, 0, false) : median(flat, 0, false));
+  if (!differentiated) return value;
+  // The median is the largest element that is not above it: so equal ones share the gradient, as those of amax do.
+  Tensor above = gt(self, value);
+  if (ignore_nan) above = logical_or(above, logical_and(isnan(self), logical_not(isnan(value))));
+  return amax(where(above, -INFINITY, self), IntList(), false);
 }
 
 enum class Interpolation { Linear, Lower, Higher, Midpoint, Nearest };
@@ -165,6 +172,8 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
                       : total - static_cast<double>(correction);
     covariance = covariance / clamp(real(less), std::optional<Scalar>(Scalar(0)), std::nullopt);
   } else {
+    if (observations <= correction && host.warn)
+      host.warn("cov: degrees of freedom are <= 0: correction should be less than the number of observations");
     covariance = covariance / std::max(0.0, static_cast<double>(observations - correction));
   }
   return covariance.numel() == 1 ? reshape(covariance, {}) : covariance;

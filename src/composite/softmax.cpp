@@ -23,9 +23,11 @@ int64_t implicit_dim(const Tensor& self, std::optional<int64_t> dim, const char*
 }  // namespace
 
 Tensor softmax_uncast(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  wrap_dim(dim, self.dim(), "softmax");
   return _softmax(in_dtype(self, dtype), dim);
 }
 Tensor log_softmax_uncast(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
+  wrap_dim(dim, self.dim(), "log_softmax");
   return _log_softmax(in_dtype(self, dtype), dim);
 }
 

@@ -34,7 +34,7 @@ Tensor tensor_of_parts(Storage* storage, DType dtype, IntList sizes, uint32_t fl
 
 const SparseParts& sparse_parts(const Tensor& t) { return mutable_sparse_parts(t); }
 SparseParts& mutable_sparse_parts(const Tensor& t) {
-  FACULA_CHECK(is_sparse(t), ErrorKind::Runtime, "a sparse tensor is expected, got ",
+  FACULA_CHECK(is_sparse(t), ErrorKind::NotImplemented, "a sparse tensor is expected, got ",
                t.defined() ? "a strided one" : "None");
   return *static_cast<SparseParts*>(t.storage()->context);
 }

@@ -3,10 +3,12 @@
 #include <mutex>
 
 #include "core/checked.h"
+#include "core/class_hooks.h"
 #include "core/kernel.h"
 #include "core/making.h"
 #include "core/mode.h"
 #include "core/number.h"
+#include "core/several.h"
 #include "core/sparse.h"
 
 namespace facula {
@@ -172,7 +174,8 @@ TensorImpl* share_storage(TensorImpl* from) {
 void set_base(TensorImpl* view, TensorImpl* from) {
   view->base = from->base ? from->base : from;
   retain(view->base);
-  if (!(from->flags & (kRequiresGrad | kDual))) view->flags |= kWatchBase;
+  view->flags |= kWatchBase;  // until a history is recorded
+  view->flags |= from->flags & kOneOfSeveral;
 }
 
 }  // namespace
@@ -286,6 +289,9 @@ MemoryFormat Tensor::suggest_memory_format() const {
   return MemoryFormat::Contiguous;
 }
 
+bool (*item_by_class)(const Tensor& self, Scalar& number) = nullptr;
+bool (*copy_by_class)(const Tensor& self, const Tensor& made) = nullptr;
+
 Scalar Tensor::item() const {
   if (__builtin_expect(flags() & kSparse, 0)) report_no_elements(*this);
   FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime,
@@ -293,6 +299,9 @@ Scalar Tensor::item() const {
                "value, where it stands for a whole batch; got an example of shape ",
                sizes());
   FACULA_CHECK(numel() == 1, ErrorKind::Runtime, "item: a Tensor with one element, got ", numel(), " elements");
+  if (__builtin_expect(((flags() & kPythonDispatch) || (watching() & kWatchDispatch)) && item_by_class, 0)) {
+    if (Scalar number; item_by_class(*this, number)) return number;
+  }
   FACULA_CHECK(!is_meta(), ErrorKind::Runtime, "item: a meta tensor has no values, got shape ", sizes());
   const char* at = impl_->data;
   std::array<char, 16> bytes;

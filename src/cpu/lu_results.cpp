@@ -44,15 +44,16 @@ void slogdet_cpu(const Tensor& sign, const Tensor& logarithm, const Tensor& lu, 
   visit_lapack(sign.dtype(), [&]<class T>(TypeTag<T>) {
     one_by_one(sign.numel(), lu.size(-1), [&](int64_t i) {
       T s(1);
-      auto sum = std::abs(T(0));
+      double sum = 0;
       each_pivot<T>(lu, pivots, i, [&](T x, bool exchanged) {
         const auto size = std::abs(x);
         s *= size == 0 ? T(0) : x / size;
-        sum += std::log(size);
+        sum += std::log(static_cast<double>(size));
         if (exchanged) s = -s;
       });
       sign.data<T>()[i] = s;
-      logarithm.data<decltype(sum)>()[i] = sum;
+      using Real = decltype(std::abs(s));
+      logarithm.data<Real>()[i] = static_cast<Real>(sum);
     });
   });
 }

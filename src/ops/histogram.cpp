@@ -26,10 +26,10 @@ void require_values(const Tensor& self, const char* op) {
 Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   require_values(self, "bincount");
   FACULA_CHECK(minlength >= 0, ErrorKind::Runtime, "bincount: minlength must not be negative, got ", minlength);
-  FACULA_CHECK(self.dim() == 1, ErrorKind::Runtime,
-               "bincount: a 1-d tensor of integers that are not negative, got shape ", self.sizes());
   FACULA_CHECK(is_integral(self.dtype()), ErrorKind::NotImplemented, "bincount: integers that are not negative, got ",
                self.dtype());
+  FACULA_CHECK(self.dim() == 1, ErrorKind::Runtime,
+               "bincount: a 1-d tensor of integers that are not negative, got shape ", self.sizes());
   FACULA_CHECK(!weights.defined() || weights.sizes() == self.sizes(), ErrorKind::Runtime,
                "bincount: weights must have the shape ", self.sizes(), ", got ",
                weights.defined() ? weights.sizes() : IntList());

@@ -10,14 +10,13 @@ namespace facula::ops {
 Reduction::Reduction(const Tensor& self, std::optional<IntList> dim, bool keepdim, const char* op)
     : kept(self.sizes()) {
   bool all = !dim || dim->empty();
-  Dims mask(static_cast<size_t>(self.dim()), all);
+  Dims mask(static_cast<size_t>(std::max(self.dim(), int64_t{1})), all);  // a 0-d tensor has one, of size 1
   for (size_t i = 0; !all && i < dim->size(); ++i) {
     int64_t at = wrap_dim((*dim)[i], self.dim(), op);
-    if (self.dim() == 0) continue;
     FACULA_CHECK(!mask[at], ErrorKind::Runtime, op, ": every dimension at most once, got ", *dim);
     mask[at] = 1;
   }
-  for (size_t i = 0; i < mask.size(); ++i) {
+  for (size_t i = 0; i < kept.size(); ++i) {
     if (mask[i]) {
       count = (Checked(count) * kept[i]).get(op, "the number of elements of a slice", "shape ", self.sizes());
       if (kept[i] == 0) empty_dim = static_cast<int64_t>(i);

@@ -18,8 +18,8 @@ Tensor without_dim(const Tensor& t, int64_t dim) {
 
 // One value and its position per line.
 Pair chosen(const PositionKernel& kernel, const Tensor& self, int64_t dim, bool keepdim, const char* op) {
-  require_real(self, op);
   int64_t d = wrap_dim(dim, self.dim(), op);
+  require_real(self, op);
   FACULA_CHECK(self.dim() == 0 || self.size(d) > 0, ErrorKind::Index, op, ": dimension ", d,
                " must not have size zero, got shape ", self.sizes());
   auto [values, positions] = with_positions(kernel, self, d, 1, op, {}, {});
@@ -40,7 +40,7 @@ void require_numbers(const Tensor& self, const char* op) {
 
 Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optional<int64_t> dim, bool keepdim,
                     const char* op) {
-  require_real(self, op, ErrorKind::Type);
+  require_real(self, op, ErrorKind::Runtime);
   require_numbers(self, op);
   if (dim) return std::get<1>(chosen(kernel, self, *dim, keepdim, op));
   FACULA_CHECK(self.numel() > 0, ErrorKind::Index, op, ": an empty tensor needs the dimension to reduce, got shape ",
@@ -54,11 +54,13 @@ Tensor arg_extremum(const PositionKernel& kernel, const Tensor& self, std::optio
 }  // namespace
 
 Pair max(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
-  require_real(self, "max()", ErrorKind::Type);
+  wrap_dim(dim, self.dim(), "max()");
+  require_real(self, "max()", ErrorKind::Runtime);
   return chosen(argmax_kernel, self, dim, keepdim, "max()");
 }
 Pair min(const Tensor& self, int64_t dim, bool keepdim, const Out&, const Out&) {
-  require_real(self, "min()", ErrorKind::Type);
+  wrap_dim(dim, self.dim(), "min()");
+  require_real(self, "min()", ErrorKind::Runtime);
   return chosen(argmin_kernel, self, dim, keepdim, "min()");
 }
 

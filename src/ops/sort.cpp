@@ -61,8 +61,8 @@ struct Rows {
 
 std::tuple<Tensor, Tensor> sorted(const Tensor& self, int64_t dim, bool descending, const char* op, const Out& out0,
                                   const Out& out1) {
-  check_ordered(self, op, ErrorKind::Type);
   int64_t d = wrap_dim(dim, self.dim(), op);
+  check_ordered(self, op, ErrorKind::Runtime);
   Tensor values = out0.given() ? out0.make(self.sizes(), self.dtype(), self.device())
                                : facula::empty(self.sizes(), self.dtype(), self.device());
   Tensor indices = out1.make(self.sizes(), DType::Int64, self.device());
@@ -158,9 +158,9 @@ Tensor argsort(const Tensor& self, bool, int64_t dim, bool descending, const Out
 
 std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool largest, bool, const Out& out0,
                                 const Out& out1) {
-  check_ordered(self, "topk", ErrorKind::Type);
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "topk: a tensor of numbers, got ", self.dtype());
   int64_t d = wrap_dim(dim, self.dim(), "topk");
+  check_ordered(self, "topk", ErrorKind::Runtime);
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "topk: a tensor of numbers, got ", self.dtype());
   FACULA_CHECK(k >= 0 && k <= (self.dim() ? self.size(d) : 1), ErrorKind::Runtime,
                "topk: k must not exceed the size of dimension ", dim, ", ", self.dim() ? self.size(d) : 1, ", got ", k);
   Dims shape(self.sizes());

@@ -1,5 +1,9 @@
 #include "python/args.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "functions.h"
 #include "python/free_threading.h"
 #include "python/record.h"
 
@@ -23,6 +27,8 @@ bool all_items(PyObject* sequence, F&& fits) {
 }
 
 bool is_zero_dim_tensor(PyObject* o) { return is_tensor(o) && tensor_of(o).defined() && tensor_of(o).dim() == 0; }
+/// A number may also be given as a tensor, unless it wants a gradient, which would be lost.
+bool is_number_tensor(PyObject* o) { return is_zero_dim_tensor(o) && !requires_grad(tensor_of(o)); }
 inline bool is_index(PyObject* o) {
   return PyLong_CheckExact(o) || is_int(o) || (is_zero_dim_tensor(o) && is_bits(tensor_of(o).dtype()));
 }
@@ -42,7 +48,7 @@ bool fits(ArgType type, int list_size, PyObject* o) {
     case ArgType::OptScalar:
       if (o == Py_None) return true;
       [[fallthrough]];
-    case ArgType::Scalar: return is_number(o) || is_zero_dim_tensor(o);
+    case ArgType::Scalar: return is_number(o) || is_number_tensor(o);
     case ArgType::OptInt:
       if (o == Py_None) return true;
       [[fallthrough]];
@@ -50,7 +56,7 @@ bool fits(ArgType type, int list_size, PyObject* o) {
     case ArgType::OptFloat:
       if (o == Py_None) return true;
       [[fallthrough]];
-    case ArgType::Float: return is_real_number(o) || is_zero_dim_tensor(o);
+    case ArgType::Float: return is_real_number(o) || is_number_tensor(o);
     case ArgType::OptBool:
       if (o == Py_None) return true;
       [[fallthrough]];
@@ -91,6 +97,8 @@ const char* alias_of(std::string_view keyword) {
   if (keyword == "axis1") return "dim1";
   if (keyword == "split_size_or_sections") return "split_size";
   if (keyword == "x2") return "other";
+  if (keyword == "other") return "src";
+  if (keyword == "input") return "A";
   return nullptr;
 }
 
@@ -215,9 +223,70 @@ bool bind(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t 
   }
   for (int i = 0; i < s.count; ++i) {
     if (slots[i] == Py_None && s.args[i].type == ArgType::IntListOrDefault) slots[i] = nullptr;
+    // atleast_1d(): no tensors, given one by one
+    bool none_given = s.args[i].type == ArgType::TensorList && s.args[i].list_size == 1 && !self && nargs == 0;
+    if (!slots[i] && none_given) slots[i] = slots[kMaxArgs - 1] = check(PyTuple_New(0));
     if (!slots[i] && s.args[i].required) return false;
   }
   return true;
+}
+
+// ---- orders of arguments of long ago: add(input, alpha, other), addmm(beta, input, alpha, mat1, mat2)
+
+struct OldOrder {
+  const char* name;
+  const char* number;  // the keyword of the number that stood before the tensors
+  int tensors;         // how many follow it
+};
+constexpr OldOrder old_orders[] = {
+    {"add", "alpha", 1}, {"sub", "alpha", 1}, {"addcmul", "value", 2}, {"addcdiv", "value", 2}, {"addmm", "", 2},
+    {"addmv", "", 2},    {"addr", "", 2},     {"baddbmm", "", 2},      {"addbmm", "", 2},
+};
+
+/// Arguments in today's order: tensors first, then numbers by keyword.
+struct Reordered {
+  std::vector<PyObject*> values;      // borrowed
+  std::vector<const char*> keywords;  // of the last of them
+};
+
+std::optional<Reordered> reordered(std::string_view name, bool method, PyObject* const* args, Py_ssize_t nargs) {
+  if (name.ends_with('_')) name.remove_suffix(1);
+  const OldOrder* found =
+      std::find_if(std::begin(old_orders), std::end(old_orders), [&](const OldOrder& row) { return row.name == name; });
+  if (found == std::end(old_orders)) return std::nullopt;
+  const bool has_beta = !*found->number;
+  std::string shape;  // t for a tensor, n for a number
+  Reordered result;
+  std::vector<PyObject*> numbers;
+  for (Py_ssize_t i = 0; i < nargs; ++i) {
+    if (is_tensor(args[i])) result.values.push_back(args[i]);
+    else if (is_number(args[i])) numbers.push_back(args[i]);
+    else return std::nullopt;
+    shape += is_tensor(args[i]) ? 't' : 'n';
+  }
+  const std::string tensors(static_cast<size_t>(found->tensors), 't');
+  const bool one = shape == (has_beta ? (method ? "n" : "nt") : (method ? "n" : "tn")) + tensors;
+  const bool two = has_beta && shape == (method ? "nn" : "ntn") + tensors;
+  if (!one && !two) return std::nullopt;
+  if (has_beta) result.keywords = two ? std::vector{"beta", "alpha"} : std::vector{"beta"};
+  else result.keywords = {found->number};
+  result.values.insert(result.values.end(), numbers.begin(), numbers.end());
+  return result;
+}
+
+/// Binds a call in an old order, with a warning; false where it is none.
+int parse_old_order(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject** slots) {
+  const std::optional<Reordered> now = reordered(f.shown, self != nullptr, args, nargs);
+  if (!now) return kFailed;
+  Owned names(check(PyTuple_New(static_cast<Py_ssize_t>(now->keywords.size()))));
+  for (size_t i = 0; i < now->keywords.size(); ++i)
+    PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), check(PyUnicode_FromString(now->keywords[i])));
+  const std::string text = std::string(f.shown) +
+                           "(): the number before the tensors is deprecated, give it by keyword (" +
+                           now->keywords.back() + "=)";
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError{};
+  const Py_ssize_t positional = static_cast<Py_ssize_t>(now->values.size() - now->keywords.size());
+  return parse(f, self, now->values.data(), positional, names.get(), slots);
 }
 
 /// Whether something that is no tensor, among the arguments or in a list of them, belongs to a class that takes calls:
@@ -287,6 +356,21 @@ void intern_names(FunctionSpec& f) {
   }
 }
 
+/// x.copy_(3): the number stands for a tensor without dimensions, which lives as long as the call.
+int parse_number_as_tensor(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+                           PyObject** slots) {
+  const Py_ssize_t count = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  if (std::string_view(f.shown) != "copy_" || !self || count == 0 || !is_number(args[0])) return kFailed;
+  const Scalar number = to_scalar(args[0]);
+  const DType dtype = number.is_complex() ? DType::Complex128 : number.is_floating() ? DType::Float64 : DType::Int64;
+  Owned tensor(wrap(scalar_tensor(number, dtype)));
+  std::vector<PyObject*> values(args, args + count);
+  values[0] = tensor.get();
+  const int found = parse(f, self, values.data(), nargs, kwnames, slots);
+  if (found >= 0) slots[kMaxArgs - 1] = tensor.release();
+  return found;
+}
+
 }  // namespace
 
 int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
@@ -318,6 +402,11 @@ int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nar
     if (!PyErr_Occurred() && !overrides_disabled() && brings_override(args, nargs + keywords)) {
       slots[0] = call_override(f.name, self != nullptr, self, args, nargs, kwnames);
       return slots[0] ? kHandled : kFailed;
+    }
+    if (!PyErr_Occurred()) {
+      int found = keywords ? kFailed : parse_old_order(f, self, args, nargs, slots);
+      if (found == kFailed && !PyErr_Occurred()) found = parse_number_as_tensor(f, self, args, nargs, kwnames, slots);
+      if (found != kFailed) return found;
     }
   } catch (...) {
     translate_exception();

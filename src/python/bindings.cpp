@@ -16,7 +16,11 @@ struct CompositeScope::Opened {
   int exceptions = std::uncaught_exceptions();
 };
 
-void CompositeScope::open(uint16_t op, PyObject* const* slots, int count) {
+void CompositeScope::open(uint16_t op, OpForm form, PyObject* const* slots, int count) {
+  const SpreadArguments given_spread = present_spread_arguments();
+  answer_ = dispatch_composite(op, form, slots, count);
+  present_spread_arguments() = given_spread;
+  if (answer_ || !(watching() & (kWatchObservers | kUnknownThread))) return;
   opened_ = new Opened;
   opened_->kept.reserve(static_cast<size_t>(count));
   opened_->lists.reserve(static_cast<size_t>(count));

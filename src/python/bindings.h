@@ -6,6 +6,7 @@
 #include "observe/observer.h"
 #include "ops/pinned.h"
 #include "python/args.h"
+#include "python/dispatch.h"
 
 namespace facula::python {
 
@@ -40,12 +41,18 @@ Tensor sparse_zeros(const Tensor* like, bool sized, IntList size, std::optional<
 /// Throws for a sparse layout, unless it is that of `like`.
 void refuse_layout(const char* op, PyObject* layout, const Tensor* like = nullptr);
 
-/// A composite is seen where Python calls it: around the ops that it is made of.
+/// A composite is seen where Python calls it: by observers around the ops that it is made of; and whoever stands in for
+/// kernels may answer the whole, where it is one op to PyTorch.
 class CompositeScope {
  public:
-  CompositeScope(uint16_t op, PyObject* const* slots, int count) {
-    if (__builtin_expect((watching() & (kWatchObservers | kUnknownThread)) != 0, 0)) open(op, slots, count);
+  CompositeScope(uint16_t op, OpForm form, PyObject* const* slots, int count) {
+    constexpr uint32_t kAny = kWatchObservers | kUnknownThread | kWatchDispatch;
+    if (__builtin_expect((watching() & kAny) != 0 || classes_stand_in.load(std::memory_order_relaxed), 0))
+      open(op, form, slots, count);
   }
+  /// What answered in the place of the composite; null: nothing did.
+  PyObject* answer() { return std::exchange(answer_, nullptr); }
+  bool answered() const { return answer_ != nullptr; }
   ~CompositeScope() {
     if (__builtin_expect(opened_ != nullptr, 0)) close();
   }
@@ -53,10 +60,16 @@ class CompositeScope {
 
  private:
   struct Opened;
-  void open(uint16_t op, PyObject* const* slots, int count);
+  void open(uint16_t op, OpForm form, PyObject* const* slots, int count);
   void close();
   Opened* opened_ = nullptr;
+  PyObject* answer_ = nullptr;
 };
+
+/// What stands in for an in-place form that no kernel has: it is computed, then put in place.
+inline PyObject* answered_in_place(uint16_t op, PyObject* const* slots, int count) {
+  return dispatch_possible() ? dispatch_composite(op, OpForm::InPlace, slots, count, true) : nullptr;
+}
 
 /// Frees the tuple that parse() made from integers spread over the arguments.
 class Spread {

@@ -1,7 +1,13 @@
 // `__torch_dispatch__`: classes and modes in Python that stand in for the kernels of ops, below autograd (src/observe).
 // What is called and in which order is facula/utils/_python_dispatch.py's; here are the conversions and the switches.
+#include "python/dispatch.h"
+
+#include "autograd/node.h"
+#include "core/class_hooks.h"
 #include "core/host.h"
 #include "observe/observer.h"
+#include "program/boxed.h"
+#include "python/args.h"
 #include "python/bindings.h"
 #include "python/free_threading.h"
 #include "python/op_values.h"
@@ -78,6 +84,56 @@ Tensor detach_by_handler(const Tensor& self) {
   return tensor_of(result.get());
 }
 
+bool item_by_handler(const Tensor& self, Scalar& number) {
+  if (disabled_depth > 0 || !handler) return false;
+  WithLock lock;
+  Owned arguments(check(Py_BuildValue("(N)", wrap(self))));
+  Owned result(dispatch_call("_item", arguments.get()));
+  if (!result.get()) return false;
+  FACULA_CHECK(is_number(result.get()), ErrorKind::Type, "item: __torch_dispatch__ must give a number, got ",
+               Py_TYPE(result.get())->tp_name);
+  number = to_scalar(result.get());
+  return true;
+}
+
+bool copy_by_handler(const Tensor& self, const Tensor& made) {
+  if (disabled_depth > 0 || !handler) return false;
+  WithLock lock;
+  Owned arguments(check(Py_BuildValue("(NN)", wrap(self), wrap(made))));
+  return Owned(dispatch_call("_copy", arguments.get())).get() != nullptr;
+}
+
+// What a composite was called with: NotImplemented stands for what was not given.
+PyObject* given_values(PyObject* const* slots, int count) {
+  Owned values(check(PyTuple_New(count)));
+  for (int i = 0; i < count; ++i) {
+    const bool spread = slots[i] && !is_tensor(slots[i]) && Py_TYPE(slots[i]) == &PyBaseObject_Type;
+    PyObject* value = spread     ? check(wrap_size(arg_ints(slots[i], 0).values))
+                      : slots[i] ? Py_NewRef(slots[i])
+                                 : Py_NewRef(Py_NotImplemented);
+    PyTuple_SET_ITEM(values.get(), i, value);
+  }
+  return values.release();
+}
+
+struct Looks {
+  bool seen = (watching() & kWatchDispatch) != 0, recorded = false;
+  void operator()(const Tensor& t) {
+    if (!t.defined()) return;
+    seen = seen || (t.flags() & kPythonDispatch);
+    recorded = recorded || (t.flags() & kBatched) || (GradMode::enabled() && (requires_grad(t) || (t.flags() & kDual)));
+  }
+  void operator()(PyObject* slot) {
+    if (!slot) return;
+    if (is_tensor(slot)) return (*this)(tensor_of(slot));
+    if (!PyList_Check(slot) && !PyTuple_Check(slot)) return;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(slot); ++i) {
+      const Item item = list_item(slot, i);
+      if (item.get() && is_tensor(item)) (*this)(tensor_of(item));
+    }
+  }
+};
+
 PyObject* set_handler(PyObject*, PyObject* callable) {
   handler = Py_NewRef(callable);
   Py_RETURN_NONE;
@@ -89,6 +145,10 @@ PyObject* set_mode_active(PyObject*, PyObject* active) {
 PyObject* change_disabled(PyObject*, PyObject* change) {
   disabled_depth += static_cast<int>(PyLong_AsLong(change));
   Py_RETURN_NONE;
+}
+PyObject* dispatch_possible(PyObject*, PyObject*) {
+  const bool any = (watching() & kWatchDispatch) || classes_stand_in.load(std::memory_order_relaxed);
+  return PyBool_FromLong(any && disabled_depth == 0);
 }
 // The same tensor for kernels: no class stands in for them.
 PyObject* without_dispatch(PyObject*, PyObject* o) {
@@ -119,11 +179,45 @@ PyMethodDef disabled_definition = {"_disabled_torch_dispatch_impl", disabled_cal
 PyMethodDef functions[] = {
     {"_set_dispatch_handler", set_handler, METH_O, "Tells the core which function finds who stands in for a kernel."},
     {"_set_dispatch_mode_active", set_mode_active, METH_O, "Whether dispatch modes must see every op of this thread."},
+    {"_dispatch_possible", dispatch_possible, METH_NOARGS,
+     "Whether a mode, or the class of a tensor, may stand in for kernels."},
     {"_change_dispatch_disabled", change_disabled, METH_O, "Adds to the depth of disabled dispatch of this thread."},
     {"_without_dispatch", without_dispatch, METH_O, "The tensor as kernels see it: a plain one on the same memory."},
     {}};
 
 }  // namespace
+
+std::atomic<bool> classes_stand_in{false};
+
+PyObject* dispatch_call(const char* name, PyObject* arguments) {
+  Owned module(check(PyImport_ImportModule("facula.utils._python_dispatch")));
+  Owned function(check(PyObject_GetAttrString(module.get(), name)));
+  Below below;
+  Owned result(check(PyObject_CallObject(function.get(), arguments)));
+  return result.get() == Py_NotImplemented ? nullptr : result.release();
+}
+
+bool dispatch_sees_whole(std::initializer_list<const Tensor*> tensors) {
+  if (disabled_depth > 0 || !handler) return false;
+  Looks looks;
+  for (const Tensor* t : tensors) looks(*t);
+  return looks.seen && !looks.recorded;
+}
+
+PyObject* dispatch_composite(uint16_t op, OpForm form, PyObject* const* slots, int count, bool whole) {
+  if (disabled_depth > 0 || !handler) return nullptr;
+  Looks looks;
+  for (int i = 0; i < count; ++i) looks(slots[i]);
+  PyObject* out = form == OpForm::Function && find_boxed(op, OpForm::Out) ? slots[count] : nullptr;
+  looks(out);
+  if (!looks.seen || looks.recorded) return nullptr;
+  const OpInfo& info = op_info(op);
+  Owned values(given_values(slots, count));
+  const char* word = given(out) ? kForms[static_cast<int>(OpForm::Out)] : kForms[static_cast<int>(form)];
+  Owned arguments(check(Py_BuildValue("(sssOOO)", info.name, info.overload, word, values.get(),
+                                      given(out) ? out : Py_None, whole ? Py_True : Py_False)));
+  return dispatch_call("_composite", arguments.get());
+}
 
 bool stands_in_for_kernels(PyTypeObject* type) {
   PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(type), dispatch_name());
@@ -142,6 +236,8 @@ void init_dispatch(PyObject* module) {
   PyModule_AddObject(module, "_disabled_torch_dispatch_impl", disabled_implementation);
   host.dispatch = dispatch_to_python;
   host.detach_by_class = detach_by_handler;
+  item_by_class = item_by_handler;
+  copy_by_class = copy_by_handler;
 }
 
 }  // namespace facula::python

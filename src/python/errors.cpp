@@ -1,6 +1,7 @@
 // C++ exceptions as Python exceptions.
 #include <new>
 
+#include "core/public_names.h"
 #include "cpu/packed_weights.h"
 #include "cuda/driver.h"
 #include "distributed/error.h"
@@ -60,7 +61,7 @@ void translate_exception() {
   } catch (const distributed::DistError& error) {
     set_distributed_error(error);
   } catch (const Error& error) {
-    PyErr_SetString(python_class(error.kind()), error.what());
+    PyErr_SetString(python_class(error.kind()), with_public_name(error.what()).c_str());
   } catch (const std::length_error&) {  // a vector longer than memory can be
     PyErr_SetString(out_of_memory_class, "allocate: the system has no memory left for bookkeeping");
   } catch (const std::bad_alloc&) {

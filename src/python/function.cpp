@@ -175,10 +175,15 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
   });
 }
 
+PyObject* get_saved_variables(PyObject* o, void* context) {
+  constexpr const char* kText = "saved_variables: it is deprecated, use saved_tensors";
+  return PyErr_WarnEx(PyExc_DeprecationWarning, kText, 1) < 0 ? nullptr : get_saved_tensors(o, context);
+}
+
 PyGetSetDef context_properties[] = {
     {"saved_tensors", get_saved_tensors, nullptr,
      "What save_for_backward was given, checked for writes since; in jvp what save_for_forward was.", nullptr},
-    {"saved_variables", get_saved_tensors, nullptr, "As saved_tensors.", nullptr},
+    {"saved_variables", get_saved_variables, nullptr, "As saved_tensors.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, "What the program keeps on the context.", nullptr},
     {}};
 

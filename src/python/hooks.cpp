@@ -245,7 +245,11 @@ PyObject* get_backward_hooks(PyObject* o, void*) {
   });
 }
 int set_backward_hooks(PyObject* o, PyObject* value, void*) {
-  if (!value || value == Py_None || PyObject_Length(value) == 0) return PyErr_Occurred() ? -1 : 0;
+  if (!value) {
+    PyErr_SetString(PyExc_RuntimeError, "_backward_hooks: they belong to the graph and cannot be deleted");
+    return -1;
+  }
+  if (value == Py_None || PyObject_Length(value) == 0) return PyErr_Occurred() ? -1 : 0;
   Owned done(guarded([&] {
     Owned dict(tensor_hook_dict(tensor_of(o)));
     check(PyDict_Update(dict.get(), value));

@@ -1,7 +1,13 @@
 // x[...] and x[...] = v: basic indices become views, tensors and sequences go to `index` and `index_put_`.
+#include <algorithm>
+
+#include "autograd/node.h"
+#include "core/host.h"
 #include "core/number.h"
+#include "core/sparse.h"
 #include "functions.h"
 #include "python/args.h"
+#include "python/dispatch.h"
 #include "python/free_threading.h"
 
 namespace facula::python {
@@ -29,7 +35,7 @@ struct Indexed {
 
 /// Masks and single values may be on the CPU beside a tensor of another device.
 Tensor from_host(const Tensor& t, Device device) {
-  return t.device().is_cpu() && !device.is_cpu() ? _to_device(t, device, t.dtype()) : t;
+  return t.device().is_cpu() && !device.is_cpu() && !device.is_meta() ? _to_device(t, device, t.dtype()) : t;
 }
 
 int64_t slice_bound(PyObject* bound) {
@@ -39,7 +45,8 @@ int64_t slice_bound(PyObject* bound) {
   return value;
 }
 
-Tensor apply_slice(const Tensor& t, int64_t dim, PyObject* key) {
+/// `part`: one of several indices, of which a slice of everything changes nothing.
+Tensor apply_slice(const Tensor& t, int64_t dim, PyObject* key, bool part = false) {
   auto* s = reinterpret_cast<PySliceObject*>(key);
   int64_t size = t.size(dim);
   int64_t step = s->step == Py_None ? 1 : slice_bound(s->step);
@@ -48,6 +55,7 @@ Tensor apply_slice(const Tensor& t, int64_t dim, PyObject* key) {
   Py_ssize_t start = s->start == Py_None ? (step < 0 ? PY_SSIZE_T_MAX : 0) : slice_bound(s->start);
   Py_ssize_t stop = s->stop == Py_None ? (step < 0 ? PY_SSIZE_T_MIN : PY_SSIZE_T_MAX) : slice_bound(s->stop);
   Py_ssize_t count = PySlice_AdjustIndices(size, &start, &stop, step);
+  if (part && step == 1 && count == size) return t;
   if (step < 0) return negative_slice(t, dim, start, count, step);
   return slice(t, dim, start, count ? start + (count - 1) * step + 1 : start, step);
 }
@@ -130,7 +138,7 @@ class Reader {
     } else if (item == Py_Ellipsis) {
       at_ += rest_;
     } else if (PySlice_Check(item)) {
-      view = apply_slice(view, at_, item);
+      view = apply_slice(view, at_, item, items_.size() > 1);
       ++at_;
     } else if (PyBool_Check(item)) {
       view = unsqueeze(view, at_);
@@ -189,6 +197,7 @@ class Reader {
       ++at_;
       return;
     }
+    if (t.dtype() == DType::UInt8 && host.warn) host.warn("index: masks of uint8 are an old form; give one of bool");
     for (int64_t d = 0; d < t.dim(); ++d) {
       FACULA_CHECK(t.size(d) == result_.view.size(at_ + d), ErrorKind::Index, "index: the mask's shape ", t.sizes(),
                    " does not match the indexed tensor of shape ", result_.view.sizes(), " at dimension ", d);
@@ -255,7 +264,8 @@ Tensor assigned_value(const Tensor& target, PyObject* value) {
   }
   FACULA_CHECK(is_number(value), ErrorKind::Type,
                "index: a number or a tensor is assigned to elements of a tensor, got ", Py_TYPE(value)->tp_name);
-  return scalar_tensor(element_number(target.dtype(), value), target.dtype(), target.device());
+  const Device device = target.flags() & kPythonDispatch ? kCPU : target.device();  // what a class wraps says where
+  return scalar_tensor(element_number(target.dtype(), value), target.dtype(), device);
 }
 
 // Leading dimensions of size one may be dropped from an assigned value, as NumPy does.
@@ -273,10 +283,49 @@ Tensor over_dimensions(const Tensor& mask, size_t at, int64_t ndim) {
   return reshape(mask, shape);
 }
 
+// [None, tensor, mask]: indices as PyTorch has them, a mask once for all of its dimensions.
+PyObject* whole_indices(const Indexed& indexed) {
+  Owned list(check(PyList_New(0)));
+  const auto append = [&](Tensor t) {
+    Owned item(t.defined() ? wrap(std::move(t)) : Py_NewRef(Py_None));
+    if (PyList_Append(list.get(), check(item.get())) < 0) throw PythonError{};
+  };
+  for (size_t d = 0; d < indexed.tensors.size();) {
+    const auto mask =
+        std::find_if(indexed.masks.begin(), indexed.masks.end(), [&](const auto& m) { return m.first == d; });
+    append(mask == indexed.masks.end() ? indexed.tensors[d] : mask->second);
+    d += mask == indexed.masks.end() ? 1 : static_cast<size_t>(std::max<int64_t>(mask->second.dim(), 1));
+  }
+  return list.release();
+}
+
+bool any_seen_whole(const Indexed& indexed, const Tensor& value) {
+  bool seen = dispatch_sees_whole({&indexed.view, &value});
+  for (const Tensor& t : indexed.tensors) seen = seen || dispatch_sees_whole({&t});
+  for (const auto& [at, mask] : indexed.masks) seen = seen || dispatch_sees_whole({&mask});
+  return seen && (!GradMode::enabled() || !(requires_grad(indexed.view) || (value.defined() && requires_grad(value))));
+}
+
+// What a class or a mode in the place of kernels sees of an assignment; false: nobody does.
+bool assigned_by_class(const Tensor& self, const Indexed& indexed, PyObject* value) {
+  const Tensor given = is_tensor(value) ? tensor_of(value) : Tensor();
+  if (!dispatch_possible() || !any_seen_whole(indexed, given)) return false;
+  const bool number = !given.defined();
+  Tensor source = number ? assigned_value(self, value) : given;
+  Owned indices(indexed.advanced ? whole_indices(indexed) : Py_NewRef(Py_None));
+  if (!number || indexed.advanced) source = without_leading_ones(source, indexed.advanced ? 0 : indexed.view.dim());
+  Owned arguments(check(Py_BuildValue("(NONO)", wrap(indexed.view), indices.get(), wrap(std::move(source)),
+                                      number ? Py_True : Py_False)));
+  return Owned(dispatch_call("_assign", arguments.get())).get() != nullptr;
+}
+
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
+  FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: elements of a sparse tensor cannot be assigned, got layout ",
+               layout_of(self));
   bool quick = false;
   Indexed indexed{quick_view(self, key, quick), {}};
   if (!quick) indexed = Reader(self).read(key);
+  if (assigned_by_class(self, indexed, value)) return;
   if (!indexed.advanced) {
     if (is_number(value)) {
       fill_(indexed.view, element_number(self.dtype(), value));
@@ -309,6 +358,10 @@ PyObject* getitem(PyObject* self, PyObject* key) {
     Tensor view = quick_view(t, key, quick);
     if (quick) return wrap(std::move(view));
     Indexed indexed = Reader(t).read(key);
+    if (dispatch_possible() && indexed.advanced && any_seen_whole(indexed, undefined_tensor)) {
+      Owned arguments(check(Py_BuildValue("(NN)", wrap(indexed.view), whole_indices(indexed))));
+      if (PyObject* result = dispatch_call("_index", arguments.get())) return result;
+    }
     if (const Tensor* mask = indexed.only_mask(); mask && mask->dim() == indexed.view.dim())
       return wrap(masked_select(indexed.view, *mask));
     indexed.expand_masks();

@@ -384,6 +384,39 @@ PyObject* node_input_metadata(PyObject* o, void*) {
     return tuple.release();
   });
 }
+/// A gradient that a program gives a node by hand; undefined for None.
+Tensor given_gradient(const Node& node, PyObject* given, size_t slot) {
+  FACULA_CHECK(given == Py_None || is_tensor(given), ErrorKind::Type, node.name(),
+               ": gradients are Tensors or None, got ", Py_TYPE(given)->tp_name);
+  if (given == Py_None) return {};
+  const Tensor& grad = settled_tensor_of(given);
+  const OutputInfo& info = node.output(slot);
+  FACULA_CHECK(info.ndim() < 0 || (grad.sizes() == info.sizes() && grad.dtype() == info.dtype), ErrorKind::Runtime,
+               node.name(), ": gradient ", slot, " must have the shape ", info.sizes(), " and dtype ", info.dtype,
+               " of the output, got ", grad.sizes(), " of ", grad.dtype());
+  return grad;
+}
+
+/// What the derivative makes of gradients of the outputs; hooks are not called.
+PyObject* node_call(PyObject* o, PyObject* args, PyObject* kwargs) {
+  return guarded([&] {
+    const Ref<Node> node = node_of(o);
+    const auto given = static_cast<size_t>(PyTuple_GET_SIZE(args));
+    FACULA_CHECK(!kwargs || PyDict_GET_SIZE(kwargs) == 0, ErrorKind::Type, node->name(),
+                 ": gradients are given by position, got keywords");
+    FACULA_CHECK(given == node->output_count(), ErrorKind::Type, node->name(), ": expected ", node->output_count(),
+                 " gradients (one for each output), got ", given);
+    std::vector<Tensor> grads, results(node->edge_count());
+    for (size_t i = 0; i < given; ++i)
+      grads.push_back(given_gradient(*node, PyTuple_GET_ITEM(args, static_cast<Py_ssize_t>(i)), i));
+    {
+      WithoutLock no_lock;
+      node->apply(grads.data(), results.data());
+    }
+    return results.size() == 1 ? wrap(std::move(results[0])) : wrap(results);
+  });
+}
+
 PyObject* node_new(PyTypeObject*, PyObject*, PyObject*) {
   PyErr_SetString(PyExc_TypeError, "Node: nodes are made by recorded ops only");
   return nullptr;
@@ -420,6 +453,7 @@ void init_node(PyObject* module) {
   NodeType.tp_new = node_new;
   NodeType.tp_dealloc = node_dealloc;
   NodeType.tp_repr = node_repr;
+  NodeType.tp_call = node_call;
   NodeType.tp_getattro = PyObject_GenericGetAttr;
   NodeType.tp_setattro = PyObject_GenericSetAttr;
   NodeType.tp_dictoffset = offsetof(PyNode, dict);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "python/args.h"
+#include "python/dispatch.h"
 #include "python/free_threading.h"
 #include "python/record.h"
 
@@ -99,6 +100,12 @@ bool has_own_override(PyObject* o) {
   if (!has_override(o)) return false;
   Owned found(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(o)), torch_function_name()));
   return !(found && PyMethod_Check(found.get()) && PyMethod_GET_FUNCTION(found.get()) == default_implementation);
+}
+
+void leave_calls_to_kernels(PyObject* cls) {
+  Owned found(check(PyObject_GetAttr(cls, torch_function_name())));
+  const bool inherited = PyMethod_Check(found.get()) && PyMethod_GET_FUNCTION(found.get()) == default_implementation;
+  if (inherited && PyObject_SetAttr(cls, torch_function_name(), disabled_implementation) < 0) throw PythonError{};
 }
 
 bool has_override(PyObject* o) {

@@ -4,8 +4,11 @@
 #include "ops/kernel_table.h"
 #include "ops/pinned.h"
 #include "python/bindings.h"
+#include "python/dispatch.h"
 #include "python/docs/tensor.h"
 #include "python/node_object.h"
+#include "python/storage_object.h"
+#include "python/tensor_type.h"
 
 namespace facula::python {
 namespace {
@@ -16,6 +19,7 @@ struct Target {
   std::optional<Device> device;
   MemoryFormat format = MemoryFormat::Preserve;
   bool copy = false, non_blocking = false;
+  bool copy_given = false;
 };
 
 Tensor move_to(const Tensor& t, DType dtype, Device device) {
@@ -42,8 +46,30 @@ Tensor convert_to(const Tensor& t, const Target& target) {
   return target.copy || reorder ? clone(t, target.format) : t;
 }
 
+// Where classes or modes stand in for kernels: the device is what the class reports, and the whole is one op to them.
+PyObject* converted_by_class(PyObject* self, Target& target) {
+  const Tensor& t = tensor_of(self);
+  if ((t.flags() & kPythonDispatch) && target.device) {
+    Owned reported(check(PyObject_GetAttrString(self, "device")));
+    if (!target.dtype && is_device(reported.get()) && to_device_value(reported.get()) == *target.device)
+      target.device.reset();
+  }
+  if (!dispatch_sees_whole({&t})) return nullptr;
+  const auto none = [](auto* made) { return made ? made : Py_NewRef(Py_None); };
+  Owned arguments(check(
+      Py_BuildValue("(ONNOON)", self, none(target.dtype ? wrap_dtype(*target.dtype) : nullptr),
+                    none(target.device ? wrap_device(*target.device) : nullptr),
+                    target.non_blocking ? Py_True : Py_False, target.copy ? Py_True : Py_False,
+                    none(target.format == MemoryFormat::Preserve ? nullptr : wrap_memory_format(target.format)))));
+  return dispatch_call("_convert", arguments.get());
+}
+
 /// The tensor's own object when nothing changed.
-PyObject* converted(PyObject* self, const Target& target) {
+PyObject* converted(PyObject* self, Target target) {
+  const bool seen = (watching() & kWatchDispatch) || (tensor_of(self).flags() & kPythonDispatch);
+  if (__builtin_expect(seen, 0)) {
+    if (PyObject* result = converted_by_class(self, target)) return result;
+  }
   const Tensor& t = settled_tensor_of(self);
   const NonBlocking scope(target.non_blocking);
   Tensor result = convert_to(t, target);
@@ -77,6 +103,8 @@ void read_positional(Target& target, PyObject* const* args, Py_ssize_t n) {
     if (at < n && (args[at] == Py_None || is_dtype(args[at]))) {
       if (args[at] != Py_None) target.dtype = to_dtype_value(args[at]);
       ++at;
+    } else if (at < n) {
+      bad_to_argument(args[at], at);  // non_blocking by position comes behind a dtype
     }
   } else if (n > 0) {
     bad_to_argument(args[0], 0);
@@ -84,6 +112,7 @@ void read_positional(Target& target, PyObject* const* args, Py_ssize_t n) {
   for (int flag = 0; at < n; ++at, ++flag) {
     if (!PyBool_Check(args[at]) || flag > 1) bad_to_argument(args[at], at);
     (flag == 1 ? target.copy : target.non_blocking) = args[at] == Py_True;
+    target.copy_given |= flag == 1;
   }
 }
 
@@ -92,6 +121,7 @@ void read_keyword(Target& target, std::string_view name, PyObject* value) {
     target.non_blocking = to_bool(value);
   } else if (name == "copy") {
     target.copy = to_bool(value);
+    target.copy_given = true;
   } else if (value == Py_None && (name == "dtype" || name == "device" || name == "memory_format")) {
     // the default
   } else if (name == "dtype" && is_dtype(value)) {
@@ -137,6 +167,7 @@ PyObject* method_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObjec
 PyObject* function_parse_to(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
     Target target = read_target(args, n, kwnames);
+    FACULA_CHECK(!target.copy_given, ErrorKind::Runtime, "to(): a module is converted in place, got the argument copy");
     return Py_BuildValue(
         "(NNNN)", target.device ? wrap_device(*target.device) : Py_NewRef(Py_None),
         target.dtype ? wrap_dtype(*target.dtype) : Py_NewRef(Py_None), PyBool_FromLong(target.non_blocking),
@@ -276,7 +307,7 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       put_on_storage(t, strided_tensor_of(source));
       return Py_NewRef(self);
     }
-    Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_of(source, "set_");
+    Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_for(source, dtype, "set_");
     Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset}
                                  : arg_ints(size, 1).values;
     Dims strides = stride == Py_None ? contiguous_strides(sizes) : arg_ints(stride, 1).values;
@@ -314,6 +345,8 @@ PyMethodDef methods[] = {{"to", as_function(method_to), kFast, docs::tensor::kTo
 
 PyMethodDef functions[] = {{"_parse_to", as_function(function_parse_to), kFast,
                             "The arguments of `to`, as (device, dtype, non_blocking, memory_format)."},
+                           {"_swap_tensors", swap_tensors, METH_VARARGS,
+                            "Each of two tensor objects becomes the other tensor, with class and attributes."},
                            {}};
 
 }  // namespace

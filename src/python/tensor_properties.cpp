@@ -52,6 +52,7 @@ PyObject* get_shape(PyObject* o, void*) {
     return recorded ? recorded.release() : wrap_size(tensor_of(o).sizes());
   });
 }
+PyObject* get_cdata(PyObject* o, void*) { return PyLong_FromVoidPtr(tensor_of(o).impl()); }
 PyObject* get_dtype(PyObject* o, void*) { return wrap_dtype(tensor_of(o).dtype()); }
 // A tensor that only wraps others has a device that its class gives out as its own.
 PyObject* get_device(PyObject* o, void*) {
@@ -137,7 +138,12 @@ int set_grad(PyObject* o, PyObject* value, void*) {
 }
 int set_requires_grad_property(PyObject* o, PyObject* value, void*) {
   try {
-    set_requires_grad(tensor_of(o), to_bool(value ? value : Py_False));
+    FACULA_CHECK(value, ErrorKind::Runtime, "requires_grad: it cannot be deleted, set it to False");
+    const AutogradMeta* meta = autograd_meta(tensor_of(o).impl());
+    FACULA_CHECK(!meta || !meta->grad_fn, ErrorKind::Runtime,
+                 "requires_grad: only of leaf variables the flag can be set (detach() gives one), got the result of ",
+                 meta->grad_fn->name());
+    set_requires_grad(tensor_of(o), to_bool(value));
     return 0;
   } catch (...) {
     translate_exception();
@@ -157,16 +163,19 @@ void count_apart(TensorImpl* impl) {
 PyObject* get_data(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
     Tensor data = alias(t);
-    if (!(t.flags() & kBatched)) count_apart(data.impl());
+    if (!(t.flags() & (kBatched | kSparse))) count_apart(data.impl());  // a sparse storage is its parts
     return wrap(std::move(data));
   });
 }
 int set_data(PyObject* o, PyObject* value, void*) {
   try {
-    FACULA_CHECK(value && is_tensor(value), ErrorKind::Type, "data: expected a Tensor, got ",
-                 value ? Py_TYPE(value)->tp_name : "nothing");
+    FACULA_CHECK(value, ErrorKind::Runtime, "data: it cannot be deleted, delete the tensor instead");
+    FACULA_CHECK(is_tensor(value), ErrorKind::Type, "data: expected a Tensor, got ", Py_TYPE(value)->tp_name);
     TensorImpl* impl = settled_tensor_of(o).impl();
     const Tensor& source = settled_tensor_of(value);
+    FACULA_CHECK(!requires_grad(tensor_of(o)) || is_inexact(source.dtype()), ErrorKind::Runtime,
+                 "data: a tensor that requires a gradient takes floating-point or complex values, got ",
+                 source.dtype());
     FACULA_CHECK(layout_of(tensor_of(o)) == layout_of(source), ErrorKind::Runtime,
                  "data: the layout of the tensor, which is ", layout_of(tensor_of(o)), ", got ", layout_of(source));
     exchange_storage(impl, shared_storage(source.storage()));
@@ -192,6 +201,7 @@ PyObject* get_imag(PyObject* o, void*) {
 }
 int set_part(PyObject* o, PyObject* value, Tensor (*part)(const Tensor&)) {
   try {
+    FACULA_CHECK(value, ErrorKind::Runtime, "real, imag: a part of a tensor cannot be deleted");
     Owned view(wrap(part(settled_tensor_of(o))));
     Owned done(PyObject_CallMethod(view.get(), is_tensor(value) ? "copy_" : "fill_", "O", value));
     return done ? 0 : -1;
@@ -209,8 +219,8 @@ Tensor reversed_dims(const Tensor& t) {
   return permute(t, order);
 }
 Tensor swapped_last(const Tensor& t, const char* what) {
-  FACULA_CHECK(t.dim() >= 2 || (t.dim() == 0 && what[0] != 'm'), ErrorKind::Runtime, what,
-               ": a tensor of at least two dimensions, got ", t.dim(), "-D");
+  FACULA_CHECK(t.dim() >= 2 || t.dim() == 0, ErrorKind::Runtime, what, ": a tensor of at least two dimensions, got ",
+               t.dim(), "-D");
   return t.dim() == 0 ? t : transpose(t, -2, -1);
 }
 PyObject* get_T(PyObject* o, void*) {
@@ -234,8 +244,17 @@ template <bool Answer>
 PyObject* get_constant(PyObject*, void*) {
   return PyBool_FromLong(Answer);
 }
-PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).device().is_cuda()); }
-PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_cpu()); }
+// Of the device that `device` gives.
+template <bool (Device::*F)() const>
+PyObject* is_on(PyObject* o) {
+  if (!(tensor_of(o).flags() & kPythonDispatch)) return PyBool_FromLong((tensor_of(o).device().*F)());
+  return guarded([&] {
+    Owned shown(check(get_device(o, nullptr)));
+    return PyBool_FromLong((to_device_value(shown.get()).*F)());
+  });
+}
+PyObject* get_is_cuda(PyObject* o, void*) { return is_on<&Device::is_cuda>(o); }
+PyObject* get_is_cpu(PyObject* o, void*) { return is_on<&Device::is_cpu>(o); }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_meta()); }
 PyObject* get_dict(PyObject* o, void* context) {
   PyObject* dict = PyObject_GenericGetDict(o, context);
@@ -262,6 +281,7 @@ PyGetSetDef tensor_properties[] = {
     {"ndim", fact<get_ndim>, nullptr, docs::properties::kNdim, const_cast<char*>("ndim.__get__")},
     {"itemsize", get_itemsize, nullptr, docs::properties::kItemsize, nullptr},
     {"nbytes", get_nbytes, nullptr, docs::properties::kNbytes, nullptr},
+    {"_cdata", get_cdata, nullptr, "What identifies the tensor behind the object.", nullptr},
     {"_version", get_version, nullptr, "How often the storage was written in place.", nullptr},
     {"requires_grad", fact<get_requires_grad>, set_requires_grad_property, docs::properties::kRequiresGrad,
      const_cast<char*>("requires_grad.__get__")},
@@ -326,6 +346,7 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
     const Tensor& t = strided_tensor_of(self);
     if (!arg) return wrap_ints(t.strides());
     FACULA_CHECK(is_int(arg), ErrorKind::Type, "stride: dim is an int, got ", Py_TYPE(arg)->tp_name);
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "stride: a 0-d tensor has no dimension, got dim ", to_int(arg));
     return PyLong_FromLongLong(t.stride(wrap_dim(to_int(arg), t.dim(), "stride")));
   });
 }
@@ -362,7 +383,11 @@ PyObject* method_item(PyObject* self, PyObject*) {
     return wrap(tensor_of(self).item());
   });
 }
+/// Whether a class has an own say in what a tensor tells of itself; modes are not asked.
+bool tells_otherwise(PyObject* o) { return !is_plain_tensor(o) && has_own_override(o) && !overrides_disabled(); }
+
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (tells_otherwise(self)) return call_override("is_contiguous", true, self, args, n, kwnames);
   return guarded([&] {
     PyObject* format = only_argument("is_contiguous", "memory_format", args, n, kwnames);
     const Tensor& t = strided_tensor_of(self);
@@ -375,8 +400,14 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t
 PyObject* method_is_floating_point(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_floating()); }
 PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_complex()); }
 PyObject* method_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(is_signed(tensor_of(self).dtype())); }
-PyObject* method_is_conj(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_conj()); }
-PyObject* method_is_neg(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+PyObject* method_is_conj(PyObject* self, PyObject*) {
+  if (tells_otherwise(self)) return call_override("is_conj", true, self, nullptr, 0, nullptr);
+  return PyBool_FromLong(tensor_of(self).is_conj());
+}
+PyObject* method_is_neg(PyObject* self, PyObject*) {
+  if (tells_otherwise(self)) return call_override("is_neg", true, self, nullptr, 0, nullptr);
+  Py_RETURN_FALSE;
+}
 PyObject* method_is_inference(PyObject* self, PyObject*) {
   return PyBool_FromLong((tensor_of(self).flags() & kInference) != 0);
 }

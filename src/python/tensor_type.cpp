@@ -16,6 +16,7 @@
 #include "functions.h"
 #include "python/args.h"
 #include "python/bindings.h"
+#include "python/dispatch.h"
 #include "python/docs/types.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
@@ -217,6 +218,12 @@ PyObject* meta_new(PyTypeObject* meta, PyObject* args, PyObject* kwargs) {
 int meta_init(PyObject* cls, PyObject* args, PyObject* kwargs) {
   if (PyType_Type.tp_init(cls, args, kwargs) < 0) return -1;
   reinterpret_cast<PyTypeObject*>(cls)->tp_dealloc = subclass_dealloc;
+  try {
+    if (stands_in_for_kernels(reinterpret_cast<PyTypeObject*>(cls))) leave_calls_to_kernels(cls);
+  } catch (...) {
+    translate_exception();
+    return -1;
+  }
   return 0;
 }
 
@@ -317,8 +324,74 @@ PyObject* wrap_as(Tensor tensor, PyTypeObject* type) {
   self->tensor.impl()->pyobj = o;
   if (reinterpret_cast<PyObject*>(type) != parameter_class && stands_in_for_kernels(type)) {
     self->tensor.impl()->flags |= kPythonDispatch;
+    classes_stand_in.store(true, std::memory_order_relaxed);
   }
   return o;
+}
+
+namespace {
+
+/// Reports a pass that reaches the leaf of a tensor which became another one after the graph was recorded.
+struct Poison final : NodeHook {
+  void call(std::vector<Tensor>&, std::vector<Tensor>&) override {
+    throw_error(
+        ErrorKind::Runtime,
+        "swap_tensors: a leaf of the graph was exchanged after the graph was recorded; compute the forward pass "
+        "again, got a backward pass of the old one");
+  }
+};
+
+/// The node that writes the gradient of a leaf while a graph refers to it, which holds the leaf; null otherwise.
+AccumulateGrad* live_accumulator(const TensorImpl* impl) {
+  AutogradMeta* meta = autograd_meta(impl);
+  AccumulateGrad* node = meta ? meta->accumulator.load() : nullptr;
+  return node && node->refs.load() > 0 ? node : nullptr;
+}
+
+void check_exchange(PyObject* a, PyObject* b) {
+  for (PyObject* o : {a, b}) {
+    const TensorImpl* impl = tensor_of(o).impl();
+    const int64_t others = static_cast<int64_t>(impl->refs.load()) - 1 - (live_accumulator(impl) ? 1 : 0);
+    FACULA_CHECK(others <= 0, ErrorKind::Runtime,
+                 "swap_tensors: nothing but its object may refer to a tensor (no view and no saved value of a graph), "
+                 "got ",
+                 others, " other references");
+  }
+  const PyTypeObject *x = Py_TYPE(a), *y = Py_TYPE(b);
+  FACULA_CHECK(x->tp_basicsize == y->tp_basicsize && x->tp_itemsize == y->tp_itemsize, ErrorKind::Runtime,
+               "swap_tensors: objects of one layout are expected, got classes ", x->tp_name, " and ", y->tp_name);
+}
+
+}  // namespace
+
+PyObject* swap_tensors(PyObject*, PyObject* args) {
+  PyObject *a, *b;
+  if (!PyArg_ParseTuple(args, "OO:_swap_tensors", &a, &b)) return nullptr;
+  return guarded([&] {
+    for (PyObject* o : {a, b})
+      FACULA_CHECK(is_tensor(o), ErrorKind::Type, "swap_tensors: expected Tensors, got ", Py_TYPE(o)->tp_name);
+    if (a == b) return Py_NewRef(Py_None);
+    check_exchange(a, b);
+    for (PyObject* o : {a, b})
+      if (AccumulateGrad* node = live_accumulator(tensor_of(o).impl()))
+        node->extra().before.add(std::make_shared<Poison>());
+    ShortLock *first = &identity_lock(tensor_of(a).impl()), *second = &identity_lock(tensor_of(b).impl());
+    if (second < first) std::swap(first, second);
+    {
+      Holding<ShortLock> outer(*first);
+      std::optional<Holding<ShortLock>> inner;
+      if (second != first) inner.emplace(*second);
+      std::swap(self_of(a)->tensor, self_of(b)->tensor);
+      std::swap(self_of(a)->dict, self_of(b)->dict);
+      PyTypeObject* type = Py_TYPE(a);  // each object's reference to its class goes along
+      Py_SET_TYPE(a, Py_TYPE(b));
+      Py_SET_TYPE(b, type);
+      for (PyObject* o : {a, b}) set_object(self_of(o)->tensor.impl(), o);
+    }
+    for (PyObject* o : {a, b})
+      if ((self_of(o)->dict || Py_TYPE(o) != &TensorType) && !PyObject_GC_IsTracked(o)) track(o);
+    return Py_NewRef(Py_None);
+  });
 }
 
 void exchange_storage(TensorImpl* impl, Storage* storage) {

@@ -9,6 +9,8 @@ inline PyTensor* self_of(PyObject* o) { return reinterpret_cast<PyTensor*>(o); }
 
 extern PyGetSetDef tensor_properties[];
 extern PyMethodDef tensor_methods[];
+/// _swap_tensors(a, b): each object becomes the other tensor, with class and attributes.
+PyObject* swap_tensors(PyObject*, PyObject* args);
 /// Fills the slots of numbers, sequences, indexing, buffers and comparison, before the type is ready.
 void set_tensor_operators(PyTypeObject& type);
 

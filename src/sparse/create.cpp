@@ -104,7 +104,8 @@ Tensor ccol_indices(const Tensor& self) { return alias(compressed_parts("ccol_in
 Tensor row_indices(const Tensor& self) { return alias(compressed_parts("row_indices", self, false).plain); }
 
 int64_t _nnz(const Tensor& self) {
-  FACULA_CHECK(is_sparse(self), ErrorKind::Runtime, "_nnz expected sparse tensor layout but got ", layout_of(self));
+  FACULA_CHECK(is_sparse(self), ErrorKind::NotImplemented, "_nnz expected sparse tensor layout but got ",
+               layout_of(self));
   const SparseParts& p = sparse_parts(self);
   return is_coo(self) ? p.indices.size(1) : p.plain.size(-1);
 }

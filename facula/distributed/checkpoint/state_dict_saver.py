@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import uuid
 from dataclasses import dataclass
 from enum import Enum
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import facula
 from facula import distributed as dist
+from facula.distributed._store import default_store_timeout
 from facula.futures import Future
 
 from ._state import chunk_of, described, flattened, is_written_here, part_of, told_path
@@ -151,30 +151,93 @@ def save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_write
     del use_collectives
     rank, size = _world(process_group, no_dist)
     writer = _writer("save", checkpoint_id, storage_writer, planner)
+    plan, told, error = _planned(writer, state_dict, rank, size, process_group, at_once=True)
+    _report("save", told, error)
+    error = metadata = None
+    try:
+        if rank == 0:
+            metadata = _metadata(plan, [described for _, described, _ in told])
+            writer.write_metadata(metadata)
+    except Exception as failure:
+        error = failure
+    _report("save", _gathered((_text_of(error),), size, process_group), error)
+    return metadata
+
+
+def _text_of(error):
+    return None if error is None else f"{type(error).__name__}: {error}"
+
+
+def _gathered(mine, size, process_group):
+    """Return what every process gives here, by rank."""
+    if size == 1:
+        return [mine]
+    everybody: list[Any] = [None] * size
+    dist.all_gather_object(everybody, mine, group=process_group)
+    return everybody
+
+
+def _planned(writer, state_dict, rank, size, process_group, at_once=False):
+    """Plan what this process writes, and tell all others, also where that fails: they would wait for ever.
+
+    Returns the plan; what every process told: (text of its error or None, description of its part, a name for this save); the
+    error of this one.
+    """
     error = plan = None
     try:
         writer.prepare()
         plan = _Plan(state_dict, rank)
-        writer.write(plan.name, plan.data)
+        if at_once:
+            writer.write(plan.name, plan.data)
     except Exception as failure:
         error = failure
-    told = [(None if error is None else f"{type(error).__name__}: {error}", plan.told() if error is None else None)]
-    if size > 1:
-        everybody: list[Any] = [None] * size
-        dist.all_gather_object(everybody, told[0], group=process_group)
-        told = everybody
-    failed = {r: text for r, (text, _) in enumerate(told) if text is not None}
+    mine = (_text_of(error), plan.told() if error is None else None, uuid.uuid4().hex)
+    return plan, _gathered(mine, size, process_group), error
+
+
+def _report(caller, told, error):
+    """Raises, in every process, if one has failed."""
+    failed = {rank: text for rank, (text, *_) in enumerate(told) if text is not None}
+    if failed and error is not None and len(told) == 1:
+        raise error
     if failed:
-        if error is not None and size == 1:
-            raise error
-        raise CheckpointException(f"save: processes failed, got {failed}") from error
-    metadata = None
-    if rank == 0:
-        metadata = _metadata(plan, [entry for _, entry in told])
-        writer.write_metadata(metadata)
-    if size > 1:
-        dist.barrier(process_group)
-    return metadata
+        raise CheckpointException(f"{caller}: processes failed, got {failed}") from error
+
+
+class _Agreement:
+    """How threads of several processes learn whether all have written: by keys of a store, while collectives go on elsewhere.
+
+    Each process sets its key, also when it has failed, and the first process tells the outcome. Who hears nothing for as long
+    as collectives wait raises DistStoreError.
+    """
+
+    def __init__(self, rank, size, key, process_group):
+        self.rank, self.size, self.key, self.store = rank, size, key, None
+        if size > 1:
+            group = process_group if process_group is not None else dist.group.WORLD
+            self.store = group.get_group_store().clone()
+            self.store.set_timeout(max(group._timeout, default_store_timeout))
+
+    def told(self, error):
+        """Tell how this process did; in the first one, return what every process told."""
+        mine = _text_of(error)
+        if self.store is None:
+            return [(mine,)]
+        if self.rank:
+            self.store.set(f"{self.key}/{self.rank}", mine or "")
+            return []
+        return [(mine,), *((self.store.get(f"{self.key}/{r}").decode() or None,) for r in range(1, self.size))]
+
+    def concluded(self, error):
+        """Tell the outcome, in the first process; in the others, raise what it told."""
+        if self.store is None:
+            return
+        if self.rank == 0:
+            self.store.set(f"{self.key}/outcome", str(error) if error is not None else "")
+            return
+        text = self.store.get(f"{self.key}/outcome").decode()
+        if text:
+            raise CheckpointException(text)
 
 
 def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage_writer: Any = None, planner: Any = None,
@@ -206,32 +269,34 @@ def async_save(state_dict: dict[str, Any], *, checkpoint_id: Any = None, storage
     del rest
     rank, size = _world(process_group, no_dist)
     writer = _writer("async_save", checkpoint_id, storage_writer, planner)
-    writer.prepare()
-    plan = _Plan(state_dict, rank)
-    told = [plan.told()]
-    key, store = "", None
-    if size > 1:
-        everybody: list[Any] = [None] * size
-        dist.all_gather_object(everybody, (plan.told(), uuid.uuid4().hex), group=process_group)
-        told, key = [entry for entry, _ in everybody], f"checkpoint/{everybody[0][1]}"
-        group = process_group if process_group is not None else dist.group.WORLD
-        store = group.get_group_store().clone()
+    plan, told, error = _planned(writer, state_dict, rank, size, process_group)
+    _report("async_save", told, error)
+    agreement = _Agreement(rank, size, f"checkpoint/{told[0][2]}", process_group)
     future: Future[Any] = Future()
+
+    def finish():
+        error = metadata = None
+        try:
+            writer.write(plan.name, plan.data)
+        except Exception as failure:
+            error = failure
+        written = agreement.told(error)
+        try:
+            _report("async_save", written, error)
+            if rank == 0:
+                metadata = _metadata(plan, [described for _, described, _ in told])
+                writer.write_metadata(metadata)
+        except Exception as failure:
+            agreement.concluded(failure)
+            raise
+        agreement.concluded(None)
+        return metadata
 
     def run():
         try:
-            writer.write(plan.name, plan.data)
-            metadata = None
-            if size > 1:
-                store.add(key, 1)
-            if rank == 0:
-                while size > 1 and store.add(key, 0) < size:
-                    time.sleep(0.02)
-                metadata = _metadata(plan, told)
-                writer.write_metadata(metadata)
-            future.set_result(metadata)
-        except Exception as error:
-            future.set_exception(error)
+            future.set_result(finish())
+        except Exception as failure:
+            future.set_exception(failure)
 
     threading.Thread(target=run, name="facula checkpoint").start()
     return future

@@ -21,6 +21,8 @@ import socket
 import threading
 import time
 
+from facula.futures import run_callbacks
+
 from .._errors import DistNetworkError, DistStoreError
 from . import _connection, _wire
 from ._answers import Answers
@@ -247,8 +249,7 @@ class Agent(Answers):
     def _finish(self, pending, value, error):
         callbacks = pending.future._settle(value, error)
         self._calmer()
-        for callback in callbacks:
-            pending.future._call(callback)
+        run_callbacks(pending.future, callbacks)
 
     def _calmer(self):
         with self._calm:
@@ -338,7 +339,7 @@ class Agent(Answers):
         self._calmer()
         if not callbacks:
             return None
-        return False, lambda: [pending.future._call(callback) for callback in callbacks]
+        return False, lambda: run_callbacks(pending.future, callbacks)
 
     def _on_release(self, source, frame):
         self._autograd.released(self, frame.about["context"])

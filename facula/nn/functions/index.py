@@ -32,7 +32,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
     Shapes: output (*input.shape, features).
 
-    Errors: IndexError for a row that does not exist; AssertionError for such a padding_idx.
+    Errors: IndexError for a row that does not exist; AssertionError for such a padding_idx; RuntimeError for a
+    weight that is no matrix.
 
     >>> weight = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
     >>> F.embedding(torch.tensor([2, 1, 2]), weight)
@@ -40,6 +41,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
             [1., 2.],
             [3., 4.]])
     """
+    if weight.dim() != 2:
+        raise RuntimeError(f"embedding: weight must have 2 dimensions, got {weight.dim()}")
     rows = weight.size(0)
     if padding_idx is None:
         padding_idx = -1
@@ -48,8 +51,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     elif padding_idx < 0:
         padding_idx += rows
     if max_norm is not None:
-        input = input.contiguous()
-        facula.embedding_renorm_(weight, input, max_norm, norm_type)
+        facula.embedding_renorm_(weight.detach(), input.contiguous(), max_norm, norm_type)
     return facula.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -123,7 +125,7 @@ def embedding_bag(
         got = "None" if offsets is None else f"{offsets.dim()} dimensions"
         raise ValueError(f"embedding_bag: a 1-D input needs 1-D offsets, got {got}")
     if max_norm is not None:
-        facula.embedding_renorm_(weight, input, max_norm, norm_type)
+        facula.embedding_renorm_(weight.detach(), input, max_norm, norm_type)
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"embedding_bag: per_sample_weights needs mode 'sum', got {mode!r}")
     return facula.embedding_bag(

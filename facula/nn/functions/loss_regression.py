@@ -42,11 +42,12 @@ def _weighted(name: str, loss_none, weight, input):
 
 def _distance(name: str, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
     """The loss of the core called so, of each element or reduced."""
-    kernel = getattr(_nn, name)
+    given = input
     input, target = facula.broadcast_tensors(input, target)
     if weight is None:
-        return kernel(input, target, _reduction.get_enum(reduction))
-    loss = _weighted(name, kernel(input, target, 0), weight, input)
+        return getattr(_nn, name)(input, target, _reduction.get_enum(reduction))
+    distance = input - target  # of any dtype, complex ones included
+    loss = _weighted(name, distance.square() if name == "mse_loss" else distance.abs(), weight, given)
     return loss.sum() / weight.sum() if _reduction.get_enum(reduction) == 1 else reduced(loss, reduction)
 
 

@@ -48,6 +48,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     (tensor([0.2000]), tensor([1.1000]))
     """
     if training:
+        if (running_mean is None) != (running_var is None):
+            raise ValueError("batch_norm: running_mean and running_var must both be given or both be None, got one of them")
         _check_values_per_channel("batch_norm", input.size())
     return facula.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, True)
 
@@ -116,7 +118,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
         input: (..., *normalized_shape).
         normalized_shape: the sizes of the last dimensions, a list.
         weight: of the shape that is normalised: factors, or None.
-        eps: added to the mean of squares; default: the machine epsilon of the dtype.
+        eps: added to the mean of squares; default: the machine epsilon of the dtype, of float32 where it is narrower.
 
     Errors: RuntimeError for an input whose last dimensions are others.
 

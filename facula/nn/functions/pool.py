@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._prims_common import alert_not_deterministic
 
 from .._explained import explained
 from .._tuples import _list_with_default, _pair, _single, _triple
@@ -376,7 +378,8 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool1d`: puts the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
+    use_deterministic_algorithms is on, as equal indices may meet.
 
     >>> values, indices = F.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2, return_indices=True)
     >>> F.max_unpool1d(values, indices, 2)
@@ -385,6 +388,7 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _single(kernel_size)
     stride = _single(stride) if stride is not None else kernel
     padding = _single(padding)
+    alert_not_deterministic("max_unpool1d")
     size = _unpool_output_size("max_unpool1d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1]).squeeze(-1)
 
@@ -394,7 +398,8 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool2d`: puts the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
+    use_deterministic_algorithms is on, as equal indices may meet.
 
     >>> values, indices = F.max_pool2d(torch.arange(1.0, 5).reshape(1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(values, indices, 2)
@@ -404,6 +409,7 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _pair(kernel_size)
     stride = _pair(stride) if stride is not None else kernel
     padding = _pair(padding)
+    alert_not_deterministic("max_unpool2d")
     size = _unpool_output_size("max_unpool2d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool2d(input, indices, size)
 
@@ -413,7 +419,8 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool3d`: puts the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
+    use_deterministic_algorithms is on, as equal indices may meet.
 
     >>> values, indices = F.max_pool3d(torch.arange(1.0, 9).reshape(1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(values, indices, 2)
@@ -426,12 +433,20 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _triple(kernel_size)
     stride = _triple(stride) if stride is not None else kernel
     padding = _triple(padding)
+    alert_not_deterministic("max_unpool3d")
     size = _unpool_output_size("max_unpool3d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool3d(input, indices, size, stride, padding)
 
 
 def _lp_pool(pool, n: int, input, norm_type, kernel_size, stride, ceil_mode):
-    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; NaN for a negative sum and norm_type above 1."""
+    """``(sum over the window of x ** norm_type) ** (1 / norm_type)``; NaN for a negative sum and norm_type above 1.
+
+    Of an infinite norm_type it is the limit, the largest or smallest magnitude.
+    """
+    if math.isinf(norm_type):
+        largest = (max_pool1d, max_pool2d, max_pool3d)[n - 1]
+        sign = 1 if norm_type > 0 else -1
+        return sign * largest(sign * input.abs(), kernel_size, stride, ceil_mode=ceil_mode)
     window = 1
     for size in (kernel_size,) * n if isinstance(kernel_size, int) else kernel_size:
         window *= size

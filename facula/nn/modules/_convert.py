@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import facula
+from facula import __future__ as _future
+from facula.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..parameter import Parameter, is_lazy
 
@@ -15,6 +17,60 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from facula.types import Device
+
+
+def _is_swapped(new) -> bool:
+    return _future.get_swap_module_params_on_conversion() or is_traceable_wrapper_subclass(new)
+
+
+def _takes_data_of(tensor, new) -> bool:
+    """Whether ``tensor.data = new`` is how a conversion is done."""
+    if _future.get_overwrite_module_params_on_conversion():
+        return False
+    # a meta tensor has no memory that could be exchanged in place, and a layout belongs to the kind of tensor
+    return tensor.is_meta == new.is_meta and tensor.layout == new.layout
+
+
+def _exchange(tensor, new, module) -> None:
+    try:
+        facula.utils.swap_tensors(tensor, new)
+    except Exception as error:
+        raise RuntimeError(
+            f"{type(module).__name__}: a parameter or gradient could not be swapped for the converted one ({error}), got "
+            f"one of shape {tuple(tensor.shape)}"
+        ) from error
+
+
+def _swapped(param, new, module):
+    grad, param.grad = param.grad, None
+    try:
+        _exchange(param, Parameter(new, requires_grad=param.requires_grad), module)
+    except RuntimeError:
+        param.grad = grad
+        raise
+    return param
+
+
+def _converted(param, new):
+    if _takes_data_of(param, new):
+        param.data = new
+        return param
+    return Parameter(new, param.requires_grad)
+
+
+def _set_grad(param, grad, new, swapped: bool, module) -> None:
+    """Convert the gradient as the parameter was; ``new`` is what the conversion made of it."""
+    if swapped:
+        new.requires_grad_(grad.requires_grad)
+        _exchange(grad, new, module)
+        new = grad
+    elif _takes_data_of(grad, new):
+        grad.data = new
+        new = grad
+    else:
+        new = new.requires_grad_(grad.requires_grad)
+    param.grad = None
+    param.grad = new
 
 
 class _ConvertMethods:
@@ -102,8 +158,8 @@ class _ConvertMethods:
             param.grad.zero_()
 
     def _apply(self, fn: Callable, recurse: bool = True) -> Self:
-        """Replace every parameter, gradient and buffer by ``fn`` of it; Parameter objects stay the same
-        objects.
+        """Replace every parameter, gradient and buffer by ``fn`` of it; Parameter objects stay the same objects, unless
+        `torch.__future__` says otherwise or the result is a tensor of another kind.
         """
         if recurse:
             for module in self.children():
@@ -113,20 +169,14 @@ class _ConvertMethods:
                 continue
             with facula.no_grad():
                 new = fn(param)
-            # A meta tensor has no memory that could be exchanged in place.
-            in_place = param.is_meta == new.is_meta
             grad = param.grad
-            if in_place:
-                param.data = new
-                kept = param
-            else:
-                kept = Parameter(new, param.requires_grad)
-                self._parameters[name] = kept
+            swapped = _is_swapped(new)
+            kept = _swapped(param, new, self) if swapped else _converted(param, new)
+            self._parameters[name] = kept
             if grad is not None:
                 with facula.no_grad():
                     new_grad = fn(grad)
-                kept.grad = None
-                kept.grad = new_grad.requires_grad_(grad.requires_grad)
+                _set_grad(kept, grad, new_grad, swapped, self)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)

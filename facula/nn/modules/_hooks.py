@@ -8,7 +8,9 @@ call tests this one flag and reaches this file only when it is set.
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
+import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,14 @@ _global_forward_hooks_with_kwargs: dict[Any, Any] = OrderedDict()
 _global_buffer_registration_hooks: dict[Any, Any] = OrderedDict()
 _global_module_registration_hooks: dict[Any, Any] = OrderedDict()
 _global_parameter_registration_hooks: dict[Any, Any] = OrderedDict()
+
+
+_HOME = "facula.nn.modules.module"
+
+
+def _registry(name: str) -> Any:
+    """A registry as it stands in the module where programs find it; some put another dict in its place."""
+    return getattr(sys.modules[_HOME], name)
 
 
 def _add(hooks: dict[Any, Any], hook: Callable[..., Any], prepend: bool = False, **flags: dict[Any, Any]) -> RemovableHandle:
@@ -65,7 +75,7 @@ def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> Remova
     >>> names
     ['running_mean', 'running_var', 'num_batches_tracked']
     """
-    return _add(_global_buffer_registration_hooks, hook)
+    return _add(_registry("_global_buffer_registration_hooks"), hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -83,7 +93,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
     >>> names
     ['0', '1']
     """
-    return _add(_global_module_registration_hooks, hook)
+    return _add(_registry("_global_module_registration_hooks"), hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -101,7 +111,7 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
     >>> names
     ['weight', 'bias']
     """
-    return _add(_global_parameter_registration_hooks, hook)
+    return _add(_registry("_global_parameter_registration_hooks"), hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -120,7 +130,7 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     ['Sequential', 'ReLU']
     """
     _enable_global_hooks()
-    return _add(_global_forward_pre_hooks, hook)
+    return _add(_registry("_global_forward_pre_hooks"), hook)
 
 
 def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False,
@@ -144,10 +154,10 @@ def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool 
     _enable_global_hooks()
     flags = {}
     if with_kwargs:
-        flags["with_kwargs"] = _global_forward_hooks_with_kwargs
+        flags["with_kwargs"] = _registry("_global_forward_hooks_with_kwargs")
     if always_call:
-        flags["always_call"] = _global_forward_hooks_always_called
-    return _add(_global_forward_hooks, hook, **flags)
+        flags["always_call"] = _registry("_global_forward_hooks_always_called")
+    return _add(_registry("_global_forward_hooks"), hook, **flags)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -169,7 +179,7 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     one kind only
     """
     _set_global_backward_kind(full=False)
-    return _add(_global_backward_hooks, hook)
+    return _add(_registry("_global_backward_hooks"), hook)
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -188,7 +198,7 @@ def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Removabl
     ['ReLU']
     """
     _enable_global_hooks()
-    return _add(_global_backward_pre_hooks, hook)
+    return _add(_registry("_global_backward_pre_hooks"), hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -210,17 +220,16 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     ['ReLU']
     """
     _set_global_backward_kind(full=True)
-    return _add(_global_backward_hooks, hook)
+    return _add(_registry("_global_backward_hooks"), hook)
 
 
 def _set_global_backward_kind(full: bool) -> None:
-    global _global_is_full_backward_hook
-    if _global_is_full_backward_hook is (not full):
+    if _registry("_global_is_full_backward_hook") is (not full):
         raise RuntimeError(
             "register_module_backward_hook: old and full backward hooks cannot be mixed as global hooks, "
             f"got a {'full' if full else 'old'} one"
         )
-    _global_is_full_backward_hook = full
+    sys.modules[_HOME]._global_is_full_backward_hook = full
     _enable_global_hooks()
 
 
@@ -229,14 +238,25 @@ class _WrappedHook:
 
     def __init__(self, hook, module=None) -> None:
         self.hook = hook
-        self.module = module
+        self.module = None if module is None else weakref.ref(module)  # which holds the hook
         self.with_module = module is not None
         functools.update_wrapper(self, hook)
 
     def __call__(self, *args, **kwargs):
+        if not self.with_module:
+            return self.hook(*args, **kwargs)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("load_state_dict: the module of this hook is gone, got a call of its hook")
+        return self.hook(module, *args, **kwargs)
+
+    def __getstate__(self):
+        return {**self.__dict__, "module": self.module() if self.with_module else None}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
         if self.with_module:
-            return self.hook(self.module, *args, **kwargs)
-        return self.hook(*args, **kwargs)
+            self.module = weakref.ref(state["module"])
 
 
 class _RunHooks:
@@ -245,12 +265,13 @@ class _RunHooks:
     def _get_backward_hooks(self) -> tuple[list, list]:
         """(full backward hooks, old ones) that apply to this module, global ones first."""
         full, old = [], []
-        (full if _global_is_full_backward_hook is True else old).extend(_hooks_in(_global_backward_hooks))
+        for_all = _hooks_in(_registry("_global_backward_hooks"))
+        (full if _registry("_global_is_full_backward_hook") is True else old).extend(for_all)
         (full if self._is_full_backward_hook is True else old).extend(_hooks_in(self._backward_hooks))
         return full, old
 
     def _get_backward_pre_hooks(self) -> list:
-        return [*_hooks_in(_global_backward_pre_hooks), *_hooks_in(self._backward_pre_hooks)]
+        return [*_hooks_in(_registry("_global_backward_pre_hooks")), *_hooks_in(self._backward_pre_hooks)]
 
     def _call_with_hooks(self, args: tuple, kwargs: dict):
         called: set[int] = set()
@@ -283,12 +304,12 @@ class _RunHooks:
                 )
             result = boundary.setup_output_hook(result)
         if old_hooks:
-            self._attach_old_backward_hooks(old_hooks, result)
+            self._attach_old_backward_hooks(old_hooks, args, result)
         return result
 
     def _run_forward_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         with_kwargs = self._forward_pre_hooks_with_kwargs
-        rows = [(hook, False) for hook in _hooks_in(_global_forward_pre_hooks)]
+        rows = [(hook, False) for hook in _hooks_in(_registry("_global_forward_pre_hooks"))]
         rows += [(hook, hook_id in with_kwargs) for hook_id, hook in hook_items(self._forward_pre_hooks)]
         for hook, wants_kwargs in rows:
             if not wants_kwargs:
@@ -310,9 +331,11 @@ class _RunHooks:
 
     def _forward_hook_rows(self) -> list[tuple]:
         """(id, hook, whether it takes kwargs, whether it is always called), global hooks first."""
+        for_all_with_kwargs = _registry("_global_forward_hooks_with_kwargs")
+        for_all_always = _registry("_global_forward_hooks_always_called")
         rows = [
-            (i, hook, i in _global_forward_hooks_with_kwargs, i in _global_forward_hooks_always_called)
-            for i, hook in hook_items(_global_forward_hooks)
+            (i, hook, i in for_all_with_kwargs, i in for_all_always)
+            for i, hook in hook_items(_registry("_global_forward_hooks"))
         ]
         rows += [
             (i, hook, i in self._forward_hooks_with_kwargs, i in self._forward_hooks_always_called)
@@ -336,7 +359,7 @@ class _RunHooks:
                     stacklevel=4,
                 )
 
-    def _attach_old_backward_hooks(self, hooks: list, result) -> None:
+    def _attach_old_backward_hooks(self, hooks: list, args: tuple, result) -> None:
         first = result
         while not isinstance(first, facula.Tensor):
             first = (
@@ -347,5 +370,30 @@ class _RunHooks:
         node = first.grad_fn
         if node is None:
             return
+        self._warn_of_old_hooks(args, result, node)
         for hook in hooks:
             node.register_hook(functools.update_wrapper(functools.partial(hook, self), hook))
+
+    def _warn_of_old_hooks(self, args: tuple, result, node) -> None:
+        """Where the gradients that an old backward hook sees are not those of the module's inputs and outputs."""
+        outputs = result if isinstance(result, tuple) else (result,)
+        nodes = {t.grad_fn for t in outputs if isinstance(t, facula.Tensor)} - {None}
+        why = None
+        if not all(isinstance(t, facula.Tensor) for t in outputs):
+            why = "does not return a Tensor or a tuple of Tensors"
+        elif not all(isinstance(t, facula.Tensor) for t in args):
+            why = "does not take Tensors only"
+        elif len(nodes) > 1:
+            why = "has outputs that different operations made"
+        else:
+            before = {t.grad_fn for t in args} - {None}
+            inner = {n for n, _ in node.next_functions if n is not None and not hasattr(n, "variable")}
+            if nodes != {node} or before != inner:
+                why = "does several operations, of which the hook sees the last"
+        if why:
+            warnings.warn(
+                f"{type(self).__name__}: register_backward_hook is for modules of one operation (use "
+                f"register_full_backward_hook); this one {why}",
+                FutureWarning,
+                stacklevel=5,
+            )

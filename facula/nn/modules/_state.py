@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import facula
+from facula import __future__ as _future
+from facula import overrides
 
 from ..parameter import Parameter, is_lazy
 
@@ -28,6 +30,21 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
         return super().__repr__()
 
     __str__ = __repr__
+
+
+def _swap_in(param, value, assign: bool) -> None:
+    """Exchange a parameter or buffer for what ``param.module_load(value)`` gives."""
+    new = param.module_load(value, assign=assign)
+    if new is value or new is param:
+        raise RuntimeError(
+            "load_state_dict: module_load must give a tensor of its own (detach() does), got one of its arguments"
+        )
+    if isinstance(param, Parameter):
+        if isinstance(new, Parameter):
+            new.requires_grad_(param.requires_grad)
+        else:
+            new = Parameter(new, requires_grad=param.requires_grad)
+    facula.utils.swap_tensors(param, new)
 
 
 class _StateMethods:
@@ -184,10 +201,10 @@ class _StateMethods:
 
     def _load_entry(self, name: str, param, key: str, value, assign: bool) -> str | None:
         """Copy or assign one entry; return what is wrong with it, or None."""
-        if not isinstance(value, facula.Tensor):
-            return f"{key}: expected a Tensor, got {type(value).__name__}"
+        if not overrides.is_tensor_like(value):
+            return f"{key}: expected a Tensor or something like one, got {type(value).__name__}"
         lazy = is_lazy(param)
-        if not lazy and param.dim() == 0 and value.dim() == 1 and value.shape[0] == 1:
+        if not lazy and len(param.shape) == 0 and len(value.shape) == 1 and value.shape[0] == 1:
             value = value[0]  # files of very old versions store scalars as one-element vectors
         if not lazy and value.shape != param.shape:
             return f"size mismatch for {key}: the module has {tuple(param.shape)}, got {tuple(value.shape)}"
@@ -199,6 +216,9 @@ class _StateMethods:
             )
         try:
             with facula.no_grad():
+                if _future.get_swap_module_params_on_conversion():
+                    _swap_in(param, value, assign)
+                    return None
                 if not assign:
                     param.copy_(value)
                     return None
@@ -269,6 +289,7 @@ class _StateMethods:
                     )
 
         load(self, state_dict)
+        load = None  # it refers to itself, and to the tensors
         if strict and unexpected_keys:
             error_msgs.insert(0, "Unexpected key(s): " + ", ".join(f'"{k}"' for k in unexpected_keys))
         if strict and missing_keys:

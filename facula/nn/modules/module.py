@@ -6,6 +6,7 @@ module in `_traverse`, modes and conversions in `_convert`.
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,8 +18,15 @@ from .. import parameter as _parameter
 from ..parameter import Buffer, Parameter
 from ._convert import _ConvertMethods
 from ._hook_methods import _HookMethods
-from ._hooks import (
+from ._hooks import (  # noqa: F401  (programs look for the registries of hooks here)
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
     _global_buffer_registration_hooks,
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_hooks_with_kwargs,
+    _global_forward_pre_hooks,
+    _global_is_full_backward_hook,
     _global_module_registration_hooks,
     _global_parameter_registration_hooks,
     register_module_backward_hook,
@@ -214,7 +222,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
         (tensor([0., 0.]), ['mean'])
         """
         self._check_new_name("register_buffer", name, self.__dict__.get("_buffers", {}))
-        if tensor is not None and not isinstance(tensor, facula.Tensor):
+        if not (tensor is None or isinstance(tensor, facula.Tensor) or hasattr(tensor, "__torch_function__")):
             raise TypeError(
                 f"register_buffer: {name!r} must be a Tensor or None, got {type(tensor).__name__}"
             )
@@ -368,16 +376,27 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
         )
 
     def _assign_buffer(self, name: str, value) -> None:
-        if value is not None and not isinstance(value, facula.Tensor):
+        if not (value is None or isinstance(value, facula.Tensor) or hasattr(value, "__torch_function__")):
             raise TypeError(
                 f"{type(self).__name__}: {name!r} is a buffer and takes a Tensor or None, got "
                 f"{type(value).__name__}"
             )
         if self._is_new_buffer(value):
-            self._forget(name, "_modules")
-            self.register_buffer(name, value, getattr(value, "persistent", True))
+            self._register_assigned(name, value, getattr(value, "persistent", True))
         else:
             self._set_buffer(name, value, name not in self._non_persistent_buffers_set)
+
+    def _register_assigned(self, name: str, value, persistent: bool) -> None:
+        """Register a buffer through `register_buffer`, which a subclass may have defined without `persistent`."""
+        own = type(self).register_buffer
+        if own is Module.register_buffer or "persistent" in inspect.signature(own).parameters:
+            self.register_buffer(name, value, persistent)
+            return
+        if not persistent:
+            raise RuntimeError(
+                f"{type(self).__name__}: register_buffer takes no argument persistent, got a buffer {name!r} that is not"
+            )
+        self.register_buffer(name, value)
 
     def _forget(self, name: str, *registries: str) -> None:
         """Drop a plain attribute and entries of other kinds of the same name."""

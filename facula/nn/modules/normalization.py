@@ -264,7 +264,7 @@ class RMSNorm(Module):
 
     Args:
         normalized_shape: the sizes of those dimensions; a number for the last one.
-        eps: added to the mean. Default: the machine epsilon of the dtype.
+        eps: added to the mean. Default: the machine epsilon of the dtype, of float32 where it is narrower.
         elementwise_affine: whether a weight, of ones at first, is learned for each element.
         device, dtype: of the parameter.
 

@@ -35,8 +35,8 @@ class DistributedDataParallel(Module, _LazyJoinable):
     """Wraps a module (found under ``.module``) for training in several processes, each with its part of the data.
 
     Every process begins with the values of rank 0; in every backward pass gradients are averaged over the processes, in
-    buckets, while the pass goes on. In a single process it only calls the module. Parameters that a pass does not use need no
-    flag.
+    buckets, while the pass goes on. In a group of one process it only calls the module. Parameters that a pass does not use
+    need no flag.
 
     Args:
         module: the module to train.
@@ -45,7 +45,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
         dim: the dimension of batches.
         broadcast_buffers: whether buffers (running statistics) are those of rank 0 at the beginning of every forward.
         init_sync: whether parameters are checked and taken from rank 0 at the start.
-        process_group: the processes. Default: all.
+        process_group: the processes. Default: all, of `init_process_group`, which must have been called.
         bucket_cap_mb: how many MiB of gradients travel together. Default: 25; the first bucket is smaller.
         find_unused_parameters, gradient_as_bucket_view, check_reduction: accepted; unused parameters are always found, and
             gradients always are views of buckets.
@@ -56,8 +56,9 @@ class DistributedDataParallel(Module, _LazyJoinable):
         bucket_cap_mb_list: sizes of buckets, of which the last counts.
         forward_sync_buffers: another name of broadcast_buffers.
 
-    Errors: RuntimeError for no parameter that requires a gradient, ranks with different parameters, or both process_group and
-    device_mesh; ValueError for device_ids that do not fit the module; NotImplementedError for what is not supported.
+    Errors: ValueError before init_process_group, and for device_ids that do not fit the module; RuntimeError for no parameter
+    that requires a gradient, ranks with different parameters, or both process_group and device_mesh; TypeError for a
+    process_group that is none; NotImplementedError for what is not supported.
 
     >>> import tempfile
     >>> from torch import distributed
@@ -116,13 +117,14 @@ class DistributedDataParallel(Module, _LazyJoinable):
                 raise NotImplementedError(f"DistributedDataParallel: {name} is not supported, got {type(value).__name__}")
         if device_mesh is not None and process_group is not None:
             raise RuntimeError("DistributedDataParallel: expected process_group or device_mesh, got both")
+        group = device_mesh.get_group() if device_mesh is not None else _group(process_group)
         if not any(p.requires_grad for p in module.parameters()):
             raise RuntimeError(
                 "DistributedDataParallel: the module must have a parameter that requires a gradient, "
                 f"got {type(module).__name__}"
             )
         self.module = module
-        self.process_group = device_mesh.get_group() if device_mesh is not None else process_group
+        self.process_group = group
         self.device_ids, self.output_device = self._checked_devices(device_ids), output_device
         self.device: Any = next(module.parameters()).device
         self.dim = dim
@@ -162,8 +164,6 @@ class DistributedDataParallel(Module, _LazyJoinable):
         from facula.distributed.algorithms.join import _JoinConfig
 
         self._dist = dist
-        if self.process_group is None:
-            self.process_group = dist.group.WORLD
         self._join_config = _JoinConfig()
         self._has_buffers = bool(self._named_buffers())
         named = self._named_parameters()
@@ -281,9 +281,11 @@ class DistributedDataParallel(Module, _LazyJoinable):
             kwargs: a dict.
             device_id: the device.
 
+        >>> torch.distributed.init_process_group("gloo", rank=0, world_size=1)
         >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
         >>> model.to_kwargs((torch.ones(1),), {"y": 2}, "cpu")
         (((tensor([1.]),),), ({'y': 2},))
+        >>> torch.distributed.destroy_process_group()
         """
         from .scatter_gather import scatter_kwargs
 
@@ -313,9 +315,11 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
         Errors: TypeError for something that cannot be called; RuntimeError for a second hook.
 
+        >>> torch.distributed.init_process_group("gloo", rank=0, world_size=1)
         >>> from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
         >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
         >>> model.register_comm_hook(None, fp16_compress_hook)
+        >>> torch.distributed.destroy_process_group()
         """
         if not callable(hook):
             raise TypeError(f"register_comm_hook: the hook must be callable, got {type(hook).__name__}")
@@ -362,7 +366,7 @@ class DistributedDataParallel(Module, _LazyJoinable):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self.process_group = self.reducer = None
+        self.process_group, self.reducer = _group(None), None
         if _world_size(None) > 1:
             self._begin(False)
 
@@ -390,9 +394,11 @@ class DistributedDataParallel(Module, _LazyJoinable):
         Args:
             kwargs: ``divide_by_initial_world_size``, by default True: see `join`.
 
+        >>> torch.distributed.init_process_group("gloo", rank=0, world_size=1)
         >>> model = nn.parallel.DistributedDataParallel(nn.Linear(2, 1))
         >>> [name for name in dir(model.join_hook()) if not name.startswith("_")]
         ['main_hook', 'post_hook']
+        >>> torch.distributed.destroy_process_group()
         """
         from facula.distributed.algorithms.join import JoinHook
 
@@ -426,6 +432,21 @@ class DistributedDataParallel(Module, _LazyJoinable):
         if self._agree_on_sync(False):
             self.reducer.rebuild()
             self.reducer.shadow()
+
+
+def _group(given):
+    """Return the given processes, or all of init_process_group; without these, models would train apart from each other."""
+    from facula import distributed as dist
+
+    if given is None:
+        if not dist.is_initialized():
+            raise ValueError(
+                "DistributedDataParallel: expected init_process_group to have been called, or process_group=, got neither"
+            )
+        return dist.group.WORLD
+    if not isinstance(given, dist.ProcessGroup):
+        raise TypeError(f"DistributedDataParallel: process_group must be a ProcessGroup, got {type(given).__name__}")
+    return given
 
 
 def _packed(tensors):

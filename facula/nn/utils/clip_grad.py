@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -14,16 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
-def _gradients(parameters) -> list:
+def _parameters(parameters, name: str) -> list:
     if isinstance(parameters, facula.Tensor):
-        parameters = [parameters]
-    elif not isinstance(parameters, Iterable):
-        raise TypeError(
-            f"clip_grad: takes a tensor or an iterable of tensors, got {type(parameters).__name__}"
-        )
-    parameters = list(parameters)
-    if not parameters:
-        warnings.warn("clip_grad: there is nothing to clip, got no parameters", stacklevel=4)
+        return [parameters]
+    if not isinstance(parameters, Iterable):
+        raise TypeError(f"{name}: takes a tensor or an iterable of tensors, got {type(parameters).__name__}")
+    return list(parameters)
+
+
+def _gradients(parameters) -> list:
     return [p.grad for p in parameters if p.grad is not None]
 
 
@@ -81,7 +81,7 @@ def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_n
         total_norm: their norm, as `get_total_norm` gives it.
         foreach: accepted, and without effect.
 
-    Errors: TypeError for something that is not a tensor and cannot be iterated over. No parameters warn.
+    Errors: TypeError for something that is not a tensor and cannot be iterated over.
 
     >>> weight = torch.zeros(2, requires_grad=True)
     >>> weight.grad = torch.tensor([3.0, 4.0])
@@ -89,7 +89,7 @@ def clip_grads_with_norm_(parameters: Iterable[Tensor], max_norm: float, total_n
     >>> weight.grad
     tensor([0.6000, 0.8000])
     """
-    grads = _gradients(parameters)
+    grads = _gradients(_parameters(parameters, "clip_grads_with_norm_"))
     with facula.no_grad():
         if hasattr(total_norm, "device_mesh"):
             total_norm = total_norm.full_tensor()
@@ -116,6 +116,8 @@ def clip_grad_norm_(
             changed.
         foreach: accepted, and without effect.
 
+    An empty generator warns: it may have been used before.
+
     >>> layer = nn.Linear(2, 1, bias=False)
     >>> layer(torch.tensor([3.0, 4.0])).backward()
     >>> nn.utils.clip_grad_norm_(layer.parameters(), max_norm=1.0)
@@ -123,8 +125,10 @@ def clip_grad_norm_(
     >>> layer.weight.grad
     tensor([[0.6000, 0.8000]])
     """
-    if not isinstance(parameters, facula.Tensor):
-        parameters = list(parameters)
+    given = parameters
+    parameters = _parameters(given, "clip_grad_norm_")
+    if not parameters and isinstance(given, types.GeneratorType):
+        warnings.warn("clip_grad_norm_: there is nothing to clip, got an empty generator", stacklevel=2)
     grads = _gradients(parameters)
     with facula.no_grad():
         total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)

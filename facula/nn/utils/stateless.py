@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,8 @@ def _owner(module: Module, name: str):
     return owner, None, leaf
 
 
-def _check_names(module: Module, values: dict, strict: bool) -> None:
+def _check_names(module: Module, values: dict) -> None:
+    """Report names that the module has not, and names of it that are not given."""
     unexpected = []
     for name in values:
         owner, registry, leaf = _owner(module, name)
@@ -66,9 +68,9 @@ def _check_names(module: Module, values: dict, strict: bool) -> None:
             unexpected.append(name)
     own = {n for n, _ in module.named_parameters(remove_duplicate=False)}
     own |= {n for n, _ in module.named_buffers(remove_duplicate=False)}
-    missing = sorted(own - values.keys()) if strict else []
+    missing = sorted(own - values.keys())
     problems = []
-    if unexpected and strict:
+    if unexpected:
         problems.append(f"unexpected key(s): {', '.join(unexpected)}")
     if missing:
         problems.append(f"missing key(s): {', '.join(missing)}")
@@ -78,30 +80,57 @@ def _check_names(module: Module, values: dict, strict: bool) -> None:
         )
 
 
+_ABSENT = object()
+
+
+def _place(module: Module, name: str, value):
+    """Put a value at a name of a module, or take the name away for `_ABSENT`; return what was there."""
+    for registry in (module._parameters, module._buffers):
+        if name in registry:
+            before = registry[name]
+            if value is _ABSENT:
+                del registry[name]
+            else:
+                registry[name] = value
+            return before
+    before = getattr(module, name, _ABSENT)
+    if before is not _ABSENT and not _is_value(before):
+        raise TypeError(
+            f"functional_call: {name!r} of {type(module).__name__} is not a Tensor, got {type(before).__name__}"
+        )
+    if value is not _ABSENT:
+        setattr(module, name, value)
+    elif before is not _ABSENT:
+        delattr(module, name)
+    return before
+
+
+def _is_value(value) -> bool:
+    return value is None or isinstance(value, facula.Tensor)
+
+
 @contextlib.contextmanager
 def _reparametrize_module(module: Module, values: dict, *, tie_weights: bool = False, strict: bool = False):
     """Put ``values`` in place of the module's own tensors; afterwards put the own ones back.
 
-    What a forward pass assigns to a replaced buffer goes into ``values``.
+    What a forward pass assigns to a replaced buffer goes into ``values``. Names that the module has not exist for the call.
     """
     inserted = _with_tied(module, values) if tie_weights else dict(values)
-    _check_names(module, inserted, strict)
+    if strict:
+        _check_names(module, inserted)
     saved = []
     try:
         for name, value in inserted.items():
-            owner, registry, leaf = _owner(module, name)
-            if registry is None:
-                registry = owner.__dict__ if owner is not None else None
-            if registry is None:
+            owner, _, leaf = _owner(module, name)
+            if owner is None:
                 raise AttributeError(f"functional_call: there is no such tensor, got {name!r}")
-            saved.append((registry, leaf, registry.get(leaf), name))
-            registry[leaf] = value
+            saved.append((owner, leaf, _place(owner, leaf, value), name))
         yield
     finally:
-        for registry, leaf, original, name in reversed(saved):
+        for owner, leaf, original, name in reversed(saved):
+            last = _place(owner, leaf, original)
             if name in values:
-                values[name] = registry[leaf]
-            registry[leaf] = original
+                values[name] = last
 
 
 def functional_call(
@@ -152,7 +181,13 @@ def _functional_call(
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
-    if not all(isinstance(value, facula.Tensor) for value in parameters_and_buffers.values()):
-        raise TypeError("functional_call: parameters_and_buffers must hold Tensors only, got something else")
+    for name, value in parameters_and_buffers.items():
+        if not _is_value(value):
+            raise TypeError(
+                f"functional_call: parameters_and_buffers must hold Tensors or None, got {type(value).__name__} at {name!r}"
+            )
+    compiled = sys.modules.get("facula.jit")
+    if compiled is not None and isinstance(module, compiled.ScriptModule):
+        raise RuntimeError(f"functional_call: modules of torch.jit keep their parameters, got {type(module).__name__}")
     with _reparametrize_module(module, parameters_and_buffers, tie_weights=tie_weights, strict=strict):
         return module(*args, **(kwargs or {}))

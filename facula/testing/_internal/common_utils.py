@@ -6,10 +6,24 @@ from facula.testing import assert_close
 
 
 class TestCase(unittest.TestCase):
-    """A test case whose `assertEqual` compares tensors, and lists of them, by value."""
+    """A test case whose `assertEqual` compares tensors by value, in lists and dicts, too."""
 
     def assertEqual(self, x, y, msg=None, *, atol=None, rtol=None, equal_nan=True, exact_dtype=True, exact_device=False):
-        """Equal: numbers, tensors and lists of them within the tolerances of `assert_close`, other objects by `==`."""
+        """Compare numbers and tensors within the tolerances of `assert_close`, lists and dicts by parts, the rest by `==`."""
+        rest = {
+            "msg": msg, "atol": atol, "rtol": rtol, "equal_nan": equal_nan, "exact_dtype": exact_dtype,
+            "exact_device": exact_device,
+        }  # fmt: skip
+        if isinstance(x, dict) and isinstance(y, dict):
+            super().assertEqual(set(x), set(y), msg)
+            for key in x:
+                self.assertEqual(x[key], y[key], **rest)
+            return
+        if isinstance(x, (list, tuple)) and isinstance(y, (list, tuple)):
+            super().assertEqual(len(x), len(y), msg)
+            for part, other in zip(x, y):
+                self.assertEqual(part, other, **rest)
+            return
         if isinstance(x, (str, bytes, set, dict, type)) or x is None:
             super().assertEqual(x, y, msg)
             return

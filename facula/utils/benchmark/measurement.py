@@ -161,14 +161,11 @@ class Measurement:
 
     @staticmethod
     def merge(measurements: Sequence[Measurement]) -> list[Measurement]:
-        """The `measurements` of equal tasks and blocks as one each, in the order in which tasks come first."""
+        """The `measurements` of equal tasks as one each, of times of single runs, in the order in which tasks come first."""
         groups = {}
         for one in measurements:
-            groups.setdefault((one.task_spec, one.number_per_run), []).append(one)
-        return [
-            Measurement(number, [t for one in group for t in one.raw_times], spec)
-            for (spec, number), group in groups.items()
-        ]
+            groups.setdefault(one.task_spec, []).append(one)
+        return [Measurement(1, [t for one in group for t in one.times], spec) for spec, group in groups.items()]
 
     def __repr__(self) -> str:
         unit, scale = select_unit(self.median)

@@ -16,7 +16,7 @@ import facula
 
 from . import _utils
 from ._prefetch import GRACE, _PrefetchingDataLoaderIter
-from ._utils.channel import Channel
+from ._utils.channel import Channel, describe_ran_out, ran_out
 from ._utils.worker import _IterableDatasetStopIteration, _ResumeIteration, _worker_loop
 
 
@@ -35,8 +35,13 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
         self._by_descriptor = {}
         self._pinning = None
         context = loader.multiprocessing_context or multiprocessing.get_context()
-        for number in range(self._num_workers):
-            self._start(context, number, loader.worker_init_fn)
+        try:
+            for number in range(self._num_workers):
+                self._start(context, number, loader.worker_init_fn)
+        except OSError as error:
+            if ran_out(error):
+                raise RuntimeError(describe_ran_out("this process")) from error
+            raise
         if self._pin_memory:
             self._start_pinning()
 
@@ -104,15 +109,22 @@ class _MultiProcessingDataLoaderIter(_PrefetchingDataLoaderIter):
             worker, answer = self._pinning.wait(seconds)
         except queue.Empty:
             self._report_timeout()
-        if answer is None:
-            self._report_death(worker)
+        if isinstance(answer, OSError):
+            self._report_failure(worker, answer)
         return worker, answer
 
     def _receive(self, worker):
         try:
             return worker.channel.receive()
-        except (EOFError, OSError):
-            self._report_death(worker)
+        except (EOFError, OSError) as error:
+            self._report_failure(worker, error)
+
+    def _report_failure(self, worker, error):
+        """Raises for a connection that failed: this process has no descriptor for a batch, or the worker has died."""
+        if isinstance(error, OSError) and ran_out(error):
+            self._shutdown_workers()
+            raise RuntimeError(describe_ran_out("this process")) from error
+        self._report_death(worker)
 
     def _report_death(self, worker):
         worker.process.join(GRACE)

@@ -1,6 +1,7 @@
 """What DataLoader iterators with workers have in common: who gets which indices, and in which order batches are given."""
 
 import itertools
+import sys
 import time
 
 from facula._utils import ExceptionWrapper
@@ -52,7 +53,10 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
     def _resume(self):
         """Tells persistent workers of the new epoch and drops what is left of the old one."""
         for worker in self._workers_status:
-            worker.channel.send(_ResumeIteration())
+            try:
+                worker.channel.send(_ResumeIteration())
+            except OSError:  # it ended between two epochs
+                self._report_death(worker)
         waiting = len(self._workers_status)
         while waiting:
             for _, (answer, _) in self._answers():
@@ -142,8 +146,6 @@ class _PrefetchingDataLoaderIter(dataloader._BaseDataLoaderIter):
             f"DataLoader: no batch came within {self._timeout} seconds (timeout={self._timeout})"
         ) from None
 
-    def __del__(self):
-        try:
+    def __del__(self, _is_ending=sys.is_finalizing):
+        if not _is_ending():  # there multiprocessing has ended the workers, and modules may be half gone
             self._shutdown_workers()
-        except (AttributeError, TypeError, ValueError):
-            pass  # the interpreter is ending: nothing is left to end with

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import itertools
 import math
 import multiprocessing.context
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 _T_co = TypeVar("_T_co", covariant=True)
+_T = TypeVar("_T")
+_collate_fn_t = collections.abc.Callable[[list[_T]], Any]
 
 
 class _DatasetKind:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import TYPE_CHECKING
 
 import facula
 
 from .datapipes.iter.combinatorics import ShufflerIterDataPipe
+from .datapipes.iter.sharding import SHARDING_PRIORITIES
 from .datapipes.map import ShufflerIterDataPipe as ShufflerOfMap
 from .graph import traverse_dps
 
@@ -39,8 +41,12 @@ def _pipes(datapipe):
     return get_all_graph_pipes(traverse_dps(datapipe))
 
 
-def apply_sharding(datapipe: IterDataPipe[Any], num_of_instances: int, instance_id: int,
-                   sharding_group: Any = None) -> ShardingFilterIterDataPipe:  # fmt: skip
+def apply_sharding(
+    datapipe: IterDataPipe[Any],
+    num_of_instances: int,
+    instance_id: int,
+    sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT,
+) -> ShardingFilterIterDataPipe:
     """Tells the nearest sharding filters on every way which of `num_of_instances` parts they let through; gives the pipe.
 
     Args:
@@ -62,7 +68,8 @@ def apply_sharding(datapipe: IterDataPipe[Any], num_of_instances: int, instance_
             if filters and before is not None:
                 raise RuntimeError(f"Sharding twice on a single pipeline is likely unintended, got {pipe} and {before}")
             if filters:
-                pipe.apply_sharding(num_of_instances, instance_id, sharding_group)
+                takes_group = len(inspect.signature(pipe.apply_sharding).parameters) > 2
+                pipe.apply_sharding(num_of_instances, instance_id, *([sharding_group] if takes_group else ()))
             visit(below, pipe if filters else before)
 
     visit(traverse_dps(datapipe))

@@ -42,6 +42,13 @@ struct Table {
   Vector low, high;
 };
 
+/// 16 floats in one register.
+struct ShortTable {
+  explicit ShortTable(const float* values) : values(_mm512_loadu_ps(values)) {}
+  Vector operator[](__m512i index) const { return _mm512_permutexvar_ps(index, values); }
+  Vector values;
+};
+
 Vector load(const float* from, __mmask16 lanes) { return _mm512_maskz_loadu_ps(lanes, from); }
 __m512d load(const double* from, __mmask8 lanes) { return _mm512_maskz_loadu_pd(lanes, from); }
 void store(float* to, __mmask16 lanes, Vector v) { _mm512_mask_storeu_ps(to, lanes, v); }
@@ -69,27 +76,34 @@ void vector_loop(int64_t n, void* out, const LoopInput* in, F f) {
       a);
 }
 
-/// x = (n + k / 32) ln 2 + r: e^x = 2^n * 2^(k/32) * e^r.
+/// x = (n + k / 16) ln 2 + r: e^x = 2^n * 2^(k/16) * e^r. What the powers lose when they are rounded to floats is added
+/// to e^r - 1.
 struct Exp {
   struct Values {
-    float power[32];
+    float power[16], lost[16];
     Values() {
-      for (int k = 0; k < 32; ++k) power[k] = static_cast<float>(std::exp2(k / 32.0));
+      for (int k = 0; k < 16; ++k) {
+        const double exact = std::exp2(k / 16.0);
+        power[k] = static_cast<float>(exact);
+        lost[k] = static_cast<float>((exact - power[k]) / power[k]);
+      }
     }
   };
-  explicit Exp(const Values& values) : power(values.power) {}
+  explicit Exp(const Values& values) : power(values.power), lost(values.lost) {}
   Vector operator()(Vector x) const {
-    const Vector to_32nds = all(kernels::float_to_integer / 32);
-    const Vector shifted = _mm512_fmadd_ps(x, all(1.44269504f), to_32nds), n = _mm512_sub_ps(shifted, to_32nds);
+    const Vector to_16ths = all(kernels::float_to_integer / 16);
+    const Vector shifted = _mm512_fmadd_ps(x, all(1.44269504f), to_16ths), n = _mm512_sub_ps(shifted, to_16ths);
     Vector r = _mm512_fnmadd_ps(n, all(0x1.62e4p-1f), x);
     r = _mm512_fnmadd_ps(n, all(0x1.7f7d1cp-20f), r);
     r = _mm512_range_ps(r, all(1.0f),
                         2);  // at most 1 in magnitude, also where x is infinite or NaN: scaling does the rest
-    const Vector p = _mm512_mul_ps(_mm512_fmadd_ps(r, all(0.50000489f), all(1.00001467f)), r);  // e^r - 1 to ln(2) / 64
-    const Vector t = power[_mm512_castps_si512(shifted)];
+    const __m512i k = _mm512_castps_si512(shifted);
+    const Vector tail = _mm512_fmadd_ps(r, all(0.166666667f), all(0.5f));
+    const Vector p = _mm512_fmadd_ps(_mm512_fmadd_ps(r, tail, all(1.0f)), r, lost[k]);  // e^r - 1, to ln(2) / 32
+    const Vector t = power[k];
     return _mm512_scalef_ps(_mm512_fmadd_ps(t, p, t), n);
   }
-  Table power;
+  ShortTable power, lost;
 };
 
 /// The same in double with 16 powers.
@@ -126,8 +140,8 @@ struct ExpDouble {
 struct Sigmoid {
   explicit Sigmoid(const Exp::Values& values) : power(values.power) {}
   Vector operator()(Vector x) const {
-    const Vector a = _mm512_or_ps(x, all(-0.0f)), to_32nds = all(kernels::float_to_integer / 32);
-    const Vector shifted = _mm512_fmadd_ps(a, all(1.44269504f), to_32nds), n = _mm512_sub_ps(shifted, to_32nds);
+    const Vector a = _mm512_or_ps(x, all(-0.0f)), to_16ths = all(kernels::float_to_integer / 16);
+    const Vector shifted = _mm512_fmadd_ps(a, all(1.44269504f), to_16ths), n = _mm512_sub_ps(shifted, to_16ths);
     Vector r = _mm512_fnmadd_ps(n, all(0x1.62e4p-1f), a);
     r = _mm512_fnmadd_ps(n, all(0x1.7f7d1cp-20f), r);
     r = _mm512_range_ps(r, all(1.0f), 2);  // as in Exp
@@ -147,7 +161,7 @@ struct Sigmoid {
         _mm512_add_ps(_mm512_fnmadd_ps(quotient, sum, above), _mm512_fnmadd_ps(quotient, sum_error, above_error));
     return _mm512_fmadd_ps(rest, inverse, quotient);
   }
-  Table power;
+  ShortTable power;
 };
 
 /// x = 2^e m, with c near 1 / m from a table by the leading bits of m: log x = e ln 2 - log c + log(m c). Around 1,

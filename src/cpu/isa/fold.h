@@ -1,7 +1,7 @@
 // Reductions ("folds") of strided tensors. Whatever the layout, a fold becomes one of two shapes: rows, where the
 // elements that lie closest together are reduced, and columns, where they belong to different results. Partial results
 // are merged pairwise over blocks of fixed size, so that rounding errors grow with the logarithm of the length and the
-// result does not depend on the number of threads.
+// result does not depend on the number of threads. Sums of floats are kept in double between short runs.
 //
 // The walk over the tensor (fold.cpp) is compiled once for all folds: elements and accumulators are bytes to it, and a
 // fold is five functions (FolderOf), each of which does much in one call.
@@ -18,8 +18,11 @@
 
 namespace facula::cpu::FACULA_ISA {
 
-/// Elements folded by one pass of vector accumulators: at most 128 floats enter one of them, however short they are.
+/// Elements folded by one pass of vector accumulators.
 constexpr int64_t kFoldBlock = std::min(4096, 128 * kVectorBytes);
+/// Elements that enter an accumulator of floats one after the other, before it is added to another one: the rounding
+/// errors of a sum grow with the length of such runs.
+constexpr int64_t kRun = 8;
 
 /// A fold as the walk sees it. Strides are in bytes, and what `centers` points at is null where the fold has none.
 struct Folder {
@@ -47,40 +50,86 @@ struct Folder {
 /// Folds `in` into the results; `centers` are contiguous, shaped as `out`.
 void run_fold(const Folder& folder, const Tensor& out, const Tensor& in, const char* centers);
 
+/// Whether a fold keeps sums of its values in a wider type.
+template <class Op>
+constexpr bool is_wide() {
+  if constexpr (requires { Op::wide; }) return Op::wide;
+  else return false;
+}
+
+/// Enters `steps` times four vectors from `p` on into four accumulators.
+template <class Op, class T, class V>
+[[gnu::always_inline]] inline void enter_vectors(const Op& op, const T* p, int64_t steps, V middle, V* acc) {
+  constexpr int64_t lanes = VectorOf<T>::lanes;
+  V a = acc[0], b = acc[1], c = acc[2], d = acc[3];
+  for (const T* end = p + steps * 4 * lanes; p < end; p += 4 * lanes) {
+    a = op.step(a, load_vector(p), middle);
+    b = op.step(b, load_vector(p + lanes), middle);
+    c = op.step(c, load_vector(p + 2 * lanes), middle);
+    d = op.step(d, load_vector(p + 3 * lanes), middle);
+  }
+  acc[0] = a, acc[1] = b, acc[2] = c, acc[3] = d;
+}
+
 /// Folds as many contiguous values as four vectors take at a time, into one vector; `done` receives their number.
 template <class Op, class T>
 auto fold_vectors(const Op& op, const T* p, int64_t n, T center, int64_t& done) {
   using V = typename VectorOf<T>::type;
-  constexpr int lanes = VectorOf<T>::lanes;
-  V start = V{} + op.identity(), middle = V{} + center;
-  V a = start, b = start, c = start, d = start;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    a = op.step(a, load_vector(p + i), middle);
-    b = op.step(b, load_vector(p + i + lanes), middle);
-    c = op.step(c, load_vector(p + i + 2 * lanes), middle);
-    d = op.step(d, load_vector(p + i + 3 * lanes), middle);
+  constexpr int64_t four = 4 * VectorOf<T>::lanes;
+  const V start = V{} + static_cast<T>(op.identity()), middle = V{} + center;
+  V acc[4] = {start, start, start, start};
+  const int64_t steps = n / four;
+  done = steps * four;
+  if constexpr (is_wide<Op>()) {
+    enter_vectors(op, p, std::min(steps, kRun), middle, acc);
+    for (int64_t i = kRun; i < steps; i += kRun) {
+      V run[4] = {start, start, start, start};
+      enter_vectors(op, p + i * four, std::min(steps - i, kRun), middle, run);
+      for (int k = 0; k < 4; ++k) acc[k] = op.merge(acc[k], run[k]);
+    }
+  } else {
+    enter_vectors(op, p, steps, middle, acc);
   }
-  done = i;
-  return static_cast<V>(op.merge(static_cast<V>(op.merge(a, b)), static_cast<V>(op.merge(c, d))));
+  return static_cast<V>(op.merge(static_cast<V>(op.merge(acc[0], acc[1])), static_cast<V>(op.merge(acc[2], acc[3]))));
+}
+
+/// The sums of the lanes with even and with odd numbers, in double where they are floats.
+template <class V>
+auto pair_of(V v) {
+  constexpr auto add = [](auto a, auto b) { return a + b; };
+  using T = std::remove_cvref_t<decltype(v[0])>;
+  if constexpr (std::is_same_v<T, float>) {
+    typedef T Half __attribute__((vector_size(sizeof(V) / 2)));
+    using Wide = typename VectorOf<double>::type;
+    static_assert(sizeof(V) == sizeof(Wide));
+    Half halves[2];
+    std::memcpy(halves, &v, sizeof v);
+    return merge_lanes<2>(__builtin_convertvector(halves[0], Wide) + __builtin_convertvector(halves[1], Wide), add);
+  } else {
+    return merge_lanes<2>(v, add);
+  }
 }
 
 /// Folds up to kFoldBlock contiguous values.
 template <class Op>
 typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n, typename Op::Value center) {
   using Acc = typename Op::Acc;
-  Acc total = op.identity();
+  Acc total(op.identity());
   int64_t i = 0;
   if constexpr (Op::vectorised) {
-    if (n >= 4 * VectorOf<Acc>::lanes) {
-      auto pair = merge_lanes<2>(fold_vectors(op, p, n, center, i), [&](auto a, auto b) { return op.merge(a, b); });
-      total = op.merge(Acc(pair[0]), Acc(pair[1]));
+    if (n >= 4 * VectorOf<typename Op::Value>::lanes) {
+      const auto folded = fold_vectors(op, p, n, center, i);
+      if constexpr (is_wide<Op>()) {
+        const auto pair = pair_of(folded);
+        total = pair[0] + pair[1];
+      } else {
+        auto pair = merge_lanes<2>(folded, [&](auto a, auto b) { return op.merge(a, b); });
+        total = op.merge(Acc(pair[0]), Acc(pair[1]));
+      }
     }
   } else if constexpr (requires { typename Op::Parts; }) {  // complex numbers, folded as their parts side by side
-    using Real = typename Acc::value_type;
-    typename Op::Parts parts;
-    auto pair = merge_lanes<2>(fold_vectors(parts, reinterpret_cast<const Real*>(p), 2 * n, Real(0), i),
-                               [&](auto a, auto b) { return parts.merge(a, b); });
+    using Real = typename Op::Value::value_type;
+    const auto pair = pair_of(fold_vectors(typename Op::Parts(), reinterpret_cast<const Real*>(p), 2 * n, Real(0), i));
     total = Acc(pair[0], pair[1]);
     i /= 2;
   } else if constexpr (requires { op.run(p, n); }) {
@@ -90,10 +139,10 @@ typename Op::Acc fold_block(const Op& op, const typename Op::Value* p, int64_t n
   return total;
 }
 
-template <class Acc>
+template <class Acc, class Result>
 void store_folded(const Folder& folder, int64_t place, int64_t step, const char* acc, int64_t n) {
   const Acc* from = reinterpret_cast<const Acc*>(acc);
-  Acc* to = static_cast<Acc*>(folder.results) + place;
+  Result* to = static_cast<Result*>(folder.results) + place;
   const FoldArgs& args = folder.args;
   for (int64_t i = 0; i < n; ++i) {
     Acc value = from[i];
@@ -104,7 +153,7 @@ void store_folded(const Folder& folder, int64_t place, int64_t step, const char*
     } else if constexpr (!std::is_integral_v<Acc>) {
       if (args.divisor != 1) value /= static_cast<typename Acc::value_type>(args.divisor);
     }
-    to[i * step] = value;
+    to[i * step] = static_cast<Result>(value);
   }
 }
 
@@ -117,11 +166,17 @@ template <int rows, class Op>
   for (int r = 0; r < rows; ++r) x[r] = reinterpret_cast<const Value*>(first + r * stride);
   FACULA_SIMD
   for (int64_t w = 0; w < width; ++w) {
-    typename Op::Acc a = acc[w];
     Value c{};
     if constexpr (requires { Op::centered; }) c = center[w];
-    for (int r = 0; r < rows; ++r) a = op.step(a, x[r][w], c);
-    acc[w] = a;
+    if constexpr (is_wide<Op>()) {
+      Value run = op.identity();
+      for (int r = 0; r < rows; ++r) run = op.step(run, x[r][w], c);
+      acc[w] += typename Op::Acc(run);
+    } else {
+      typename Op::Acc a = acc[w];
+      for (int r = 0; r < rows; ++r) a = op.step(a, x[r][w], c);
+      acc[w] = a;
+    }
   }
 }
 
@@ -135,7 +190,7 @@ struct FolderOf {
   static Acc* accumulators(char* acc) { return reinterpret_cast<Acc*>(acc); }
 
   static void start(const Folder& folder, char* acc, int64_t n) {
-    std::fill_n(accumulators(acc), n, op(folder).identity());
+    std::fill_n(accumulators(acc), n, Acc(op(folder).identity()));
   }
   static void rows(const Folder& folder, const char* first, int64_t stride, int64_t rows, int64_t n,
                    [[maybe_unused]] const char* centers, [[maybe_unused]] int64_t center_stride, char* acc) {
@@ -147,7 +202,7 @@ struct FolderOf {
   }
   static void columns(const Folder& folder, const char* first, int64_t stride, int64_t rows, int64_t width,
                       const char* centers, char* acc) {
-    constexpr int kTogether = 4;  // rows for which an accumulator is loaded and stored once
+    constexpr int kTogether = is_wide<Op>() ? kRun : 4;  // rows for which an accumulator is loaded and stored once
     const Value* center = reinterpret_cast<const Value*>(centers);
     int64_t r = 0;
     for (; r + kTogether <= rows; r += kTogether)

@@ -7,7 +7,7 @@
 
 #include "core/parallel.h"
 #include "cpu/isa/cast.h"
-#include "cpu/isa/lanes.h"
+#include "cpu/isa/sums.h"
 #include "cpu/isa/types.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -126,12 +126,30 @@ void outer_product(const MatrixProduct& p, const T* a, const T* b, T* out, bool 
   }
 }
 
+/// One element of the result, from two lines: in blocks, whose sums are added up in double.
+template <class T>
+T dot_product(const T* a, const T* b, int64_t n) {
+  constexpr int64_t kBlock = 512;
+  double total = 0;
+  for (int64_t at = 0; at < n; at += kBlock) {
+    total += sums_of<T>(std::min(kBlock, n - at), [x = a + at, y = b + at](auto each) {
+               const auto product = each(x) * each(y);
+               return Two{product, product};
+             }).first;
+  }
+  return static_cast<T>(total);
+}
+
 template <class T>
 void small_typed(const MatrixProduct& p, bool add) {
   for (int64_t i = 0; i < p.batch; ++i) {
     const T* a = reinterpret_cast<const T*>(p.a.data) + i * p.a.batch;
     const T* b = reinterpret_cast<const T*>(p.b.data) + i * p.b.batch;
     T* out = reinterpret_cast<T*>(p.out) + i * p.out_batch;
+    if (p.rows == 1 && p.columns == 1 && p.a.column == 1 && p.b.row == 1) {
+      *out = dot_product(a, b, p.inner) + (add ? *out : T(0));
+      continue;
+    }
     if (p.b.column != 1 && p.columns != 1) {
       int64_t done = tiles<4, true>(p, a, b, out, add, 0);
       tiles<1, true>(p, a, b, out, add, done);

@@ -16,6 +16,7 @@ namespace facula::cpu::FACULA_ISA {
 namespace {
 
 constexpr int64_t kBlock = 512;
+constexpr int64_t kColumnRows = 32, kRowRun = 16;  // rows that are added up before their sum is added in double
 constexpr int64_t kLongWork = 1 << 15;
 
 /// Elements as values of the compute type: where they are, or converted into the buffer.
@@ -201,16 +202,37 @@ struct RowBackward {
   }
 };
 
-/// The sums of the parts, element by element.
+/// Sums of rows, element by element: a few rows at a time in the compute type, whose sums are added up in double.
 template <class A>
-void add_parts(const Tensor& out, const std::vector<A>& partial, int64_t parts) {
-  const int64_t width = out.numel();
-  for (int64_t i = 0; i < width; ++i) {
-    double total = 0;
-    for (int64_t p = 0; p < parts; ++p) total += partial[static_cast<size_t>(p * width + i)];
-    out.data<A>()[i] = A(total);
+class RowSums {
+ public:
+  RowSums(bool wanted, int64_t parts, int64_t width)
+      : width_(wanted ? width : 0), totals_(static_cast<size_t>(parts * width_)) {}
+
+  /// Room for the sum of the next rows, null where nothing is added up.
+  A* begin(std::vector<A>& room) const {
+    room.assign(static_cast<size_t>(width_), A(0));
+    return width_ ? room.data() : nullptr;
   }
-}
+  /// Adds what is in the room to the total of a part, and empties it.
+  void add(int64_t part, std::vector<A>& room) {
+    double* total = totals_.data() + part * width_;
+    for (int64_t i = 0; i < width_; ++i) total[i] += room[static_cast<size_t>(i)];
+    std::fill(room.begin(), room.end(), A(0));
+  }
+  void write(const Tensor& out) const {
+    for (int64_t i = 0; i < width_; ++i) {
+      double total = 0;
+      for (size_t at = static_cast<size_t>(i); at < totals_.size(); at += static_cast<size_t>(width_))
+        total += totals_[at];
+      out.data<A>()[i] = A(total);
+    }
+  }
+
+ private:
+  int64_t width_;
+  std::vector<double> totals_;
+};
 
 void row_norm_backward_cpu(const RowGradients& made, const Tensor& grad, const Tensor& self, const Tensor& weight,
                            const Tensor& mean, const Tensor& rstd, const RowLayout& layout, bool center) {
@@ -222,26 +244,35 @@ void row_norm_backward_cpu(const RowGradients& made, const Tensor& grad, const T
   const int64_t parts = std::max<int64_t>(1, most), rows_per_part = (layout.rows + parts - 1) / parts;
   LockRelease unlocked(self.numel() > kLongWork);
   visit_floating("layer_norm", self.dtype(), [&]<class T, class A>(T, A) {
-    auto room = [&](const Tensor& t) { return std::vector<A>(static_cast<size_t>(t.defined() ? parts * width : 0)); };
-    std::vector<A> of_weight = room(made.weight), of_bias = room(made.bias);
+    RowSums<A> of_weight(made.weight.defined(), parts, width), of_bias(made.bias.defined(), parts, width);
     T* out = made.self.defined() ? made.self.data<T>() : nullptr;
+    const auto each_row = [&](int64_t r, A* to_weight, A* to_bias) {
+      const int64_t group = r % layout.groups * layout.channels;
+      RowBackward<T, A>{grad.data<T>() + r * n,
+                        self.data<T>() + r * n,
+                        row_parameter<A>(weight, layout, r),
+                        mean.data<A>()[r],
+                        rstd.data<A>()[r],
+                        layout,
+                        center}
+          .run(out ? out + r * n : nullptr, to_weight ? to_weight + group : nullptr,
+               to_bias ? to_bias + group : nullptr);
+    };
     const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(n * rows_per_part, 1));
     parallel_for(0, parts, grain, [&](int64_t from, int64_t to) {
-      for (int64_t r = from * rows_per_part; r < std::min(to * rows_per_part, layout.rows); ++r) {
-        const int64_t place = r / rows_per_part * width + r % layout.groups * layout.channels;
-        RowBackward<T, A>{grad.data<T>() + r * n,
-                          self.data<T>() + r * n,
-                          row_parameter<A>(weight, layout, r),
-                          mean.data<A>()[r],
-                          rstd.data<A>()[r],
-                          layout,
-                          center}
-            .run(out ? out + r * n : nullptr, of_weight.empty() ? nullptr : of_weight.data() + place,
-                 of_bias.empty() ? nullptr : of_bias.data() + place);
+      std::vector<A> weights, biases;
+      A *const to_weight = of_weight.begin(weights), *const to_bias = of_bias.begin(biases);
+      for (int64_t part = from; part < to; ++part) {
+        const int64_t last = std::min((part + 1) * rows_per_part, layout.rows);
+        for (int64_t r = part * rows_per_part; r < last; r += kRowRun * layout.groups) {
+          for (int64_t k = r; k < std::min(last, r + kRowRun * layout.groups); ++k) each_row(k, to_weight, to_bias);
+          of_weight.add(part, weights);
+          of_bias.add(part, biases);
+        }
       }
     });
-    if (made.weight.defined()) add_parts(made.weight, of_weight, parts);
-    if (made.bias.defined()) add_parts(made.bias, of_bias, parts);
+    if (made.weight.defined()) of_weight.write(made.weight);
+    if (made.bias.defined()) of_bias.write(made.bias);
   });
 }
 
@@ -264,7 +295,7 @@ int64_t part_grain(const ChannelLayout& layout, int64_t parts) {
 template <class A, class F>
 std::vector<double> column_sums(const ChannelLayout& layout, int64_t count, F row) {
   constexpr int64_t kParts = 32;
-  const int64_t width = layout.channels * count, blocks = (layout.outer + kBlock - 1) / kBlock;
+  const int64_t width = layout.channels * count, blocks = (layout.outer + kColumnRows - 1) / kColumnRows;
   const int64_t parts = std::clamp<int64_t>(layout.outer * layout.channels / (4 * kGrain), 1, kParts);
   std::vector<double> totals(static_cast<size_t>(layout.samples * parts * width));
   parallel_for(0, layout.samples * parts, part_grain(layout, parts), [&](int64_t from, int64_t to) {
@@ -274,7 +305,7 @@ std::vector<double> column_sums(const ChannelLayout& layout, int64_t count, F ro
       double* total = totals.data() + place * width;
       for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
         std::fill(partial.begin(), partial.end(), A(0));
-        for (int64_t o = block * kBlock; o < std::min((block + 1) * kBlock, layout.outer); ++o)
+        for (int64_t o = block * kColumnRows; o < std::min((block + 1) * kColumnRows, layout.outer); ++o)
           row(partial.data(), (first + o) * layout.channels, sample);
         for (int64_t c = 0; c < width; ++c) total[c] += partial[static_cast<size_t>(c)];
       }

@@ -21,11 +21,28 @@ auto times(auto a, auto b) {
   else return a * b;
 }
 
+/// Where sums of T are kept: floats enter in short runs, whose sums are added up in double. So the error of a sum is
+/// that of its runs, whatever its length.
+template <class T>
+struct Wide {
+  using type = T;
+};
+template <>
+struct Wide<float> {
+  using type = double;
+};
+template <>
+struct Wide<std::complex<float>> {
+  using type = std::complex<double>;
+};
+
 template <class T>
 struct SumFold {
   using Value = T;
-  using Acc = T;
+  using Result = T;
+  using Acc = typename Wide<T>::type;
   static constexpr bool vectorised = std::is_arithmetic_v<T>;
+  static constexpr bool wide = !std::is_same_v<Acc, Value>;
   T identity() const { return T(0); }
   auto step(auto a, auto x, auto) const { return plus(a, x); }
   auto merge(auto a, auto b) const { return plus(a, b); }
@@ -34,12 +51,14 @@ struct SumFold {
 template <class T>
 struct SumFold<std::complex<T>> {
   using Value = std::complex<T>;
-  using Acc = Value;
+  using Result = Value;
+  using Acc = typename Wide<Value>::type;
   using Parts = SumFold<T>;
   static constexpr bool vectorised = false;
+  static constexpr bool wide = !std::is_same_v<Acc, Value>;
   Value identity() const { return {}; }
-  Value step(Value a, Value x, Value) const { return a + x; }
-  Value merge(Value a, Value b) const { return a + b; }
+  auto step(auto a, Value x, Value) const { return a + decltype(a)(x); }
+  auto merge(auto a, auto b) const { return a + b; }
 };
 
 template <class T>
@@ -50,11 +69,13 @@ struct NanSumFold : SumFold<T> {
 template <class T>
 struct NanSumFold<std::complex<T>> {
   using Value = std::complex<T>;
-  using Acc = Value;
+  using Result = Value;
+  using Acc = typename Wide<Value>::type;
   static constexpr bool vectorised = false;
+  static constexpr bool wide = !std::is_same_v<Acc, Value>;
   Value identity() const { return {}; }
-  Value step(Value a, Value x, Value) const { return x == x ? a + x : a; }
-  Value merge(Value a, Value b) const { return a + b; }
+  auto step(auto a, Value x, Value) const { return x == x ? a + decltype(a)(x) : a; }
+  auto merge(auto a, auto b) const { return a + b; }
 };
 
 template <class T>
@@ -110,7 +131,7 @@ struct PowerSumFold : SumFold<T> {
   static constexpr bool vectorised = false;
   T power;
   explicit PowerSumFold(const FoldArgs& args) : power(static_cast<T>(args.power)) {}
-  T step(T a, T x, T) const { return a + (power == 0 ? T(x != 0) : std::pow(std::abs(x), power)); }
+  auto step(auto a, T x, T) const { return a + (power == 0 ? T(x != 0) : std::pow(std::abs(x), power)); }
 };
 
 template <bool all>
@@ -169,23 +190,27 @@ using AbsMaxFold = AbsExtremumFold<T, true>;
 template <class T>
 using AbsMinFold = AbsExtremumFold<T, false>;
 
-/// The sum of numbers in bfloat16, which are the high halves of floats: a word holds two of them.
+/// Sums numbers in bfloat16, which are the high halves of floats: a word holds two of them.
 void sum_bfloats(const char* first, int64_t n, char* acc) {
   using V = VectorOf<float>::type;
   typedef uint32_t Words __attribute__((vector_size(kVectorBytes)));
   constexpr int64_t kBytes = 2 * kVectorBytes;
   V sums[4] = {};
   const char* const end = first + n * 2;
-  for (; end - first >= kBytes; first += kBytes) {
-    for (int k = 0; k < 2; ++k) {
-      Words words;
-      std::memcpy(&words, first + k * kVectorBytes, sizeof words);
-      sums[2 * k] += reinterpret_cast<V>(words << 16);
-      sums[2 * k + 1] += reinterpret_cast<V>(words & 0xffff0000u);
+  while (end - first >= kBytes) {
+    V run[4] = {};
+    for (int64_t i = 0; i < kRun && end - first >= kBytes; ++i, first += kBytes) {
+      for (int k = 0; k < 2; ++k) {
+        Words words;
+        std::memcpy(&words, first + k * kVectorBytes, sizeof words);
+        run[2 * k] += reinterpret_cast<V>(words << 16);
+        run[2 * k + 1] += reinterpret_cast<V>(words & 0xffff0000u);
+      }
     }
+    for (int k = 0; k < 4; ++k) sums[k] += run[k];
   }
-  const auto pair = merge_lanes<2>((sums[0] + sums[1]) + (sums[2] + sums[3]), [](auto a, auto b) { return a + b; });
-  float total = pair[0] + pair[1];
+  const auto pair = pair_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  double total = pair[0] + pair[1];
   for (; first < end; first += 2) {
     BFloat16 value;
     std::memcpy(&value, first, sizeof value);
@@ -193,6 +218,17 @@ void sum_bfloats(const char* first, int64_t n, char* acc) {
   }
   std::memcpy(acc, &total, sizeof total);
 }
+
+/// The type of the elements of the result.
+template <class Op>
+struct ResultOf {
+  using type = typename Op::Acc;
+};
+template <class Op>
+  requires requires { typename Op::Result; }
+struct ResultOf<Op> {
+  using type = typename Op::Result;
+};
 
 template <class Op>
 Op make_fold(const FoldArgs& args) {
@@ -215,7 +251,7 @@ void fold_one(const Tensor& out, const Tensor& in, const FoldArgs& args) {
                       Functions::rows,
                       Functions::columns,
                       Functions::merge,
-                      store_folded<Acc>,
+                      store_folded<Acc, typename ResultOf<Op>::type>,
                       std::is_same_v<Op, SumFold<float>> ? sum_bfloats : nullptr};
   run_fold(folder, out, in, args.center ? args.center->data<char>() : nullptr);
 }
@@ -230,9 +266,9 @@ template <class T>
 void sum_flat(int64_t n, const void* in, void* out) {
   const T* x = static_cast<const T*>(in);
   const int64_t first = std::min(n, kFoldBlock);  // as fold_run() splits it, which sums larger tensors
-  T sum = fold_block(SumFold<T>{}, x, first, T(0));
+  auto sum = fold_block(SumFold<T>{}, x, first, T(0));
   if (n > first) sum = plus(sum, fold_block(SumFold<T>{}, x + first, n - first, T(0)));
-  *static_cast<T*>(out) = sum;
+  *static_cast<T*>(out) = static_cast<T>(sum);
 }
 
 void sum_flat_cpu(DType dtype, int64_t n, const void* in, void* out) {

@@ -9,12 +9,14 @@ import array
 import collections
 import contextlib
 import copyreg
+import errno
 import io
 import mmap
 import os
 import pickle
 import socket
 import struct
+import sys
 from multiprocessing.reduction import ForkingPickler
 
 import facula
@@ -78,6 +80,8 @@ class Channel:
         numbers = struct.unpack(f"<{2 * count}Q", self._receive_exactly(16 * count))
         pickled = self._receive_exactly(pickle_size)
         if in_file:
+            if descriptor is None:  # the kernel drops what does not fit into the table of descriptors
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             memory = _map_file(descriptor, total)
         else:
             memory = self._receive_exactly(total)
@@ -147,6 +151,24 @@ class _BatchPickler(ForkingPickler):
         return _rebuild, (self._by_storage[key][0], tensor.dtype, *geometry)
 
 
+def ran_out(error):
+    """Return True if an OSError says that the process, or the machine, has no more file descriptors."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
+def describe_ran_out(who):
+    """Return the text of the error where `who` has no more file descriptors: what they went to, and the remedy."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    kept = "" if _WITHOUT_DESCRIPTOR else f"every batch above {_INLINE_LIMIT // 1024} KiB that is kept holds one, and "
+    return (
+        f"DataLoader: too many open files: {who} may open {soft} (up to {hard}), and all are in use; {kept}every worker holds "
+        f"one. Raise the limit (`ulimit -n {hard}`, or resource.setrlimit(resource.RLIMIT_NOFILE, ({hard}, {hard}))), keep "
+        "clones of batches in place of batches, or use fewer workers"
+    )
+
+
 def pack(obj):
     """(pickle, buffers) of `obj`."""
     file, buffers = io.BytesIO(), []
@@ -199,9 +221,13 @@ def _write_at(descriptor, view, start):
         view, start = view[done:], start + done
 
 
+#: Python before 3.13 keeps a descriptor for as long as memory is mapped.
+_WITHOUT_DESCRIPTOR = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+
 def _map_file(descriptor, total):
     try:
         populate = getattr(mmap, "MAP_POPULATE", 0)
-        return mmap.mmap(descriptor, total, flags=mmap.MAP_SHARED | populate)
+        return mmap.mmap(descriptor, total, flags=mmap.MAP_SHARED | populate, **_WITHOUT_DESCRIPTOR)
     finally:
         os.close(descriptor)

@@ -23,7 +23,7 @@ def pin_memory(data, device=None):
 class PinningThread(threading.Thread):
     """Takes in what workers answer, and pins it, while the program computes with the batches before.
 
-    `wait()` gives (worker, answer); the answer is None when the worker's connection has ended.
+    `wait()` gives (worker, answer); the answer is an OSError when the worker's connection has ended.
     """
 
     def __init__(self, workers, device, keep):
@@ -48,9 +48,9 @@ class PinningThread(threading.Thread):
         worker = self._workers[descriptor]
         try:
             number, data = worker.channel.receive()
-        except (EOFError, OSError):
+        except (EOFError, OSError) as error:
             self._poll.unregister(descriptor)
-            self._answers.put((worker, None))
+            self._answers.put((worker, error if isinstance(error, OSError) else BrokenPipeError()))
             return
         except Exception:
             self._answers.put((worker, ExceptionWrapper(where="in the DataLoader's thread that pins memory")))

@@ -135,14 +135,26 @@ class _Sender:
             packed = _channel.pack(obj)
         except Exception:
             packed = _channel.pack((obj[0], ExceptionWrapper(where=where)))
-        self._waiting.put(packed)
+        self._waiting.put((obj[0], where, packed))
 
     def _run(self):
         while True:
+            number, where, packed = self._waiting.get()
             try:
-                self._channel.send_packed(self._waiting.get())
-            except (BrokenPipeError, ConnectionResetError, OSError):
+                self._send(number, where, packed)
+            except OSError:
                 return  # the parent has closed its end: it wants nothing more
+
+    def _send(self, number, where, packed):
+        """Sends a batch; where there is no file for it, since descriptors or memory have run out, sends the failure."""
+        try:
+            self._channel.send_packed(packed)
+        except (BrokenPipeError, ConnectionResetError):
+            raise
+        except OSError as error:
+            if _channel.ran_out(error):
+                error = RuntimeError(_channel.describe_ran_out("the worker"))
+            self._channel.send((number, ExceptionWrapper((type(error), error, error.__traceback__), where)))
 
 
 class _Requests:
@@ -247,10 +259,11 @@ class _Fetching:
         """Tells data pipes which part of the stream is this worker's. The generator of their seeds; None for other datasets."""
         if not hasattr(type(dataset), "register_datapipe_as_function"):
             return None
+        from ..datapipes.iter.sharding import SHARDING_PRIORITIES
         from ..graph_settings import apply_sharding
 
         info = get_worker_info()
-        apply_sharding(dataset, info.num_workers, info.id)
+        apply_sharding(dataset, info.num_workers, info.id, SHARDING_PRIORITIES.MULTIPROCESSING)
         return facula.Generator().manual_seed(info.seed - info.id)  # all workers draw one order
 
     def restart(self):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 import functools
-from typing import TYPE_CHECKING, Any, TypeVar
+import inspect
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from facula._C import _watching
+from facula.autograd.profiler import record_function
 from facula.utils.data.dataset import Dataset, IterableDataset
 
 if TYPE_CHECKING:
@@ -20,16 +24,22 @@ class _Pipe:
 
     functions: dict[Any, Any]
     __iter__: Any
+    _is_stream = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        made = cls.__dict__.get("__iter__")
-        if made is not None and issubclass(cls, IterDataPipe):
-            cls.__iter__ = _only_the_last(made)
+        own = vars(cls)
+        if "__iter__" in own and cls._is_stream:
+            cls.__iter__ = _hooked_iter(own["__iter__"])
+        if "__next__" in own and cls._is_stream:
+            cls.__next__ = _hooked_next(own["__next__"])
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in type(self).functions:
-            return functools.partial(type(self).functions[name], self)
+            function = type(self).functions[name]
+            bound = functools.partial(function, self)
+            bound.__doc__ = f"(functional name: ``{name}``)\n\n{inspect.getdoc(function) or ''}"
+            return bound
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
@@ -83,26 +93,73 @@ class _Pipe:
         return [*super().__dir__(), *type(self).functions]
 
 
-def _only_the_last(make):
-    """Of several iterators of one pipe only the newest goes on; an `__iter__` that gives the pipe itself stays as it is."""
+def _hooked_iter(make):
+    """An `__iter__` that ends older iterators of the pipe, and begins anew unless the pipe was restored."""
 
     @functools.wraps(make)
     def begin(self):
-        self._valid_iterator_id = mine = self.__dict__.get("_valid_iterator_id", -1) + 1
-        made = make(self)
-        return made if made is self else _while_valid(self, made, mine)
+        if self._restored is not None:  # `restore` has read ahead: the next iterator goes on from there
+            restored, self._restored = self._restored, None
+            self._state = PipeState.ITERATING
+            return restored
+        mine = self._begin_epoch()
+        return _Samples(self, make(self), mine)
 
     return begin
 
 
-def _while_valid(pipe, made, mine):
-    for item in made:
-        if pipe._valid_iterator_id != mine:
+def _hooked_next(following):
+    """A `__next__` that counts what it gives."""
+
+    @functools.wraps(following)
+    def counted(self):
+        value = following(self)
+        self._number_of_samples_yielded += 1
+        return value
+
+    return counted
+
+
+class _Samples:
+    """The newest iterator of a pipe, or one that was; other attributes are those of the iterator that the pipe made."""
+
+    def __init__(self, pipe, made, number):
+        self._pipe, self._number = pipe, number
+        self._source = made if made is pipe else iter(made)
+        self._counts = made is not pipe or not hasattr(type(pipe), "__next__")  # otherwise its __next__ does
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        pipe = self._pipe
+        if not pipe._is_current(self._number):
             raise RuntimeError(
                 "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
                 f"{pipe!r}. Use `.fork()` where several read one pipe."
             )
-        yield item
+        if _watching():
+            with record_function(f"enumerate(DataPipe)#{type(pipe).__name__}"):
+                value = next(self._source)
+        else:
+            value = next(self._source)
+        pipe._state = PipeState.ITERATING
+        if self._counts:
+            pipe._number_of_samples_yielded += 1
+        return value
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._source, name)
+
+
+class PipeState(enum.Enum):
+    """What a stream is doing: a restored one has read ahead, and goes on from there once."""
+
+    NOT_STARTED = 0
+    RESTORED = 1
+    ITERATING = 2
 
 
 class IterDataPipe(_Pipe, IterableDataset[_T_co]):
@@ -112,17 +169,43 @@ class IterDataPipe(_Pipe, IterableDataset[_T_co]):
 
     Errors: RuntimeError for an older iterator that is read.
 
-    >>> list(torch.utils.data.datapipes.iter.IterableWrapper([1, 2, 3]).map(lambda x: x * 10))
+    >>> list(torch.utils.data.datapipes.iter.IterableWrapper([1, 2, 3]).map((10).__mul__))
     [10, 20, 30]
     """
 
     functions: dict[Any, Any] = {}
+    _is_stream = True
+    _valid_iterator_id: int | None = None
+    _number_of_samples_yielded: int = 0
+    _state: PipeState = PipeState.NOT_STARTED
+    _restored: Any = None
 
     def reset(self) -> None:
-        """Called by pipes that begin again; a subclass may do something then. Here it does nothing.
+        """Begin again: every new iterator calls this first. A subclass may do something then; here it does nothing.
 
         >>> torch.utils.data.datapipes.iter.IterableWrapper([1]).reset()
         """
+
+    def __iter__(self) -> Any:
+        return self
+
+    def _begin_epoch(self) -> int:
+        """Make older iterators invalid and reset the pipe. Returns the number of the new iterator."""
+        self._valid_iterator_id = 0 if self._valid_iterator_id is None else self._valid_iterator_id + 1
+        self._start_over()
+        return self._valid_iterator_id
+
+    def _start_over(self) -> None:
+        self._number_of_samples_yielded, self._restored, self._state = 0, None, PipeState.NOT_STARTED
+        self.reset()
+
+    def _is_current(self, number: int) -> bool:
+        return self._valid_iterator_id == number
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state.pop("_restored", None)  # an iterator, which stays here
+        return state
 
 
 class MapDataPipe(_Pipe, Dataset[_T_co]):
@@ -130,7 +213,7 @@ class MapDataPipe(_Pipe, Dataset[_T_co]):
 
     Pipes have the functions that `functional_datapipe` registered, such as map and batch, which make pipes of them.
 
-    >>> pipe = torch.utils.data.datapipes.map.SequenceWrapper([1, 2, 3]).map(lambda x: x * 10)
+    >>> pipe = torch.utils.data.datapipes.map.SequenceWrapper([1, 2, 3]).map((10).__mul__)
     >>> len(pipe), pipe[2]
     (3, 30)
     """
@@ -146,7 +229,10 @@ class DFIterDataPipe(IterDataPipe["Any"]):
     """
 
 
-class DataChunk(list[Any]):
+_T = TypeVar("_T")
+
+
+class DataChunk(list[_T], Generic[_T]):
     """A batch of a stream: a list.
 
     Args:

@@ -1,5 +1,7 @@
 """Data pipes that are streams."""
 
+from .branches import DemultiplexerIterDataPipe as Demultiplexer
+from .branches import ForkerIterDataPipe as Forker
 from .combinatorics import SamplerIterDataPipe as Sampler
 from .combinatorics import ShufflerIterDataPipe as Shuffler
 from .files import FileListerIterDataPipe as FileLister
@@ -8,9 +10,7 @@ from .files import StreamReaderIterDataPipe as StreamReader
 from .streams import BatcherIterDataPipe as Batcher
 from .streams import CollatorIterDataPipe as Collator
 from .streams import ConcaterIterDataPipe as Concater
-from .streams import DemultiplexerIterDataPipe as Demultiplexer
 from .streams import FilterIterDataPipe as Filter
-from .streams import ForkerIterDataPipe as Forker
 from .streams import GrouperIterDataPipe as Grouper
 from .streams import IterableWrapperIterDataPipe as IterableWrapper
 from .streams import MapperIterDataPipe as Mapper

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sized
 from typing import TYPE_CHECKING
 
 import facula
@@ -35,6 +36,8 @@ class SamplerIterDataPipe(IterDataPipe["Any"]):
 
     def __init__(self, datapipe: MapDataPipe[Any], sampler: type = SequentialSampler, sampler_args: Any = None,
                  sampler_kwargs: dict[str, Any] | None = None) -> None:  # fmt: skip
+        if not isinstance(datapipe, Sized):
+            raise AssertionError(f"Sampler: expected samples that have a length, got {type(datapipe).__name__}")
         self.datapipe = datapipe
         self.sampler: Any = sampler(*(sampler_args or ()), data_source=datapipe, **(sampler_kwargs or {}))
 
@@ -57,7 +60,7 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
     The order is another one with every iterator; `set_seed` fixes that of the next, `set_shuffle(False)` keeps that of the
     stream.
 
-    Errors: ValueError for a buffer_size below 1.
+    Errors: AssertionError for a buffer_size below 1.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> pipe = pipes.IterableWrapper(range(5)).shuffle()
@@ -69,7 +72,7 @@ class ShufflerIterDataPipe(Shuffling, IterDataPipe):
 
     def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size <= 0:
-            raise ValueError(f"buffer_size should be larger than 0, got {buffer_size}")
+            raise AssertionError(f"buffer_size should be larger than 0, got {buffer_size}")
         self.datapipe: Any = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
         self.buffer_size = buffer_size
 

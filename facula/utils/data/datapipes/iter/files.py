@@ -6,7 +6,9 @@ import fnmatch
 import os
 from typing import TYPE_CHECKING, Any
 
+from .._decorator import functional_datapipe
 from ..datapipe import IterDataPipe
+from ..utils.common import StreamWrapper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FileListerIterDataPipe", "FileOpenerIterDataPipe", "StreamReaderIterDataPipe"]
 
 
+@functional_datapipe("list_files")
 class FileListerIterDataPipe(IterDataPipe["Any"]):
     """Paths of files in folders.
 
@@ -38,19 +41,27 @@ class FileListerIterDataPipe(IterDataPipe["Any"]):
         self.masks: list[str] = [masks] if isinstance(masks, str) else masks
         self.recursive, self.abspath = recursive, abspath
 
+    def _fits(self, name):
+        return not any(self.masks) or any(fnmatch.fnmatch(os.path.basename(name), mask) for mask in self.masks)
+
     def __iter__(self) -> Iterator[str]:
         for root in self.roots:
+            if not os.path.isdir(root):  # a file is listed as such
+                if self._fits(root):
+                    yield root
+                continue
             for folder, inner, files in os.walk(os.path.abspath(root) if self.abspath else root):
                 inner.sort()
                 for name in sorted(files):
-                    if not any(self.masks) or any(fnmatch.fnmatch(name, mask) for mask in self.masks):
+                    if self._fits(name):
                         yield os.path.join(folder, name)
                 if not self.recursive:
                     break
 
 
+@functional_datapipe("open_files")
 class FileOpenerIterDataPipe(IterDataPipe["Any"]):
-    """(path, open file) for paths. Who reads a file closes it.
+    """(path, open file) for paths. A file is a StreamWrapper, which closes it when it goes away.
 
     Args:
         datapipe: the paths.
@@ -76,9 +87,10 @@ class FileOpenerIterDataPipe(IterDataPipe["Any"]):
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         for path in self.datapipe:
-            yield path, open(path, self.mode, encoding=self.encoding)  # noqa: SIM115 - the reader closes it
+            yield path, StreamWrapper(open(path, self.mode, encoding=self.encoding))  # noqa: SIM115 - the wrapper closes it
 
 
+@functional_datapipe("read_from_stream")
 class StreamReaderIterDataPipe(IterDataPipe["Any"]):
     """(path, contents) for open files, which are closed at their ends.
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from facula.utils.data._utils.collate import default_collate
 
-from .._columns import applied, picked
+from .._columns import applied, check_columns, picked, warn_of_unpicklable
 from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe
+from .sharding import SHARDING_PRIORITIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "IterableWrapperIterDataPipe", "MapperIterDataPipe", "FilterIterDataPipe", "CollatorIterDataPipe",
     "BatcherIterDataPipe", "UnBatcherIterDataPipe", "GrouperIterDataPipe", "ConcaterIterDataPipe",
-    "MultiplexerIterDataPipe", "ZipperIterDataPipe", "ForkerIterDataPipe", "DemultiplexerIterDataPipe",
-    "ShardingFilterIterDataPipe",
+    "MultiplexerIterDataPipe", "ZipperIterDataPipe", "ShardingFilterIterDataPipe",
 ]  # fmt: skip
 
 
@@ -62,12 +62,12 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
 
     Args:
         datapipe: the stream.
-        fn: the function.
+        fn: the function. ValueError for one that does not take so many columns.
         input_col: columns that it gets, of samples that are tuples, lists or dicts. Default: the sample.
         output_col: where its result goes. Default: in the place of the (first) input.
 
     >>> pipes = torch.utils.data.datapipes.iter
-    >>> list(pipes.IterableWrapper([(1, 2), (3, 4)]).map(lambda x: x * 10, input_col=1))
+    >>> list(pipes.IterableWrapper([(1, 2), (3, 4)]).map((10).__mul__, input_col=1))
     [(1, 20), (3, 40)]
     """
 
@@ -79,6 +79,12 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
                  output_col: int | str | None = None) -> None:  # fmt: skip
         if input_col is None and output_col is not None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
+        if isinstance(output_col, (list, tuple)):
+            if len(output_col) != 1:
+                raise ValueError(f"map: output_col must be one column, got {output_col!r}")
+            output_col = output_col[0]
+        warn_of_unpicklable(fn)
+        check_columns(fn, input_col)
         self.datapipe, self.fn, self.input_col, self.output_col = datapipe, fn, input_col, output_col
 
     def __iter__(self) -> Iterator[Any]:
@@ -98,17 +104,19 @@ class FilterIterDataPipe(IterDataPipe["Any"]):
         filter_fn: the function.
         input_col: columns that it gets. Default: the sample.
 
-    Errors: ValueError where the function gives something else than a bool.
+    Errors: ValueError where the function gives something else than a bool, or does not take so many columns.
 
     >>> pipes = torch.utils.data.datapipes.iter
-    >>> list(pipes.IterableWrapper(range(5)).filter(lambda x: x % 2 == 0))
-    [0, 2, 4]
+    >>> list(pipes.IterableWrapper(range(5)).filter((2).__lt__))
+    [3, 4]
     """
 
     datapipe: IterableWrapperIterDataPipe
     input_col: int | None
 
     def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any], input_col: int | None = None) -> None:
+        warn_of_unpicklable(filter_fn)
+        check_columns(filter_fn, input_col)
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
     def __iter__(self) -> Iterator[int | tuple[int, int]]:
@@ -233,7 +241,7 @@ class GrouperIterDataPipe(IterDataPipe["Any"]):
     Errors: RuntimeError where the buffer is full and no group is large enough; AssertionError for sizes that do not fit it.
 
     >>> pipes = torch.utils.data.datapipes.iter
-    >>> list(pipes.IterableWrapper([1, 2, 3, 4]).groupby(lambda x: x % 2, keep_key=True))
+    >>> list(pipes.IterableWrapper([1, 2, 3, 4]).groupby((2).__rmod__, keep_key=True))
     [(1, [1, 3]), (0, [2, 4])]
     """
 
@@ -247,6 +255,7 @@ class GrouperIterDataPipe(IterDataPipe["Any"]):
     def __init__(self, datapipe: IterDataPipe[Any], group_key_fn: Callable[..., Any], *, keep_key: bool = False,
                  buffer_size: int = 10000, group_size: int | None = None, guaranteed_group_size: Any = None,
                  drop_remaining: bool = False) -> None:  # fmt: skip
+        warn_of_unpicklable(group_key_fn)
         guaranteed = group_size if guaranteed_group_size is None else guaranteed_group_size
         sizes = [size for size in (group_size, guaranteed) if size is not None]
         if any(size <= 0 or buffer_size is not None and size > buffer_size for size in sizes):
@@ -283,7 +292,7 @@ class ConcaterIterDataPipe(IterDataPipe["Any"]):
     """Several streams, one after another.
 
     Args:
-        datapipes: the streams, at least one; TypeError for anything else.
+        datapipes: the streams. ValueError for none; TypeError for anything else.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> list(pipes.IterableWrapper([1, 2]).concat(pipes.IterableWrapper([3])))
@@ -291,8 +300,10 @@ class ConcaterIterDataPipe(IterDataPipe["Any"]):
     """
 
     def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
-        if not datapipes or not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
-            raise TypeError(f"Expected at least one DataPipe and nothing else, got {datapipes}")
+        if not datapipes:
+            raise ValueError(f"{type(self).__name__}: expected at least one DataPipe, got none")
+        if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
+            raise TypeError(f"{type(self).__name__}: expected streams (IterDataPipe) and nothing else, got {datapipes}")
         self.datapipes = datapipes
 
     def __iter__(self) -> Iterator[int]:
@@ -308,7 +319,7 @@ class MultiplexerIterDataPipe(ConcaterIterDataPipe):
     """A sample of each stream in turn, until one is at its end.
 
     Args:
-        datapipes: the streams, at least one; TypeError for anything else.
+        datapipes: the streams. ValueError for none; TypeError for anything else.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> list(pipes.IterableWrapper([1, 2, 3]).mux(pipes.IterableWrapper([10, 20])))
@@ -328,7 +339,7 @@ class ZipperIterDataPipe(ConcaterIterDataPipe):
     """Tuples of a sample of each stream, until one is at its end.
 
     Args:
-        datapipes: the streams, at least one; TypeError for anything else.
+        datapipes: the streams. ValueError for none; TypeError for anything else.
 
     >>> pipes = torch.utils.data.datapipes.iter
     >>> list(pipes.IterableWrapper([1, 2, 3]).zip(pipes.IterableWrapper([10, 20])))
@@ -340,112 +351,6 @@ class ZipperIterDataPipe(ConcaterIterDataPipe):
 
     def __len__(self) -> int:
         return min(map(len, self.datapipes))
-
-
-class _Branch(IterDataPipe["Any"]):
-    """One of several streams that read another together."""
-
-    def __init__(self, reader, number):
-        self.main_datapipe, self._reader, self._number = reader.datapipe, reader, number
-
-    def __iter__(self):
-        return self._reader.read(self._number)
-
-    def __len__(self):
-        return self._reader.length(self._number)
-
-
-class _Reader:
-    """A stream that several read, each at its own pace; samples wait in buffers."""
-
-    def __init__(self, datapipe, count, buffer_size, goes_to):
-        if count < 1:
-            raise ValueError(f"Expected `num_instances` larger than 0, but {count} is found")
-        self.datapipe, self.buffer_size, self.goes_to = datapipe, buffer_size, goes_to
-        self.buffers = [collections.deque() for _ in range(count)]
-        self.source, self.begun = None, set()
-
-    def length(self, number):
-        """Samples of a branch, where each gets all."""
-        if self.goes_to is not None:
-            raise TypeError(f"branch {number} of a demultiplexed stream has no length")
-        return len(self.datapipe)
-
-    def read(self, number):
-        """The samples of a branch, which begins again where it was begun before."""
-        if self.source is None or number in self.begun:
-            self.source, self.begun = iter(self.datapipe), set()
-            for buffer in self.buffers:
-                buffer.clear()
-        self.begun.add(number)
-        source, mine = self.source, self.buffers[number]
-        while self.source is source:
-            if mine:
-                yield mine.popleft()
-                continue
-            try:
-                sample = next(source)
-            except StopIteration:
-                return
-            for place in range(len(self.buffers)) if self.goes_to is None else self.goes_to(sample):
-                self.buffers[place].append(sample)
-            if 0 <= self.buffer_size < max(map(len, self.buffers)):
-                raise BufferError(f"buffer overflow: branches are more than {self.buffer_size} samples apart")
-
-
-@functional_datapipe("fork")
-class ForkerIterDataPipe(IterDataPipe["Any"]):
-    """Several streams of the same samples; the class gives a list of them.
-
-    Args:
-        datapipe: the stream.
-        num_instances: how many.
-        buffer_size: samples by which they may be apart; -1: any number.
-
-    Errors: BufferError where they are farther apart than the buffer allows.
-
-    >>> pipes = torch.utils.data.datapipes.iter
-    >>> first, second = pipes.IterableWrapper([1, 2]).fork(2)
-    >>> list(first), list(second)
-    ([1, 2], [1, 2])
-    """
-
-    def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int = 1000) -> list[Any]:
-        reader = _Reader(datapipe, num_instances, buffer_size, None)
-        return [_Branch(reader, number) for number in range(num_instances)]
-
-
-@functional_datapipe("demux")
-class DemultiplexerIterDataPipe(IterDataPipe["Any"]):
-    """Several streams, to one of which each sample goes; the class gives a list of them.
-
-    Args:
-        datapipe: the stream.
-        num_instances: how many.
-        classifier_fn: gives the number of a sample's stream, or None.
-        drop_none: leaves out samples for which that is None.
-        buffer_size: samples that may wait; -1: any number.
-
-    Errors: BufferError where more samples wait than may; ValueError for a number of no stream.
-
-    >>> pipes = torch.utils.data.datapipes.iter
-    >>> even, odd = pipes.IterableWrapper(range(5)).demux(2, lambda x: x % 2)
-    >>> list(even), list(odd)
-    ([0, 2, 4], [1, 3])
-    """
-
-    def __new__(cls, datapipe: IterDataPipe[Any], num_instances: int, classifier_fn: Callable[..., Any],
-                drop_none: bool = False, buffer_size: int = 1000) -> list[Any]:  # fmt: skip
-        def goes_to(sample):
-            place = classifier_fn(sample)
-            if place is None and drop_none:
-                return ()
-            if place is None or not 0 <= place < num_instances:
-                raise ValueError(f"demux: the function must give 0 to {num_instances - 1}, got {place}")
-            return (place,)
-
-        reader = _Reader(datapipe, num_instances, buffer_size, goes_to)
-        return [_Branch(reader, number) for number in range(num_instances)]
 
 
 @functional_datapipe("sharding_filter")
@@ -469,17 +374,30 @@ class ShardingFilterIterDataPipe(IterDataPipe["Any"]):
 
     def __init__(self, source_datapipe: IterDataPipe[Any], sharding_group_filter: Any = None) -> None:
         self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
+        self.groups: dict[int, tuple[int, int]] = {}
         self.num_of_instances, self.instance_id = 1, 0
 
-    def apply_sharding(self, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> None:
-        """Lets the samples through whose number is `instance_id` modulo `num_of_instances`.
+    def apply_sharding(self, num_of_instances: int, instance_id: int,
+                       sharding_group: SHARDING_PRIORITIES = SHARDING_PRIORITIES.DEFAULT) -> None:  # fmt: skip
+        """Let the samples through whose number is `instance_id` modulo `num_of_instances`.
 
-        `sharding_group` names the kind of sharding: a filter heeds its own only. ValueError for an instance_id outside.
+        `sharding_group` names the kind of sharding: parts of a later group are parts of one part of an earlier group. Errors:
+        ValueError for an instance_id outside; RuntimeError for DEFAULT beside other groups.
         """
         if not 0 <= instance_id < num_of_instances:
             raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
-        if self.sharding_group_filter is None or sharding_group == self.sharding_group_filter:
-            self.num_of_instances, self.instance_id = num_of_instances, instance_id
+        default = SHARDING_PRIORITIES.DEFAULT
+        if any((group == default) != (sharding_group == default) for group in self.groups):
+            raise RuntimeError(
+                f"ShardingFilter: expected DEFAULT or other groups, got {sharding_group!r} beside {list(self.groups)}"
+            )
+        self.groups[sharding_group] = num_of_instances, instance_id
+        self.num_of_instances, self.instance_id = 1, 0
+        for group in sorted(self.groups, reverse=True):
+            if self.sharding_group_filter is None or group == self.sharding_group_filter:
+                count, mine = self.groups[group]
+                self.instance_id += self.num_of_instances * mine
+                self.num_of_instances *= count
 
     def __iter__(self) -> Iterator[int]:
         for number, sample in enumerate(self.source_datapipe):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import facula
 
+from .._columns import warn_of_unpicklable
 from .._decorator import functional_datapipe
 from .._shuffling import Shuffling
 from ..datapipe import DataChunk, IterDataPipe, MapDataPipe
@@ -42,22 +43,32 @@ class SequenceWrapperMapDataPipe(MapDataPipe["Any"]):
         return len(self.sequence)
 
 
+def default_fn(data: Any) -> Any:
+    """Return a sample, `data`, as it is.
+
+    >>> torch.utils.data.datapipes.map.default_fn(3)
+    3
+    """
+    return data
+
+
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe["Any"]):
     """What a function gives for each sample.
 
     Args:
         datapipe: the samples.
-        fn: the function, called each time a sample is read.
+        fn: the function, called each time a sample is read. Default: the sample itself.
 
     >>> pipes = torch.utils.data.datapipes.map
-    >>> pipes.SequenceWrapper([1, 2]).map(lambda x: x * 10)[1]
+    >>> pipes.SequenceWrapper([1, 2]).map((10).__mul__)[1]
     20
     """
 
     datapipe: SequenceWrapperMapDataPipe
 
-    def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[..., Any]) -> None:
+    def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[..., Any] = default_fn) -> None:
+        warn_of_unpicklable(fn)
         self.datapipe, self.fn = datapipe, fn
 
     def __getitem__(self, index: int) -> int | str:
@@ -117,8 +128,10 @@ class ConcaterMapDataPipe(MapDataPipe["Any"]):
     """
 
     def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
-        if not datapipes or not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
-            raise TypeError(f"Expected at least one MapDataPipe and nothing else, got {datapipes}")
+        if not datapipes:
+            raise ValueError(f"{type(self).__name__}: expected at least one DataPipe, got none")
+        if not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
+            raise TypeError(f"{type(self).__name__}: expected MapDataPipes and nothing else, got {datapipes}")
         self.datapipes = datapipes
 
     def __getitem__(self, index: int) -> int:

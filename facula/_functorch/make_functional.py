@@ -1,0 +1,112 @@
+"""Modules as functions of their parameters: what functorch had before `func.functional_call`."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import facula
+from facula import nn
+from facula.func import functional_call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+__all__ = [
+    "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "make_functional",
+    "make_functional_with_buffers",
+]  # fmt: skip
+
+
+def _split(model, disable_autograd_tracking):
+    """(a copy of the model on the meta device, names and values of parameters, names and values of buffers)."""
+    parameters, buffers = dict(model.named_parameters()), dict(model.named_buffers())
+    for value in parameters.values():
+        if not isinstance(value, facula.Tensor) or isinstance(value, nn.parameter.UninitializedParameter):
+            raise RuntimeError(f"make_functional: parameters must have values, got {type(value).__name__}")
+    stateless = copy.deepcopy(model).to("meta")
+    values = tuple(value.detach() if disable_autograd_tracking else value for value in parameters.values())
+    return stateless, tuple(parameters), values, tuple(buffers), tuple(buffers.values())
+
+
+class FunctionalModule(nn.Module):
+    """A module as a function: ``model(params, *args, **kwargs)``.
+
+    Args:
+        stateless_model: a module whose parameters are not read.
+        param_names: names of the parameters, in the order in which they are given.
+    """
+
+    def __init__(self, stateless_model: nn.Module, param_names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.stateless_model, self.param_names = stateless_model, param_names
+
+    def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """What the module gives with these parameters."""
+        values = dict(zip(self.param_names, params, strict=True))
+        return functional_call(self.stateless_model, values, args, kwargs)
+
+
+class FunctionalModuleWithBuffers(nn.Module):
+    """A module as a function: ``model(params, buffers, *args, **kwargs)``.
+
+    Args:
+        stateless_model: a module whose parameters and buffers are not read.
+        param_names, buffer_names: names, in the order in which values are given.
+    """
+
+    def __init__(self, stateless_model: nn.Module, param_names: tuple[str, ...], buffer_names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.stateless_model, self.param_names, self.buffer_names = stateless_model, param_names, buffer_names
+
+    def forward(self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """What the module gives with these parameters and buffers."""
+        values = dict(zip(self.param_names, params, strict=True))
+        values.update(zip(self.buffer_names, buffers, strict=True))
+        return functional_call(self.stateless_model, values, args, kwargs)
+
+
+def make_functional(model: nn.Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, tuple[Any, ...]]:
+    """(the module as a function of its parameters, the parameters).
+
+    Args:
+        model: a module without buffers.
+        disable_autograd_tracking: whether the parameters are given without their history.
+
+    Errors: RuntimeError for a module with buffers: see `make_functional_with_buffers`.
+    """
+    stateless, names, values, buffer_names, _ = _split(model, disable_autograd_tracking)
+    if buffer_names:
+        raise RuntimeError(
+            f"make_functional: a model without buffers, see make_functional_with_buffers; got buffers {list(buffer_names)}"
+        )
+    return FunctionalModule(stateless, names), values
+
+
+def make_functional_with_buffers(
+    model: nn.Module, disable_autograd_tracking: bool = False
+) -> tuple[FunctionalModuleWithBuffers, tuple[Any, ...], tuple[Any, ...]]:
+    """(the module as a function of parameters and buffers, the parameters, the buffers).
+
+    Args:
+        model: a module.
+        disable_autograd_tracking: whether the parameters are given without their history.
+    """
+    stateless, names, values, buffer_names, buffers = _split(model, disable_autograd_tracking)
+    return FunctionalModuleWithBuffers(stateless, names, buffer_names), values, buffers
+
+
+def combine_state_for_ensemble(models: Sequence[nn.Module]) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """(one of the modules as a function, parameters and buffers of all, stacked): for an ensemble run by vmap.
+
+    Args:
+        models: modules of one class, all training or all not.
+    """
+    if not models:
+        raise RuntimeError("combine_state_for_ensemble: expected at least one model, got none")
+    if len({(type(model), model.training) for model in models}) > 1:
+        raise RuntimeError("combine_state_for_ensemble: models are of one class and mode, got several")
+    functions, parameters, buffers = zip(*map(make_functional_with_buffers, models))
+    stack = lambda rows: tuple(facula.stack(column).detach().requires_grad_(column[0].requires_grad) for column in zip(*rows))  # noqa: E731
+    return functions[0], stack(parameters), stack(buffers)

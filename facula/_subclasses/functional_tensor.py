@@ -1,0 +1,13 @@
+"""Tensors that a tracer of PyTorch's wraps to take writes out of a program. None is made here (`func.functionalize`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def mb_unwrap_functional_tensor(tensor: Any) -> Any:
+    """The tensor, which is none of PyTorch's functional ones."""
+    return tensor

@@ -1,0 +1,204 @@
+"""What gradcheck compares: derivatives by finite differences and by the two modes of autograd, over real components.
+
+A complex number counts as two real components, so that a derivative is a real matrix: a row for each component of an input, a
+column for each component of an output.
+"""
+
+from __future__ import annotations
+
+from .. import _C
+from ._run import grad as _grad
+from .forward_ad import dual_level, make_dual, unpack_dual
+
+Tensor = _C.Tensor
+
+
+def as_outputs(value):
+    """The floating-point and complex tensors among the results of a function."""
+    items = (value,) if isinstance(value, Tensor) else tuple(value)
+    return tuple(o for o in items if isinstance(o, Tensor) and (o.is_floating_point() or o.is_complex()))
+
+
+def components(tensor):
+    """The real components of a tensor as a vector."""
+    flat = _dense(tensor.detach()).reshape(-1)
+    return _C.view_as_real(flat.resolve_conj()).reshape(-1) if tensor.is_complex() else flat
+
+
+def shaped(vector, like):
+    """The tensor of the shape and dtype of `like` that has the given real components."""
+    if like.is_complex():
+        vector = _C.view_as_complex(vector.reshape(-1, 2).contiguous())
+    return vector.reshape(like.shape).to(like.dtype)
+
+
+def count(tensor):
+    """How many real components there are."""
+    return tensor.numel() * (2 if tensor.is_complex() else 1)
+
+
+def real_dtype(tensor):
+    """The dtype of the real components of a tensor."""
+    return {_C.complex128: _C.float64, _C.complex64: _C.float32, _C.complex32: _C.float16}.get(tensor.dtype, tensor.dtype)
+
+
+def _dense(tensor):
+    return tensor if tensor.layout == _C.strided else tensor.to_dense()
+
+
+class DenseInput:
+    """An argument whose components are moved in place, so that a function that finds it elsewhere sees it, too."""
+
+    def __init__(self, inputs, index):
+        self.inputs, self.index = inputs, index
+        self.x = inputs[index]
+        self.size = count(self.x)
+
+    def moved(self, func, direction, step):
+        """The results of `func` with the argument moved by `step` in a direction."""
+        data = self.x.data  # writes to it are not counted: the graph at hand finds the argument as it was
+        before = data.clone()
+        data.copy_(before + shaped(direction, self.x) * step)
+        try:
+            return func(*self.inputs)
+        finally:
+            data.copy_(before)
+
+    def row(self, gradient):
+        """The components of a gradient of this argument."""
+        return self._zeros() if gradient is None else components(gradient)
+
+    def _zeros(self):
+        return _C.zeros(self.size, dtype=real_dtype(self.x), device=self.x.device)
+
+    def tangent(self, direction):
+        """The tangent that moves the argument in a direction."""
+        return shaped(direction, self.x)
+
+
+class SparseInput(DenseInput):
+    """A sparse argument, all of whose places are moved: those without a value have zero."""
+
+    def moved(self, func, direction, step):
+        dense = _dense(self.x.detach())
+        new = _as_layout(dense + shaped(direction, dense) * step, self.x)
+        return func(*self.inputs[: self.index], new.requires_grad_(), *self.inputs[self.index + 1 :])
+
+    def tangent(self, direction):
+        return _as_layout(shaped(direction, _dense(self.x.detach())), self.x)
+
+
+class MaskedInput(SparseInput):
+    """A sparse argument, of which only the values that it holds are moved."""
+
+    def __init__(self, inputs, index):
+        super().__init__(inputs, index)
+        self.values = _values(self.x)
+        self.places = self._places()
+        self.size = count(self.values)
+
+    def _places(self):
+        """The place of each value among the elements."""
+        numbers = _C.arange(1, self.values.numel() + 1, device=self.x.device).reshape(self.values.shape)
+        dense = _dense(_with_values(self.x.detach(), numbers)).reshape(-1)
+        found = dense.nonzero().reshape(-1)
+        places = _C.zeros(self.values.numel(), dtype=_C.int64, device=self.x.device)
+        places[dense[found] - 1] = found
+        return places
+
+    def moved(self, func, direction, step):
+        new = _with_values(self.x.detach(), self.values + shaped(direction, self.values) * step)
+        return func(*self.inputs[: self.index], new.requires_grad_(), *self.inputs[self.index + 1 :])
+
+    def row(self, gradient):
+        if gradient is None:
+            return self._zeros()
+        return components(_dense(gradient.detach()).reshape(-1)[self.places])
+
+    def tangent(self, direction):
+        return _with_values(self.x.detach(), shaped(direction, self.values))
+
+
+def _values(sparse):
+    sparse = sparse.detach()
+    return sparse._values() if sparse.layout == _C.sparse_coo else sparse.values()
+
+
+def _with_values(sparse, values):
+    """A sparse tensor of the same pattern."""
+    from .. import sparse_compressed_tensor, sparse_coo_tensor
+
+    if sparse.layout == _C.sparse_coo:
+        return sparse_coo_tensor(sparse._indices(), values, sparse.shape, is_coalesced=sparse.is_coalesced())
+
+    by_row = sparse.layout in (_C.sparse_csr, _C.sparse_bsr)
+    outer = sparse.crow_indices() if by_row else sparse.ccol_indices()
+    inner = sparse.col_indices() if by_row else sparse.row_indices()
+    return sparse_compressed_tensor(outer, inner, values, sparse.shape, layout=sparse.layout)
+
+
+def _as_layout(dense, like):
+    if like.layout == _C.sparse_coo:
+        return dense.to_sparse(like.sparse_dim())
+    blocked = like.layout in (_C.sparse_bsr, _C.sparse_bsc)
+    return dense.to_sparse(layout=like.layout, blocksize=tuple(like.values().shape[1:3]) if blocked else None)
+
+
+def varied_inputs(inputs, masked):
+    """What is moved: the arguments that require a gradient."""
+    kinds = (MaskedInput if masked else SparseInput, DenseInput)
+    return [
+        kinds[x.layout == _C.strided](inputs, i)
+        for i, x in enumerate(inputs)
+        if isinstance(x, Tensor) and x.requires_grad
+    ]
+
+
+def difference(func, varied, direction, eps):
+    """The derivative of each output in a direction, by central differences."""
+
+    def described(*args):  # in copies: an output may be a view of the argument, which moves back
+        return [(o.shape, o.dtype, components(o).clone()) for o in as_outputs(func(*args))]
+
+    results = [varied.moved(described, direction, step) for step in (eps, -eps)]
+    for high, low in zip(*results):
+        for what, one, other in zip(("shape", "dtype"), high, low):
+            if one != other:
+                raise AssertionError(
+                    f"gradcheck: func must return outputs with the same {what} when inputs are perturbed, got {one} and {other}"
+                )
+    return [(high[2] - low[2]) / (2 * eps) for high, low in zip(*results)]
+
+
+def units(size, like):
+    """The directions of the components, one after the other."""
+    for position in range(size):
+        direction = _C.zeros(size, dtype=real_dtype(like), device=like.device)
+        direction[position] = 1
+        yield direction
+
+
+def pulled(output, x, cotangent):
+    """The product of a cotangent with the derivative of `output` by `x`, None where it does not depend on it."""
+    if not output.requires_grad:
+        return None
+    return _grad([output], [x], [cotangent], retain_graph=True, allow_unused=True)[0]
+
+
+def tangents(func, inputs, varied, direction, others=None):
+    """The tangents of all outputs in forward mode, None where an output depends on no dual.
+
+    No argument requires a gradient then. `others(x)` makes the tangents of the other arguments; they have none without it.
+    """
+    duals = [x.detach() if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
+    with dual_level():
+        duals[varied.index] = make_dual(duals[varied.index], varied.tangent(direction))
+        for i, x in enumerate(inputs):
+            if others and i != varied.index and isinstance(x, Tensor) and x.requires_grad:
+                duals[i] = make_dual(duals[i], others(duals[i]))
+        return [unpack_dual(o).tangent for o in as_outputs(func(*duals))]
+
+
+def close(a, b, rtol, atol):
+    """Whether all components of `a` are those of `b`, up to atol + rtol * |b|."""
+    return bool(_C.le((a - b).abs(), atol + rtol * b.abs()).all())

@@ -1,0 +1,5 @@
+"""Axes rearranged by patterns."""
+
+from facula.func import rearrange
+
+__all__ = ["rearrange"]

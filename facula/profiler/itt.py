@@ -1,0 +1,63 @@
+"""Ranges and marks for Intel's VTune: where its library does not collect, as here, they are nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, NoReturn
+
+__all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
+
+
+def is_available() -> bool:
+    """Return whether ranges reach VTune: False, since its library is not linked.
+
+    >>> torch.profiler.itt.is_available()
+    False
+    """
+    return False
+
+
+def _refuse(name) -> NoReturn:
+    raise RuntimeError(f"profiler.itt.{name}: ITT functions not installed: ask is_available() first, got a call")
+
+
+def range_push(msg: str) -> None:
+    """Begin a range. Raises RuntimeError, since VTune's library is not linked.
+
+    Args:
+        msg: its name.
+    """
+    _refuse("range_push")
+
+
+def range_pop() -> None:
+    """End the innermost range. Raises RuntimeError, since VTune's library is not linked."""
+    _refuse("range_pop")
+
+
+def mark(msg: str) -> None:
+    """Mark a moment. Raises RuntimeError, since VTune's library is not linked.
+
+    Args:
+        msg: its name.
+    """
+    _refuse("mark")
+
+
+@contextlib.contextmanager
+def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """Name what runs within the block. Raises RuntimeError, since VTune's library is not linked.
+
+    Args:
+        msg: a name, formatted with the other arguments.
+        args, kwargs: what it is formatted with.
+    """
+    range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        range_pop()

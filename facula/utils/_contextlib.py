@@ -1,0 +1,36 @@
+"""Context managers that decorate as well: the base of autograd's modes, under the names by which packages derive from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from facula.autograd.grad_mode import _Switch as _DecoratorContextManager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["context_decorator"]
+
+
+class _NoParamDecoratorContextManager(_DecoratorContextManager):
+    """One without arguments, which decorates without parentheses as well: `@mode`."""
+
+    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        return self if orig_func is None else self(orig_func)
+
+
+class _Within(_DecoratorContextManager):
+    def __init__(self, enter):
+        self.clone = enter
+
+
+def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, or generator function, run within a context.
+
+    Args:
+        ctx: a context manager that can be entered again, or a function that gives one for each call.
+        func: what is decorated.
+    """
+    return _Within(ctx if isinstance(ctx, type) or not hasattr(ctx, "__enter__") else lambda: ctx)(func)

@@ -1,0 +1,1 @@
+"""Open files, and going on where a stream stopped, for data pipes."""

@@ -1,0 +1,1 @@
+"""Comparisons with PyTorch itself, for machines that have it: `make compare`; no part of the suite."""
