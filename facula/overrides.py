@@ -461,7 +461,7 @@ def get_overridable_functions():
             module = getattr(module, part, None) if part else module
         if module is None:
             continue
-        names = [name for name in vars(module) if not name.startswith("_")]
+        names = [name for name in list(vars(module)) if not name.startswith("_")]
         functions = [getattr(module, name) for name in names]
         functions = [f for f in functions if callable(f) and getattr(f, "__hash__", None) and not isinstance(f, type)]
         result[module] = [f for f in functions if f not in ignored]

@@ -215,7 +215,7 @@ def _device(*args):
 
 def _torch_values():
     values = {}
-    for name, kind in vars(facula).items():
+    for name, kind in list(vars(facula).items()):  # others may import and add to it
         if isinstance(kind, facula.dtype):
             values["torch", name] = kind
         elif isinstance(kind, (facula.memory_format, facula.layout)):

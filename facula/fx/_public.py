@@ -107,7 +107,7 @@ def _second_names():
     """Functions of the core that are equal to one before: `swapaxes` after `transpose`."""
     first = {}
     for home in (_C, _C.special, _C.linalg, _C.fft):
-        for function in vars(home).values():
+        for function in list(vars(home).values()):
             if isinstance(function, types.BuiltinFunctionType) and first.setdefault(function, function) is not function:
                 yield function
 

@@ -94,7 +94,7 @@ def _torch_is_facula():
     for name, module in list(sys.modules.items()):
         if name == "facula" or name.startswith("facula."):
             names[f"torch{name[6:]}"] = module
-    before = {name: module for name, module in sys.modules.items() if name == "torch" or name.startswith("torch.")}
+    before = {name: module for name, module in list(sys.modules.items()) if name == "torch" or name.startswith("torch.")}
     if before.get("torch") is facula:
         yield
         return
@@ -104,7 +104,7 @@ def _torch_is_facula():
     try:
         yield
     finally:
-        for name in [n for n in sys.modules if n == "torch" or n.startswith("torch.")]:
+        for name in [n for n in list(sys.modules) if n == "torch" or n.startswith("torch.")]:
             del sys.modules[name]
         sys.modules.update(before)
 

@@ -569,7 +569,7 @@ class Tracer(TracerBase):
         return fn
 
     def _collect_tensors(self, module, prefix):
-        for name, value in vars(module).items():
+        for name, value in list(vars(module).items()):
             if isinstance(value, _constant_attribute_types) and not isinstance(value, facula.nn.Parameter):
                 self.tensor_attrs[value] = ".".join([*prefix, name])
         for name, child in module.named_children():

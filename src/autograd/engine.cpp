@@ -17,8 +17,11 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <iterator>
 #include <thread>
 
+#include "autograd/deep_pass.h"
+#include "autograd/node_lock.h"
 #include "core/parallel.h"
 #include "functions.h"
 #include "observe/observer.h"
@@ -155,37 +158,6 @@ std::unique_ptr<Buffers> take_buffers() {
 
 constexpr int kNodesPerInterruptCheck = 64;
 constexpr int64_t kLongNode = 1 << 20;  // elements: after such a node Ctrl-C is looked for at once
-
-// A node that this thread runs. A pass inside the node may come back to it.
-class NodeLock {
- public:
-  explicit NodeLock(Node& node) : node_(node) {
-    const void* nobody = nullptr;
-    if (__builtin_expect(node.runner.compare_exchange_strong(nobody, me(), std::memory_order_acquire), 1)) return;
-    if (nobody == me()) {
-      owns_ = false;
-      return;
-    }
-    wait();
-  }
-  ~NodeLock() {
-    if (owns_) node_.runner.store(nullptr, std::memory_order_release);
-  }
-  NodeLock(const NodeLock&) = delete;
-
- private:
-  static const void* me() { return &thread_state; }
-  [[gnu::noinline]] void wait() {
-    const void* nobody = nullptr;
-    while (!node_.runner.compare_exchange_weak(nobody, me(), std::memory_order_acquire)) {
-      nobody = nullptr;
-      std::this_thread::yield();
-    }
-  }
-
-  Node& node_;
-  bool owns_ = true;
-};
 
 // Says to the node that runs what the pass needs of it.
 class Asking {
@@ -545,14 +517,17 @@ namespace {
 thread_local Pass* running = nullptr;
 thread_local int restricted_running = 0;
 thread_local std::deque<std::function<void()>> after_pass;
+thread_local int depth = 0;
 
 class Running {
  public:
   explicit Running(Pass* pass) : before_(std::exchange(running, pass)), restricted_(pass->restricted()) {
     restricted_running += restricted_;
     pass->nested = before_ != nullptr;
+    ++depth;
   }
   ~Running() {
+    --depth;
     running = before_;
     restricted_running -= restricted_;
     if (!before_) after_pass.clear();  // none is left but those of a pass that failed
@@ -585,6 +560,30 @@ void call_after_pass(std::function<void()> call) {
   FACULA_CHECK(running, ErrorKind::Runtime,
                "queue_callback: only a hook of a backward pass can ask for a call at its end");
   after_pass.push_back(std::move(call));
+}
+
+int pass_depth() { return depth; }
+
+void run_on_another_thread(const std::function<void()>& work) {
+  constexpr uint32_t kCarried = kModeAnomaly | kModeInference;  // what a thread of its own has is not there for others
+  const uint32_t modes = thread_state.modes & kCarried;
+  const bool grad = thread_state.grad_enabled, forward = thread_state.forward_grad_enabled;
+  const void* runner = goes_on_for ? goes_on_for : &thread_state;
+  Pass* outer = running;
+  const int restricted = restricted_running;
+  std::deque<std::function<void()>> asked_for;
+  std::thread other([&] {
+    thread_state.modes |= modes;
+    thread_state.grad_enabled = grad;
+    thread_state.forward_grad_enabled = forward;
+    goes_on_for = runner;
+    running = outer;
+    restricted_running = restricted;
+    work();
+    asked_for = std::move(after_pass);
+  });
+  other.join();
+  std::ranges::move(asked_for, std::back_inserter(after_pass));
 }
 
 std::vector<Tensor> run_backward(const std::vector<Edge>& roots, std::vector<Tensor> grads,

@@ -1,13 +1,20 @@
 #include "autograd/node.h"
 
+#include <pthread.h>
+
+#include <algorithm>
+
 #include "autograd/formulas.h"
 #include "autograd/inplace.h"
+#include "autograd/node_lock.h"
 #include "autograd/sharing.h"
 #include "core/sparse.h"
 #include "functions.h"
 #include "observe/observer.h"
 
 namespace facula {
+
+constinit std::atomic<bool> histories_are_shared{false};
 
 thread_local constinit Asked asked __attribute__((tls_model("initial-exec")));
 
@@ -21,6 +28,21 @@ SpinLock leaf_locks[kStripes];     // accumulators coming to life and to rest
 SpinLock grad_locks[kStripes];     // .grad of leaves
 SpinLock retained_lock;            // NodeExtra::retained of all nodes
 SpinLock history_locks[kStripes];  // grad_fn and slot of tensors
+
+/// The child of a fork finds them open: nobody else lives there to open them. In the order in which they are nested.
+template <class F>
+void for_all_locks(F&& f) {
+  f(retained_lock);
+  for (SpinLock* locks : {leaf_locks, history_locks, grad_locks}) std::for_each_n(locks, kStripes, f);
+}
+void lock_all() {
+  for_all_locks([](SpinLock& lock) { lock.lock(); });
+}
+void unlock_all() {
+  for_all_locks([](SpinLock& lock) { lock.unlock(); });
+}
+[[maybe_unused]] const int watched_forks = pthread_atfork(lock_all, unlock_all, unlock_all);
+
 SpinLock& stripe(SpinLock* locks, const void* p) { return locks[(reinterpret_cast<uintptr_t>(p) >> 6) % kStripes]; }
 
 /// Around the history of a tensor, where others may exchange it.
@@ -172,32 +194,32 @@ Tensor first_gradient(Tensor grad, const Tensor& leaf) {
 
 }  // namespace
 
+namespace {
+
+/// What `.grad` of the leaf becomes: `before` itself where that takes the gradient in.
+Tensor accumulated(const Tensor& before, Tensor grad, const Tensor& leaf) {
+  if (!before.defined()) return first_gradient(std::move(grad), leaf);
+  if (GradMode::enabled() || requires_grad(before)) return add(before, grad);
+  if (is_sparse(before) && !is_sparse(grad)) return add(grad, before);
+  add_(before, grad);
+  return before;
+}
+
+}  // namespace
+
 void AccumulateGrad::apply(const Tensor* grads, Tensor*) {
   if (!grads[0].defined()) return;
   AutogradMeta& meta = make_autograd_meta(leaf_.impl());
   Tensor grad = std::move(const_cast<Tensor&>(grads[0]));  // the engine's reference: the gradient may be stolen
-  // Passes in several threads may end at this leaf: the one that finds no gradient puts its own there, others add.
-  SpinLock& lock = stripe(grad_locks, &meta);
-  for (;;) {
-    Tensor before;
-    {
-      Locked guard(lock);
-      before = std::move(meta.grad);
-    }
-    if (!before.defined()) {
-      grad = first_gradient(std::move(grad), leaf_);
-    } else if (GradMode::enabled() || requires_grad(before)) {
-      grad = add(before, grad);
-    } else if (is_sparse(before) && !is_sparse(grad)) {
-      grad = add(grad, before);
-    } else {
-      add_(before, grad);
-      grad = std::move(before);
-    }
-    Locked guard(lock);
-    if (!meta.grad.defined()) {
-      meta.grad = std::move(grad);
-      break;
+  {
+    // Passes in several threads may end at this leaf: one at a time adds. `.grad` stays where it is meanwhile, since
+    // others may look at it, and since what is added may fail or be interrupted.
+    NodeLock adding(*this);
+    const Tensor before = grad_of(leaf_);
+    Tensor now = accumulated(before, std::move(grad), leaf_);
+    if (!now.is_same(before)) {
+      Locked guard(stripe(grad_locks, &meta));
+      std::swap(meta.grad, now);  // and what was there dies outside of the lock
     }
   }
   if (after_accumulate.empty()) return;

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "core/asking.h"
 #include "core/mode.h"
 
 namespace facula {
@@ -88,14 +89,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kSliceTime = std::chrono::milliseconds(30);  // slices grow to about this
-constexpr auto kAskTime = std::chrono::milliseconds(200);   // at most so often the interpreter is asked
 
 /// When the user was last asked for, on this thread; the beginning of a loop counts, too.
 class Question {
  public:
   explicit Question(Clock::time_point now) : last_(now) {}
   void ask(Clock::time_point now) {
-    if (now - last_ < kAskTime || !host.check_interrupt || Uninterrupted::depth || omp_get_thread_num() != 0) return;
+    if (!host.check_interrupt || Uninterrupted::depth || omp_get_thread_num() != 0) return;
+    if (now - last_ < std::chrono::milliseconds(ask_interval())) return;
+    const Opened meanwhile;
     host.check_interrupt();
     last_ = Clock::now();
   }

@@ -87,6 +87,7 @@ Tensor with_storage(Storage* storage, DType dtype) {
   t->storage = storage;
   t->data = storage->data;
   t->dtype = dtype;
+  t->ndim = 0;  // what makes room for more asks for it
   t->flags = inference_flag();
   return Tensor::adopt(t);
 }

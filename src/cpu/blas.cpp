@@ -1,11 +1,16 @@
 #include "cpu/blas.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <initializer_list>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "core/error.h"
 
@@ -21,25 +26,40 @@ bool wants_skylake_kernels() {
 #endif
 }
 
-/// The environment variable holds `value` meanwhile, unless the user has set it.
+/// The environment with some variables more, unless the user has set them, while the library is opened: it reads them
+/// then, and has no other way to be told. setenv() would move and free what other threads read without a lock; here
+/// they see the one list or the other, both of which stay.
 class Environment {
  public:
-  Environment(const char* name, const char* value) : name_(std::getenv(name) ? nullptr : name) {
-    if (name_) setenv(name_, value, 1);
+  explicit Environment(std::initializer_list<const char*> more) : before_(environ) {
+    std::vector<char*> all;
+    for (char** entry = before_; entry && *entry; ++entry) all.push_back(*entry);
+    for (const char* text : more) {
+      const std::string name(text, std::strchr(text, '='));
+      if (!std::getenv(name.c_str())) all.push_back(strdup(text));
+    }
+    all.push_back(nullptr);
+    ours_ = new char*[all.size()];
+    std::ranges::copy(all, ours_);
+    std::atomic_ref(environ).store(ours_);
   }
   ~Environment() {
-    if (name_) unsetenv(name_);
+    char** expected = ours_;  // unless somebody has set a variable meanwhile, in a copy of ours
+    std::atomic_ref(environ).compare_exchange_strong(expected, before_);
   }
+  Environment(const Environment&) = delete;
 
  private:
-  const char* name_;
+  char** before_;
+  char** ours_;  // never freed
 };
 
 void* open_library() {
-  std::optional<Environment> core;
-  if (wants_skylake_kernels()) core.emplace("OPENBLAS_CORETYPE", "SkylakeX");
   // factorisations use the library's threads, which then spin for 2^18 cycles, 0.1 ms, instead of 2^26
-  Environment timeout("OPENBLAS_THREAD_TIMEOUT", "18");
+  constexpr const char* kTimeout = "OPENBLAS_THREAD_TIMEOUT=18";
+  std::optional<Environment> more;
+  if (wants_skylake_kernels()) more.emplace(std::initializer_list{kTimeout, "OPENBLAS_CORETYPE=SkylakeX"});
+  else more.emplace(std::initializer_list{kTimeout});
   void* handle = dlopen("libscipy_openblas.so", RTLD_NOW | RTLD_LOCAL);
   FACULA_CHECK(handle, ErrorKind::Runtime, "linear algebra: the bundled OpenBLAS could not be loaded, got ", dlerror());
   return handle;

@@ -110,10 +110,18 @@ bool products_pay(ConvMap map, const Tensor& w, const ConvGeometry& g) {
   return windows_are_apart(w, g);
 }
 
+// Where the steps are far longer than the windows, most pixels belong to none. oneDNN spends 60 to 120 ns on each of
+// them, and columns of windows nothing but setting it to zero.
+bool leaves_most_out(const Tensor& y, const Tensor& x, const Tensor& w) {
+  constexpr int64_t kMost = 16;
+  const int64_t pixels = x.numel() / x.size(1), taps = w.numel() / (w.size(0) * w.size(1));
+  return pixels > kGrain && y.numel() / std::max<int64_t>(y.size(1), 1) <= pixels / kMost / taps;
+}
+
 void convolution_cpu(ConvMap map, const Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias,
                      const ConvGeometry& g) {
   LockRelease release(y.numel() + x.numel() > kGrain);
-  if (x.numel() != 0 && w.numel() != 0) {
+  if (x.numel() != 0 && w.numel() != 0 && !leaves_most_out(y, x, w)) {
     if (own_channels_last()) {
       if (convolve_by_tiles(map, y, x, w, bias, g)) return;
       if (products_pay(map, w, g) && convolve_by_products(map, y, x, w, bias, g)) return;

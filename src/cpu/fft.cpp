@@ -514,6 +514,7 @@ void transform_lines(const Lines& l, const Tensor& in, const Tensor& out) {
 }
 
 void fft_cpu(const Tensor& out, const Tensor& in, IntList dims, FftKind kind, double scale) {
+  const LockRelease release(in.numel() + out.numel() > kGrain);
   const DType dtype = real_dtype(out.dtype());
   if (dtype == DType::Float32) return transform_dims(out, in, dims, kind, scale, transform_lines<float>);
   if (dtype == DType::Float64) return transform_dims(out, in, dims, kind, scale, transform_lines<double>);
@@ -556,6 +557,7 @@ void mirror(const Tensor& out, const Tensor& half, int64_t dim, bool conjugated)
 }
 
 void fft_mirror_cpu(const Tensor& out, const Tensor& half, int64_t dim, bool conjugated) {
+  const LockRelease release(out.numel() > kGrain);
   if (out.dtype() == DType::Complex64) mirror<float>(out, half, dim, conjugated);
   else mirror<double>(out, half, dim, conjugated);
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/asking.h"
+#include "cpu/serial.h"
 #include "ops/sort.h"
 
 namespace facula::cpu {
@@ -27,7 +29,7 @@ void bincount_typed(const Tensor& out, const Tensor& self, const Tensor& weights
   T* count = out.data<T>();
   const int64_t* x = self.data<int64_t>();
   const T* w = weights.defined() ? weights.data<T>() : nullptr;
-  for (int64_t i = 0; i < self.numel(); ++i) count[x[i]] += w ? w[i] : T(1);
+  one_by_one(self.numel(), 1, [&](int64_t i) { count[x[i]] += w ? w[i] : T(1); });
 }
 
 // Elements outside of the table end the count: no pass over them looks for the largest before.
@@ -35,10 +37,15 @@ int64_t count_few_cpu(const Tensor& counts, const Tensor& self) {
   int64_t* count = counts.data<int64_t>();
   const int64_t *x = self.data<int64_t>(), n = self.numel();
   const auto kinds = static_cast<uint64_t>(counts.numel());
-  for (int64_t i = 0; i < n; ++i) {
-    if (static_cast<uint64_t>(x[i]) >= kinds) return -1;
-    ++count[x[i]];
-  }
+  const LockRelease release(n > kGrain);
+  bool beyond = false;
+  sliced_for(0, n, kGrain, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to && !beyond; ++i) {
+      if (static_cast<uint64_t>(x[i]) < kinds) ++count[x[i]];
+      else beyond = true;
+    }
+  });
+  if (beyond) return -1;
   int64_t length = counts.numel();
   while (length > 0 && count[length - 1] == 0) --length;
   return length;
@@ -55,11 +62,11 @@ void histc_typed(const Tensor& out, const Tensor& self, T low, T high) {
   T* count = out.data<T>();
   const T* x = self.data<T>();
   int64_t bins = out.numel();
-  for (int64_t i = 0; i < self.numel(); ++i) {
-    if (!(x[i] >= low && x[i] <= high)) continue;
+  one_by_one(self.numel(), 2, [&](int64_t i) {
+    if (!(x[i] >= low && x[i] <= high)) return;
     const T bin = (x[i] - low) * static_cast<T>(bins) / (high - low);  // no number where the range is no number
     count[bin < static_cast<T>(bins - 1) ? static_cast<int64_t>(bin) : bins - 1] += 1;
-  }
+  });
 }
 
 void histc_cpu(const Tensor& out, const Tensor& self, double low, double high) {
@@ -69,9 +76,10 @@ void histc_cpu(const Tensor& out, const Tensor& self, double low, double high) {
 
 template <class T>
 void histogramdd_typed(const Tensor& out, const Tensor& self, TensorList edges, const Tensor& weight) {
-  const T* point = self.data<T>();
-  int64_t coordinates = self.size(1);
-  for (int64_t i = 0; i < self.size(0); ++i, point += coordinates) {
+  const T* points = self.data<T>();
+  const int64_t coordinates = self.size(1);
+  one_by_one(self.size(0), 8 * coordinates, [&](int64_t i) {
+    const T* point = points + i * coordinates;
     int64_t place = 0;
     for (int64_t d = 0; d < coordinates && place >= 0; ++d) {
       const T* first = edges[d].template data<T>();
@@ -84,7 +92,7 @@ void histogramdd_typed(const Tensor& out, const Tensor& self, TensorList edges, 
       place = place * out.size(d) + std::min(bin, out.size(d) - 1);  // the last box holds its upper edge
     }
     if (place >= 0 && out.numel() > 0) out.data<T>()[place] += weight.data<T>()[i];
-  }
+  });
 }
 
 void histogramdd_cpu(const Tensor& out, const Tensor& self, TensorList edges, const Tensor& weight) {
@@ -97,20 +105,25 @@ template <class T>
 struct Slices {
   const T* data;
   int64_t width;
+  LongWork compared;
 
-  bool less(int64_t a, int64_t b) const {
-    for (int64_t k = 0; k < width; ++k) {
+  bool less(int64_t a, int64_t b) {
+    int64_t k = 0;
+    bool found = false;
+    for (; k < width; ++k) {
       Compared<T> x = data[a * width + k], y = data[b * width + k];
-      if (x < y || (x == x && y != y)) return true;
-      if (y < x || (y == y && x != x)) return false;
+      if (x == y) continue;
+      found = x < y || (x == x && y != y);
+      if (found || y < x || (y == y && x != x)) break;
     }
-    return false;
+    compared.did(k + 1);
+    return found;
   }
-  bool equal(int64_t a, int64_t b) const {
-    for (int64_t k = 0; k < width; ++k) {
-      if (!(Compared<T>(data[a * width + k]) == Compared<T>(data[b * width + k]))) return false;
-    }
-    return true;
+  bool equal(int64_t a, int64_t b) {
+    int64_t k = 0;
+    while (k < width && Compared<T>(data[a * width + k]) == Compared<T>(data[b * width + k])) ++k;
+    compared.did(k + 1);
+    return k == width;
   }
 };
 
@@ -120,7 +133,7 @@ template <class T>
 int64_t distinct_values(const T* sorted, const int64_t* order, int64_t n, int64_t* inverse, int64_t* first,
                         int64_t* counts) {
   int64_t groups = 0;
-  for (int64_t i = 0; i < n; ++i) {
+  one_by_one(n, 2, [&](int64_t i) {
     const bool starts = i == 0 || !(Compared<T>(sorted[i - 1]) == Compared<T>(sorted[i]));
     if (starts) {
       first[groups] = order ? order[i] : i;
@@ -128,7 +141,7 @@ int64_t distinct_values(const T* sorted, const int64_t* order, int64_t n, int64_
     }
     ++counts[groups - 1];
     if (inverse) inverse[order ? order[i] : i] = groups - 1;
-  }
+  });
   return groups;
 }
 
@@ -137,12 +150,20 @@ template <class T>
 int64_t without_repeats(T* out, const T* in, int64_t n) {
   T last = out[0] = in[0];
   int64_t kept = 1;
-  for (int64_t i = 1; i < n; ++i) {  // of equal ones the first stays: what comes after it is written behind it
-    const T next = in[i];
-    out[kept] = next;
-    kept += !(Compared<T>(last) == Compared<T>(next));
-    last = next;
-  }
+  const LockRelease release(n > kGrain);
+  sliced_for(1, n, kGrain, [&](int64_t from, int64_t to) {
+    T* writes = out;  // in registers
+    int64_t end = kept;
+    T before = last;
+    for (int64_t i = from; i < to; ++i) {  // of equal ones the first stays: what comes after it is written behind it
+      const T next = in[i];
+      writes[end] = next;
+      end += !(Compared<T>(before) == Compared<T>(next));
+      before = next;
+    }
+    kept = end;
+    last = before;
+  });
   return kept;
 }
 
@@ -154,8 +175,8 @@ int64_t distinct_values_cpu(const Tensor& out, const Tensor& values) {
 }
 
 template <class T>
-int64_t distinct_slices(const Slices<T>& slices, int64_t n, bool runs, int64_t* inverse, int64_t* first,
-                        int64_t* counts) {
+int64_t distinct_slices(Slices<T> slices, int64_t n, bool runs, int64_t* inverse, int64_t* first, int64_t* counts) {
+  const LockRelease release(n * slices.width > kGrain);
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   if (!runs) std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return slices.less(a, b); });
@@ -178,7 +199,7 @@ int64_t distinct_cpu(const Tensor& self, bool runs, const Tensor& inverse, const
   int64_t groups = 0;
   visit_real(self.dtype(), "unique", [&]<class T>(TypeTag<T>) {
     if (self.size(1) != 1) {
-      groups = distinct_slices(Slices<T>{self.data<T>(), self.size(1)}, n, runs, places, starts, sizes);
+      groups = distinct_slices(Slices<T>{self.data<T>(), self.size(1), {}}, n, runs, places, starts, sizes);
     } else if (runs) {
       groups = distinct_values(self.data<T>(), nullptr, n, places, starts, sizes);
     } else {
@@ -200,7 +221,11 @@ class Among {
       Compared<T> x = values[i];
       if (x == x) sorted_.push_back(x);
     }
-    std::sort(sorted_.begin(), sorted_.end());
+    LongWork compared;
+    std::sort(sorted_.begin(), sorted_.end(), [&](Compared<T> a, Compared<T> b) {
+      compared.did(1);
+      return a < b;
+    });
     if constexpr (std::is_integral_v<T>) {
       if (sorted_.empty() || from_least(sorted_.back()) >= kMarks) return;
       marks_.resize(from_least(sorted_.back()) + 1);
@@ -210,16 +235,17 @@ class Among {
   /// Writes whether each is among them, or whether it is not.
   void test(bool* out, const T* values, int64_t n, bool invert) const {
     if constexpr (std::is_integral_v<T>) {
-      for (int64_t i = 0; i < n && !marks_.empty(); ++i) {
-        const uint64_t place = from_least(values[i]);
-        out[i] = (place < marks_.size() && marks_[place]) != invert;
+      if (!marks_.empty()) {
+        return one_by_one(n, 1, [&](int64_t i) {
+          const uint64_t place = from_least(values[i]);
+          out[i] = (place < marks_.size() && marks_[place]) != invert;
+        });
       }
-      if (!marks_.empty()) return;
     }
-    for (int64_t i = 0; i < n; ++i) {
+    one_by_one(n, 16, [&](int64_t i) {
       Compared<T> x = values[i];
       out[i] = (x == x && std::binary_search(sorted_.begin(), sorted_.end(), x)) != invert;
-    }
+    });
   }
 
  private:
@@ -231,6 +257,7 @@ class Among {
 };
 
 void isin_cpu(const Tensor& out, const Tensor& self, const Tensor& among, bool invert) {
+  const LockRelease release(self.numel() + among.numel() > kGrain);
   visit_real(self.dtype(), "isin", [&]<class T>(TypeTag<T>) {
     Among<T>(among.data<T>(), among.numel()).test(out.data<bool>(), self.data<T>(), self.numel(), invert);
   });

@@ -1,5 +1,5 @@
 // Places that several index tensors name together.
-#include "core/parallel.h"
+#include "cpu/serial.h"
 #include "ops/index.h"
 
 namespace facula::cpu {
@@ -9,12 +9,12 @@ void fold_index_cpu(const Tensor& table, const Tensor& index, const FoldedIndex&
   int64_t* places = table.data<int64_t>();
   const int64_t* at = index.data<int64_t>();
   const int64_t size = fold.size;
-  for (int64_t i = 0; i < index.numel(); ++i) {
+  one_by_one(index.numel(), 1, [&](int64_t i) {
     const int64_t k = at[i] + ((at[i] >> 63) & size);
     FACULA_CHECK(static_cast<uint64_t>(k) < static_cast<uint64_t>(size), ErrorKind::Index, fold.op, ": index ", at[i],
                  " is out of bounds for dimension ", fold.dim, " with size ", size);
     places[i] += fold.start + k * fold.step;
-  }
+  });
 }
 
 }  // namespace

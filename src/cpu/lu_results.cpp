@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "cpu/serial.h"
 #include "ops/linalg.h"
 
 namespace facula::cpu {
@@ -28,20 +29,20 @@ void each_pivot(const Tensor& lu, const Tensor& pivots, int64_t i, F&& f) {
 
 void det_cpu(const Tensor& out, const Tensor& lu, const Tensor& pivots) {
   visit_lapack(out.dtype(), [&]<class T>(TypeTag<T>) {
-    for (int64_t i = 0; i < out.numel(); ++i) {
+    one_by_one(out.numel(), lu.size(-1), [&](int64_t i) {
       T product(1);
       each_pivot<T>(lu, pivots, i, [&](T x, bool exchanged) {
         product *= x;
         if (exchanged) product = -product;
       });
       out.data<T>()[i] = product;
-    }
+    });
   });
 }
 
 void slogdet_cpu(const Tensor& sign, const Tensor& logarithm, const Tensor& lu, const Tensor& pivots) {
   visit_lapack(sign.dtype(), [&]<class T>(TypeTag<T>) {
-    for (int64_t i = 0; i < sign.numel(); ++i) {
+    one_by_one(sign.numel(), lu.size(-1), [&](int64_t i) {
       T s(1);
       double sum = 0;
       each_pivot<T>(lu, pivots, i, [&](T x, bool exchanged) {
@@ -53,7 +54,7 @@ void slogdet_cpu(const Tensor& sign, const Tensor& logarithm, const Tensor& lu, 
       sign.data<T>()[i] = s;
       using Real = decltype(std::abs(s));
       logarithm.data<Real>()[i] = static_cast<Real>(sum);
-    }
+    });
   });
 }
 
@@ -62,7 +63,7 @@ void lu_permutation_cpu(const Tensor& out, const Tensor& pivots) {
   std::vector<int64_t> order(static_cast<size_t>(rows));
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     const T one = Scalar(1).to<T>();
-    for (int64_t i = 0; i < count; ++i) {
+    one_by_one(count, 2 * rows, [&](int64_t i) {
       std::iota(order.begin(), order.end(), 0);
       for (int64_t r = 0; r < k; ++r) {
         const int64_t other = int64_t{pivots.data<int32_t>()[i * k + r]} - 1;
@@ -71,7 +72,7 @@ void lu_permutation_cpu(const Tensor& out, const Tensor& pivots) {
         std::swap(order[static_cast<size_t>(r)], order[static_cast<size_t>(other)]);
       }
       for (int64_t r = 0; r < rows; ++r) out.data<T>()[(i * rows + order[static_cast<size_t>(r)]) * rows + r] = one;
-    }
+    });
   });
 }
 

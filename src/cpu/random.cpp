@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/half.h"
+#include "cpu/serial.h"
 
 namespace facula::cpu {
 namespace {
@@ -78,15 +79,22 @@ double unit(uint64_t draw) {
 void draw(uint32_t* out, int64_t count, Mt19937& generator) { generator.fill32(out, static_cast<size_t>(count)); }
 void draw(uint64_t* out, int64_t count, Mt19937& generator) { generator.fill64(out, static_cast<size_t>(count)); }
 
+// Calls f(begin, length) for chunks of a loop that can be stopped.
+template <class F>
+void in_chunks(int64_t count, F&& f) {
+  sliced_for(0, count, kGrain, [&](int64_t from, int64_t to) {
+    for (int64_t done = from; done < to; done += kChunk) f(done, std::min(kChunk, to - done));
+  });
+}
+
 // out[i] = make(draw i), for `count` draws of type Draw.
 template <class Draw, class T, class Make>
 void fill(T* out, int64_t count, Mt19937& generator, Make make) {
   Draw draws[kChunk];
-  for (int64_t done = 0; done < count; done += kChunk) {
-    const int64_t part = std::min(kChunk, count - done);
+  in_chunks(count, [&](int64_t done, int64_t part) {
     draw(draws, part, generator);
     for (int64_t i = 0; i < part; ++i) out[done + i] = make(draws[i]);
-  }
+  });
 }
 
 // out[i] = make(a number in [0, 1) of 53 bits).
@@ -123,15 +131,14 @@ void fill_uniform(T* out, int64_t count, double from, double to, Mt19937& genera
   const T first = static_cast<T>(low), excluded = static_cast<T>(high);
   const bool scaled = low != 0 || high != 1;
   C values[kChunk];
-  for (int64_t done = 0; done < count; done += kChunk) {
-    const int64_t part = std::min(kChunk, count - done);
+  in_chunks(count, [&](int64_t done, int64_t part) {
     fill_units(values, part, generator);
     if (scaled) detail::scale_offset(values, part, high - low, low);
     for (int64_t i = 0; i < part; ++i) {
       const T value = static_cast<T>(values[i]);
       out[done + i] = value == excluded ? first : value;  // rounding may reach the end that is excluded
     }
-  }
+  });
 }
 
 // The next normal value: of the pair cached in the generator, or the first of a new pair.
@@ -170,7 +177,8 @@ void normal_blocks(double* values, int64_t blocks, double mean, double std) {
 
 template <class T>
 void fill_normal_serial(T* out, int64_t count, double mean, double std, Mt19937& generator) {
-  for (int64_t i = 0; i < count; ++i) out[i] = element<T>(std::fma(detail::next_normal(generator), std, mean));
+  one_by_one(count, kOneDraw,
+             [&](int64_t i) { out[i] = element<T>(std::fma(detail::next_normal(generator), std, mean)); });
 }
 
 template <class T>
@@ -179,12 +187,14 @@ void fill_normal(T* out, int64_t count, double mean, double std, Mt19937& genera
   if (count < 16) return fill_normal_serial(out, count, mean, std, generator);
   C values[kChunk];
   const int64_t whole = count / 16 * 16;
-  for (int64_t done = 0; done < whole; done += kChunk) {
-    const int64_t part = std::min(kChunk, whole - done);
-    fill_units(values, part, generator);
-    normal_blocks(values, part / 16, mean, std);
-    for (int64_t i = 0; i < part; ++i) out[done + i] = static_cast<T>(values[i]);
-  }
+  sliced_for(0, whole / 16, kGrain / 16, [&](int64_t from, int64_t to) {
+    for (int64_t done = 16 * from; done < 16 * to; done += kChunk) {
+      const int64_t part = std::min(kChunk, 16 * to - done);
+      fill_units(values, part, generator);
+      normal_blocks(values, part / 16, mean, std);
+      for (int64_t i = 0; i < part; ++i) out[done + i] = static_cast<T>(values[i]);
+    }
+  });
   if (count == whole) return;
   // The last 16 elements are made again from fresh draws. Float and double have also drawn for the remainder.
   if constexpr (std::is_same_v<T, C>) fill_units(values, count - whole, generator);
@@ -257,11 +267,10 @@ void fill_bernoulli(T* out, int64_t count, double p, Mt19937& generator) {
 template <class T, class P>
 void fill_bernoulli_each(T* out, const P* p, int64_t count, Mt19937& generator) {
   P values[kChunk];
-  for (int64_t done = 0; done < count; done += kChunk) {
-    const int64_t part = std::min(kChunk, count - done);
+  in_chunks(count, [&](int64_t done, int64_t part) {
     fill_units(values, part, generator);
     for (int64_t i = 0; i < part; ++i) out[done + i] = element_of_bit<T>(values[i] < p[done + i] ? 1 : 0);
-  }
+  });
 }
 
 template <class T>
@@ -277,8 +286,8 @@ void fill_cauchy(T* out, int64_t count, double median, double sigma, Mt19937& ge
 
 template <class T>
 void fill_log_normal(T* out, int64_t count, double mean, double std, Mt19937& generator) {
-  for (int64_t i = 0; i < count; ++i)
-    out[i] = element<T>(std::exp(std::fma(detail::next_normal(generator), std, mean)));
+  one_by_one(count, kOneDraw,
+             [&](int64_t i) { out[i] = element<T>(std::exp(std::fma(detail::next_normal(generator), std, mean))); });
 }
 
 template <class T>
@@ -293,21 +302,20 @@ void fill_permutation(T* out, int64_t count, Mt19937& generator) {
   if (count < static_cast<int64_t>(std::numeric_limits<uint32_t>::max() / 20)) {
     for (int64_t i = 0; i < count; ++i) out[i] = element_of_integer<T>(i);
     uint32_t draws[kChunk];
-    for (int64_t done = 0; done < count - 1; done += kChunk) {
-      const int64_t part = std::min(kChunk, count - 1 - done);
+    in_chunks(count - 1, [&](int64_t done, int64_t part) {
       draw(draws, part, generator);
       for (int64_t i = 0; i < part; ++i) {
         T* rest = out + done + i;
         std::swap(rest[0], rest[draws[i] % static_cast<uint32_t>(count - done - i)]);
       }
-    }
+    });
     return;
   }
-  for (int64_t i = 0; i < count; ++i) {
+  one_by_one(count, kOneDraw, [&](int64_t i) {
     const auto other = static_cast<int64_t>(generator.random64() % static_cast<uint64_t>(i + 1));
     out[i] = out[other];
     out[other] = element_of_integer<T>(i);
-  }
+  });
 }
 
 namespace {
@@ -337,12 +345,12 @@ void sample_with_replacement(int64_t* out, const T* weights, int64_t categories,
   for (int64_t i = 0; i < categories; ++i) shares[static_cast<size_t>(i)] = sum += static_cast<C>(weights[i]);
   for (C& share : shares) share /= sum;
   shares.back() = 1;
-  for (int64_t i = 0; i < samples; ++i) {
+  one_by_one(samples, kOneDraw, [&](int64_t i) {
     const double u = unit(generator.random64());
     const auto found = std::lower_bound(shares.begin(), shares.end(), u,
                                         [](C share, double value) { return static_cast<double>(share) < value; });
     out[i] = found - shares.begin();
-  }
+  });
 }
 
 // The categories with the largest weight / Exp(1): a race that weight wins with its share of the rest.
@@ -376,8 +384,11 @@ void fill_multinomial(int64_t* out, const T* weights, int64_t rows, int64_t cate
                samples, " samples of ", categories, " categories");
   std::vector<Computed<T>> scratch(static_cast<size_t>(categories));
   const auto sample = replacement && samples > 1 ? sample_with_replacement<T> : sample_without_replacement<T>;
-  for (int64_t row = 0; row < rows; ++row)
-    sample(out + row * samples, weights + row * categories, categories, samples, scratch, generator);
+  const int64_t grain = kGrain / std::max<int64_t>(categories + samples, 1) + 1;
+  sliced_for(0, rows, grain, [&](int64_t from, int64_t to) {
+    for (int64_t row = from; row < to; ++row)
+      sample(out + row * samples, weights + row * categories, categories, samples, scratch, generator);
+  });
 }
 
 #define FACULA_FOR_FLOATING(M) M(float) M(double) M(Half) M(BFloat16)

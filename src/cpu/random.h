@@ -16,6 +16,8 @@
 
 namespace facula::cpu {
 
+constexpr int64_t kOneDraw = 8;  // element operations, about
+
 // [from, to), from 24 (float and narrower) or 53 bits (double).
 template <class T>
 void fill_uniform(T* out, int64_t count, double from, double to, Mt19937& generator);

@@ -7,6 +7,7 @@
 
 #include "cpu/backend.h"
 #include "cpu/random.h"
+#include "cpu/serial.h"
 #include "ops/random.h"
 
 namespace facula::cpu {
@@ -108,23 +109,24 @@ double unit(Mt19937& g) { return static_cast<double>(g.random64() & ((uint64_t{1
 
 // Small rates: as many factors of a uniform product as stay above exp(-rate). From 10 on: transformed
 // rejection (Hoermann 1993).
-int64_t draw_poisson(double rate, Mt19937& g) {
-  if (rate == 0) return 0;
+// Counts are doubles: those of large rates fit no integer.
+double draw_poisson(double rate, Mt19937& g) {
+  if (rate == 0 || std::isinf(rate)) return rate;
   if (rate < 10) {
     double limit = std::exp(-rate), product = unit(g);
     int64_t count = 0;
     for (; product > limit; product *= unit(g)) ++count;
-    return count;
+    return static_cast<double>(count);
   }
   double root = std::sqrt(rate), log_rate = std::log(rate);
   double b = 0.931 + 2.53 * root, a = -0.059 + 0.02483 * b;
   double inverse_alpha = 1.1239 + 1.1328 / (b - 3.4), quick = 0.9277 - 3.6224 / (b - 2);
   while (true) {
     double u = unit(g) - 0.5, v = unit(g), near = 0.5 - std::fabs(u);
-    auto k = static_cast<int64_t>(std::floor((2 * a / near + b) * u + rate + 0.43));
+    const double k = std::floor((2 * a / near + b) * u + rate + 0.43);
     if (near >= 0.07 && v <= quick) return k;
     if (k < 0 || (near < 0.013 && v > near)) continue;
-    double bound = -rate + static_cast<double>(k) * log_rate - std::lgamma(static_cast<double>(k + 1));
+    double bound = -rate + k * log_rate - std::lgamma(k + 1);
     if (std::log(v) + std::log(inverse_alpha) - std::log(a / (near * near) + b) <= bound) return k;
   }
 }
@@ -133,11 +135,11 @@ void poisson_cpu(const Tensor& out, const Tensor& rate, Generator& generator) {
   Mt19937& g = mt19937(generator);
   bool done = visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
-      for (int64_t i = 0; i < out.numel(); ++i) {
+      one_by_one(out.numel(), kOneDraw, [&](int64_t i) {
         double r = static_cast<double>(rate.data<T>()[i]);
         FACULA_CHECK(r >= 0, ErrorKind::Runtime, "poisson: rates must not be negative, got ", r);
         out.data<T>()[i] = static_cast<T>(static_cast<float>(draw_poisson(r, g)));
-      }
+      });
       return true;
     } else {
       return false;
@@ -184,8 +186,9 @@ void gamma_cpu(const Tensor& out, const Tensor& shapes, Generator& generator) {
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
       using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
-      for (int64_t i = 0; i < out.numel(); ++i)
+      one_by_one(out.numel(), kOneDraw, [&](int64_t i) {
         out.data<T>()[i] = positive_element<T>(draw_gamma(static_cast<C>(shapes.data<T>()[i]), g));
+      });
     }
   });
 }
@@ -201,8 +204,9 @@ void dirichlet_cpu(const Tensor& out, const Tensor& concentration, Generator& ge
       const C below_one = std::nextafter(C(1), C(0));
       const T* shapes = concentration.data<T>();
       constexpr double least = std::numeric_limits<double>::min();  // the sum of a row is not 0
-      for (size_t i = 0; i < draws.size(); ++i)
-        draws[i] = std::max(draw_gamma(static_cast<double>(shapes[i]), g), least);
+      one_by_one(out.numel(), kOneDraw, [&](int64_t i) {
+        draws[static_cast<size_t>(i)] = std::max(draw_gamma(static_cast<double>(shapes[i]), g), least);
+      });
       for (int64_t row = 0; row < rows; ++row) {
         const double* values = draws.data() + row * size;
         const double sum = std::accumulate(values, values + size, 0.0);
@@ -274,9 +278,10 @@ void binomial_cpu(const Tensor& out, const Tensor& count, const Tensor& probabil
   visit_dtype(out.dtype(), [&]<class T>(TypeTag<T>) {
     if constexpr (is_real_float<T>) {
       using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
-      for (int64_t i = 0; i < out.numel(); ++i)
+      one_by_one(out.numel(), kOneDraw, [&](int64_t i) {
         out.data<T>()[i] = static_cast<T>(
             draw_binomial(static_cast<C>(count.data<T>()[i]), static_cast<C>(probability.data<T>()[i]), g));
+      });
     }
   });
 }
@@ -295,10 +300,10 @@ void rrelu_cpu(const Tensor& out, const Tensor& values, double lower, double upp
       // the ends are numbers of the dtype
       const auto low = static_cast<double>(static_cast<T>(static_cast<C>(lower)));
       const auto high = static_cast<double>(static_cast<T>(static_cast<C>(upper)));
-      for (int64_t i = 0; i < out.numel(); ++i) {
+      one_by_one(out.numel(), kOneDraw, [&](int64_t i) {
         bool positive = static_cast<double>(values.data<T>()[i]) > 0;
         out.data<T>()[i] = static_cast<T>(static_cast<C>(positive ? 1.0 : between(low, high, g)));
-      }
+      });
     }
   });
 }

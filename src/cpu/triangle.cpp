@@ -11,6 +11,7 @@ namespace {
 void clear_triangle(const Tensor& out, int64_t diagonal, bool upper) {
   int64_t rows = out.size(-2), columns = out.size(-1), item = out.item_size();
   if (out.numel() == 0) return;
+  const LockRelease release(out.numel() > kGrain);
   char* data = out.data<char>();
   parallel_for(0, out.numel() / columns, std::max<int64_t>(1, kGrain / columns), [&](int64_t from, int64_t to) {
     for (int64_t line = from; line < to; ++line) {

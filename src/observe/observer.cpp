@@ -1,54 +1,118 @@
 #include "observe/observer.h"
 
 #include <algorithm>
+#include <list>
 #include <mutex>
 #include <thread>
 
 #include "core/host.h"
 #include "core/kernel.h"
 #include "core/parallel.h"
+#include "observe/callbacks.h"
 
 namespace facula {
 namespace {
 
 using Observers = std::vector<Observer*>;
 
-thread_local Observers thread_observers;
+// Observers may remove any of them, also themselves, while they are told something, and add others. The lists that are
+// gone through then do not change: those of a thread get holes, which are closed when nothing is told any more, and
+// those of all threads are replaced.
+struct ThreadObservers {
+  Observers list;  // null: removed while something is told
+  int telling = 0;
 
-// Observers of all threads. A thread that tells them something holds the list for that long; the lock is shared, and
-// exclusive only where the list changes, so that nobody is told anything after remove_observer().
-struct ProcessObservers {
-  std::mutex writers;
+  size_t remove(Observer* observer) {
+    if (!telling) return std::erase(list, observer);
+    const auto found = std::ranges::count(list, observer);
+    std::ranges::replace(list, observer, nullptr);
+    return static_cast<size_t>(found);
+  }
+  bool empty() const {
+    return std::ranges::none_of(list, [](const Observer* o) { return o != nullptr; });
+  }
+};
+thread_local ThreadObservers thread_observers;
+
+class Telling {
+ public:
+  Telling() { ++thread_observers.telling; }
+  ~Telling() {
+    if (--thread_observers.telling == 0) std::erase(thread_observers.list, nullptr);
+  }
+  Telling(const Telling&) = delete;
+};
+
+// Observers of all threads: a list whose length never changes, and how many threads go through it. Who changes it
+// makes another one and waits until nobody goes through those before, so that nobody is told anything after
+// remove_observer().
+struct Listing {
+  Observers observers;  // null: removed in a callback
   std::atomic<int> readers{0};
-  std::atomic<bool> changing{false};
-  Observers list;
+};
+struct ProcessObservers {
+  std::mutex lock;              // of the lists, not of what they hold; held for a few instructions
+  std::list<Listing> lists{1};  // the last one counts
 };
 ProcessObservers& process() {
   static ProcessObservers* instance = new ProcessObservers;
   return *instance;
 }
+thread_local int reading = 0;  // lists that this thread goes through
 
 class Reading {
  public:
   Reading() {
-    for (;;) {
-      process().readers.fetch_add(1, std::memory_order_seq_cst);
-      if (!process().changing.load(std::memory_order_seq_cst)) return;
-      process().readers.fetch_sub(1, std::memory_order_seq_cst);
-      std::lock_guard wait(process().writers);
-    }
+    std::lock_guard guard(process().lock);
+    list_ = &process().lists.back();
+    list_->readers.fetch_add(1, std::memory_order_relaxed);
+    ++reading;
   }
-  ~Reading() { process().readers.fetch_sub(1, std::memory_order_release); }
+  ~Reading() {
+    --reading;
+    list_->readers.fetch_sub(1, std::memory_order_release);
+  }
   Reading(const Reading&) = delete;
+  Observers& observers() const { return list_->observers; }
+
+ private:
+  Listing* list_;
 };
 
+/// Whether nobody goes through an earlier list than the last.
+bool only_last_is_read(ProcessObservers& all) {
+  std::lock_guard guard(all.lock);
+  std::erase_if(all.lists, [&](const Listing& l) {
+    return &l != &all.lists.back() && l.readers.load(std::memory_order_acquire) == 0;
+  });
+  return all.lists.size() == 1;
+}
+
+/// `change` gets the observers as they will be. In a callback nobody is waited for: this thread goes through a list
+/// itself, and another one that does may wait for this one. Nobody begins to tell `gone` anything any more.
 template <class Change>
-void change_process_list(Change&& change) {
-  std::lock_guard guard(process().writers);
-  process().changing.store(true, std::memory_order_seq_cst);
-  while (process().readers.load(std::memory_order_acquire) > 0) std::this_thread::yield();
-  change(process());
-  process().changing.store(false, std::memory_order_seq_cst);
+void change_process_list(const Observer* gone, Change&& change) {
+  ProcessObservers& all = process();
+  {
+    std::lock_guard guard(all.lock);
+    Listing& fresh = all.lists.emplace_back();
+    fresh.observers = std::prev(all.lists.end(), 2)->observers;
+    std::erase(fresh.observers, nullptr);
+    change(fresh.observers);
+    for (Listing& before : all.lists) {
+      for (Observer*& observer : before.observers) {
+        if (observer == gone) std::atomic_ref(observer).store(nullptr);
+      }
+    }
+  }
+  while (!reading && !only_last_is_read(all)) std::this_thread::yield();
+}
+
+/// Who was Unwatched while the last observer went has its bits back.
+void forget_bits() {
+  std::lock_guard guard(process().lock);
+  if (thread_observers.empty()) set_watch(kWatchThread | kWatchThreadMemory, false);
+  if (process().lists.back().observers.empty()) set_watch(kWatchProcess | kWatchProcessMemory, false);
 }
 
 template <class F>
@@ -56,13 +120,23 @@ void tell(F&& f) {
   if (__builtin_expect((watching() & kUnknownThread) != 0, 0)) know_this_thread();
   const uint32_t watch = watching();
   if (!(watch & kWatchObservers)) return;
+  bool nobody = false;
   if (watch & kWatchThread) {
-    for (Observer* observer : thread_observers) f(*observer);
+    Telling now;
+    Observers& list = thread_observers.list;
+    nobody = list.empty();
+    for (size_t i = 0, count = list.size(); i < count; ++i) {  // those that are added are told from the next time on
+      if (list[i]) f(*list[i]);
+    }
   }
   if (watch & kWatchProcess) {
     Reading list;
-    for (Observer* observer : process().list) f(*observer);
+    nobody |= list.observers().empty();
+    for (Observer*& entry : list.observers()) {
+      if (Observer* observer = std::atomic_ref(entry).load()) f(*observer);
+    }
   }
+  if (__builtin_expect(nobody, 0)) forget_bits();
 }
 
 bool has_flags(const OpCall& call, uint32_t flags) {
@@ -85,7 +159,7 @@ void kernel_noted(const char* name) {
 void piece_noted(bool begins) { begins ? tell_work_begins() : tell_work_ends(); }
 
 bool follows_memory(const Observers& list) {
-  return std::any_of(list.begin(), list.end(), [](const Observer* o) { return o->follows_memory; });
+  return std::ranges::any_of(list, [](const Observer* o) { return o && o->follows_memory; });
 }
 
 }  // namespace
@@ -98,29 +172,33 @@ void add_observer(Observer* observer, Watched threads) {
     on_storage_change = storage_changed;
   });
   if (threads == Watched::ThisThread) {
-    thread_observers.push_back(observer);
+    thread_observers.list.push_back(observer);
     set_watch(kWatchThread | (observer->follows_memory ? kWatchThreadMemory : 0u), true);
   } else {
-    change_process_list([&](ProcessObservers& p) { p.list.push_back(observer); });
-    set_watch_everywhere(kWatchProcess | (observer->follows_memory ? kWatchProcessMemory : 0u), true);
+    change_process_list(nullptr, [&](Observers& list) {
+      list.push_back(observer);
+      set_watch_everywhere(kWatchProcess | (observer->follows_memory ? kWatchProcessMemory : 0u), true);
+    });
   }
 }
 
 void remove_observer(Observer* observer, Watched threads) {
   size_t removed = 0;
   if (threads == Watched::ThisThread) {
-    removed = std::erase(thread_observers, observer);
+    removed = thread_observers.remove(observer);
     if (thread_observers.empty()) set_watch(kWatchThread, false);
-    if (!follows_memory(thread_observers)) set_watch(kWatchThreadMemory, false);
+    if (!follows_memory(thread_observers.list)) set_watch(kWatchThreadMemory, false);
   } else {
-    change_process_list([&](ProcessObservers& p) {
-      removed = std::erase(p.list, observer);
-      if (p.list.empty()) set_watch_everywhere(kWatchProcess, false);
-      if (!follows_memory(p.list)) set_watch_everywhere(kWatchProcessMemory, false);
+    change_process_list(observer, [&](Observers& list) {
+      removed = std::erase(list, observer);
+      if (list.empty()) set_watch_everywhere(kWatchProcess, false);
+      if (!follows_memory(list)) set_watch_everywhere(kWatchProcessMemory, false);
     });
   }
   FACULA_CHECK(removed > 0, ErrorKind::Runtime, "remove_observer: expected an observer that was added, got another");
 }
+
+bool in_observer() { return reading > 0 || thread_observers.telling > 0; }
 
 bool (*run_sparse)(const OpCall& call) = nullptr;
 

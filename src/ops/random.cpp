@@ -1,6 +1,7 @@
 // Random ops: parameter checks and the order in which elements are drawn.
 #include "ops/random.h"
 
+#include "core/asking.h"
 #include "core/checked.h"
 #include "core/host.h"
 #include "core/parallel.h"
@@ -15,16 +16,19 @@ namespace {
 
 Tensor flat(const Tensor& dense) { return make_view(dense, {dense.numel()}, {1}, 0, false); }
 
-// The interpreter lock goes before the generator's is taken: whoever waits for that one may hold the
-// interpreter.
+// Whoever waits for a generator does not hold the interpreter's lock, which whoever draws may ask for.
 template <class Draw>
 void with_generator(Generator* given, Device device, int64_t numel, Draw draw) {
   Generator& generator = given ? *given : default_generator(device);
   FACULA_CHECK(generator.device() == device, ErrorKind::Runtime, "Generator: Expected a '", device,
                "' device type for generator but found '", generator.device(), "'");
-  LockRelease release(numel > kGrain);
-  std::lock_guard<std::mutex> guard(generator.mutex);
-  Uninterrupted loops;
+  if (numel <= kGrain && generator.mutex.try_lock()) {
+    const std::lock_guard guard(generator.mutex, std::adopt_lock);
+    const Uninterrupted loops;  // short ones
+    return draw(generator);
+  }
+  LockRelease release(true);
+  HeldAroundLoops guard(generator.mutex);
   draw(generator);
 }
 
@@ -319,7 +323,7 @@ Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement, Ge
   if (self.is_meta() || result.numel() == 0) return result;
   Tensor weights = as_contiguous(self, self.sizes(), self.dtype());
   int64_t rows = single ? 1 : self.size(0), categories = self.size(-1);
-  with_generator(generator, self.device(), 0, [&](Generator& g) {
+  with_generator(generator, self.device(), self.numel() + result.numel(), [&](Generator& g) {
     multinomial_kernel(self.device(), make_view(result, {rows, num_samples}, {num_samples, 1}, 0, false),
                        make_view(weights, {rows, categories}, {categories, 1}, 0, false), replacement, g);
   });
@@ -336,7 +340,8 @@ Tensor draw_each(const Tensor& self, Generator* generator,
   Tensor result = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return result;
   Tensor parameters = as_contiguous(self, self.sizes(), self.dtype());
-  with_generator(generator, self.device(), 0, [&](Generator& g) { kernel(self.device(), result, parameters, g); });
+  with_generator(generator, self.device(), self.numel(),
+                 [&](Generator& g) { kernel(self.device(), result, parameters, g); });
   return result;
 }
 
@@ -363,7 +368,7 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
   Tensor result = facula::empty(shape, count.dtype(), count.device());
   if (result.is_meta()) return result;
   Tensor counts = as_contiguous(count, shape, count.dtype()), probabilities = as_contiguous(prob, shape, prob.dtype());
-  with_generator(generator, count.device(), 0,
+  with_generator(generator, count.device(), result.numel(),
                  [&](Generator& g) { binomial_kernel(count.device(), result, counts, probabilities, g); });
   return result;
 }
@@ -385,7 +390,7 @@ Tensor _rrelu_slopes(const Tensor& self, double lower, double upper, Generator* 
   Tensor slopes = facula::empty(self.sizes(), self.dtype(), self.device());
   if (self.is_meta()) return slopes;
   Tensor values = as_contiguous(self, self.sizes(), self.dtype());
-  with_generator(generator, self.device(), 0,
+  with_generator(generator, self.device(), self.numel(),
                  [&](Generator& g) { rrelu_kernel(self.device(), slopes, values, lower, upper, g); });
   return slopes;
 }

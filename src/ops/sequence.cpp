@@ -3,7 +3,9 @@
 
 #include <cmath>
 
+#include "core/asking.h"
 #include "core/checked.h"
+#include "core/parallel.h"
 #include "kernels/special_bessel.h"
 #include "raw_create.h"
 #include "raw_elementwise.h"
@@ -227,10 +229,13 @@ Tensor triangle_indices(const char* op, bool lower, int64_t row, int64_t col, in
   const bool direct = d == DType::Int64 && result.device() == kCPU;
   Tensor host = direct ? result : facula::empty({2, count}, DType::Int64);
   int64_t *rows = host.data<int64_t>(), *columns = rows + count, *end = columns;
+  const LockRelease release(count > kGrain);
+  LongWork written;
   for (int64_t r = lower ? std::max<int64_t>(-offset, 0) : 0; rows != end; ++r) {
     int64_t first = lower ? 0 : std::max<int64_t>(r + offset, 0), last = lower ? std::min(r + offset + 1, col) : col;
     rows = std::fill_n(rows, last - first, r);
     for (int64_t c = first; c < last; ++c) *columns++ = c;
+    written.did(last - first + 1);
   }
   if (!direct) copy_elements(result, host);
   return result;

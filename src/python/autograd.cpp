@@ -1,9 +1,12 @@
 // backward(), grad() and grad modes.
 #include <unistd.h>
 
+#include <exception>
 #include <unordered_set>
 
+#include "autograd/deep_pass.h"
 #include "autograd/engine.h"
+#include "core/asking.h"
 #include "core/parallel.h"
 #include "functions.h"
 #include "python/bindings.h"
@@ -136,6 +139,35 @@ Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool 
   return r;
 }
 
+/// As run_backward, which it calls without the interpreter's lock; deep inside of other passes on a thread of its own.
+std::vector<Tensor> run_pass(Request& r, const BackwardOptions& options) {
+  if (pass_depth() < kDeepPass) {
+    WithoutLock no_lock;
+    return run_backward(r.roots, std::move(r.grads), r.inputs, options);
+  }
+  std::vector<Tensor> captured;
+  std::exception_ptr failure;
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  {
+    WithoutLock no_lock;
+    run_on_another_thread([&] {
+      WithLock attached;  // an error that is set belongs to the thread's state, which must outlive it
+      try {
+        WithoutLock detached;
+        captured = run_backward(r.roots, std::move(r.grads), r.inputs, options);
+      } catch (const PythonError&) {
+        PyErr_Fetch(&type, &value, &trace);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    });
+  }
+  if (failure) std::rethrow_exception(failure);
+  if (!type) return captured;
+  PyErr_Restore(type, value, trace);
+  throw PythonError{};
+}
+
 // _run_backward(tensors, grads, inputs or None, keep_graph, create_graph, accumulate) -> tuple
 PyObject* function_run_backward(PyObject*, PyObject* args) {
   PyObject *tensors, *grads, *inputs;
@@ -145,12 +177,7 @@ PyObject* function_run_backward(PyObject*, PyObject* args) {
     return nullptr;
   return guarded([&] {
     Request r = read_request(tensors, grads, inputs, create, !accumulate);
-    std::vector<Tensor> captured;
-    {
-      WithoutLock no_lock;
-      captured = run_backward(r.roots, std::move(r.grads), r.inputs, {keep != 0, create != 0, accumulate != 0});
-    }
-    return wrap(captured);
+    return wrap(run_pass(r, {keep != 0, create != 0, accumulate != 0}));
   });
 }
 
@@ -220,14 +247,10 @@ PyObject* method_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
   return guarded([&] {
     const Tensor& t = tensor_of(self);
     if (!(live_flags(t.impl()) & kRequiresGrad)) report_no_history(0, t.sizes(), t.dtype());
-    std::vector<Edge> roots;
-    roots.push_back(gradient_edge(t.impl()));
-    std::vector<Tensor> grads;
-    grads.push_back(implicit_gradient({t.sizes(), t.dtype(), t.device()}, self));
-    {
-      WithoutLock no_lock;
-      run_backward(roots, std::move(grads), {}, {});
-    }
+    Request r;
+    r.roots.push_back(gradient_edge(t.impl()));
+    r.grads.push_back(implicit_gradient({t.sizes(), t.dtype(), t.device()}, self));
+    run_pass(r, {});
     return Py_NewRef(Py_None);
   });
 }
@@ -339,14 +362,34 @@ PyObject* function_mark_dual(PyObject*, PyObject* o) {
   Py_RETURN_NONE;
 }
 
+std::atomic<int64_t> questions{0}, questions_with_lock{0};  // of the main thread
+
 void check_signals() {
   if (gettid() != getpid()) return;  // signals are the main thread's; others need not wait for the lock
+  ++questions;
+  if (PyGILState_Check()) ++questions_with_lock;
   WithLock lock;
   if (PyErr_CheckSignals() >= 0) return;
   throw PythonError{};
 }
 
+/// (how often loops of the main thread asked whether to stop, how often of these with the interpreter's lock)
+PyObject* function_questions(PyObject*, PyObject*) {
+  return Py_BuildValue("(LL)", static_cast<long long>(questions), static_cast<long long>(questions_with_lock));
+}
+PyObject* function_set_ask_interval(PyObject*, PyObject* milliseconds) {
+  return guarded([&] {
+    const int before = ask_interval();
+    set_ask_interval(static_cast<int>(to_int(milliseconds)));
+    return PyLong_FromLong(before);
+  });
+}
+
 PyMethodDef functions[] = {
+    {"_questions", function_questions, METH_NOARGS,
+     "How often loops of the main thread asked whether to stop, and how often of these with the interpreter's lock."},
+    {"_set_ask_interval", function_set_ask_interval, METH_O,
+     "Lets loops ask after so many milliseconds; returns what it was. For tests."},
     {"_stepped_pass", function_stepped_pass, METH_VARARGS,
      "A backward pass whose roots get their gradients one by one, for distributed.autograd."},
     {"_stepped_pass_step", function_stepped_pass_step, METH_VARARGS,

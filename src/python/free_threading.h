@@ -115,13 +115,15 @@ class [[nodiscard]] Holding {
   Lock& lock_;
 };
 
-/// Holds a std::mutex of the core; does not keep others from Python while it waits.
+/// Holds a std::mutex of the core; does not keep others from Python while it waits, and waits for no Python while it
+/// holds it: who forks keeps Python, and the child would find the mutex held for ever.
 class [[nodiscard]] Detaching {
  public:
   explicit Detaching(std::mutex& mutex) : mutex_(mutex) {
-    if (mutex_.try_lock()) return;
-    WithoutLock detached;
-    mutex_.lock();
+    while (!mutex_.try_lock()) {
+      WithoutLock detached;
+      const std::lock_guard waited(mutex_);
+    }
   }
   ~Detaching() { mutex_.unlock(); }
   Detaching(const Detaching&) = delete;

@@ -1,9 +1,13 @@
 // Observers written in Python, and the recordings of the profiler.
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <thread>
 #include <unordered_map>
 
 #include "core/host.h"
 #include "cuda/places.h"
+#include "observe/callbacks.h"
 #include "observe/observer.h"
 #include "profiler/memory_history.h"
 #include "profiler/recorder.h"
@@ -264,9 +268,27 @@ class PythonObserver final : public Observer {
 struct Added {
   std::unique_ptr<PythonObserver> observer;
   Watched threads;
+  std::thread::id thread;
 };
 Mutex added_lock;
 std::vector<Added> added;
+std::vector<Added> retired;  // removed in a callback, perhaps their own
+
+/// For who holds the lock: what was removed, or those removed before in callbacks that have ended.
+std::vector<Added> take_unused(Added removed) {
+  std::vector<Added> unused;
+  if (in_observer()) {
+    retired.push_back(std::move(removed));
+    return unused;
+  }
+  const auto first = std::stable_partition(retired.begin(), retired.end(), [&](const Added& r) {
+    return r.threads != removed.threads || (r.threads == Watched::ThisThread && r.thread != removed.thread);
+  });
+  unused.assign(std::move_iterator(first), std::move_iterator(retired.end()));
+  retired.erase(first, retired.end());
+  unused.push_back(std::move(removed));
+  return unused;
+}
 
 // _add_observer(object, all_threads)
 PyObject* function_add_observer(PyObject*, PyObject* args) {
@@ -279,7 +301,7 @@ PyObject* function_add_observer(PyObject*, PyObject* args) {
     PythonObserver* observer = made.get();
     {
       Holding guard(added_lock);
-      added.push_back({std::move(made), threads});
+      added.push_back({std::move(made), threads, std::this_thread::get_id()});
     }
     {
       WithoutLock released;  // a thread that is told something may wait for the lock
@@ -309,6 +331,11 @@ PyObject* function_remove_observer(PyObject*, PyObject* object) {
       Holding guard(added_lock);
       added.push_back(std::move(taken));
       throw;
+    }
+    std::vector<Added> unused;  // whose objects are let go without the lock
+    {
+      Holding guard(added_lock);
+      unused = take_unused(std::move(taken));
     }
     return Py_NewRef(Py_None);
   });

@@ -76,6 +76,11 @@ class Summary:
     counts: Counter = field(default_factory=Counter)  # by kind
     causes: Counter = field(default_factory=Counter)
 
+    def add(self, later: Summary) -> None:
+        """Takes in a round that followed."""
+        self.cases, self.seconds = self.cases + later.cases, self.seconds + later.seconds
+        self.counts, self.causes = self.counts + later.counts, self.causes + later.causes
+
     def text(self) -> str:
         kinds = ", ".join(f"{n} x {kind}" for kind, n in sorted(self.counts.items())) or "nothing found"
         return f"{self.cases:,} cases in {self.seconds:.0f} s ({self.cases / max(self.seconds, 1e-9):,.0f} a second): {kinds}"
@@ -279,6 +284,7 @@ def main(make_fuzzer, description: str, add_arguments=None):
     """The command line that fuzzers share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, help="go on with as many cases again until so much time has passed")
     parser.add_argument("--start", type=int, default=0, help="the first case")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
@@ -298,5 +304,7 @@ def main(make_fuzzer, description: str, add_arguments=None):
         print(f"{finding.kind} (case {finding.index}): {finding.text[:1500]}\n    {shown[:600]}", flush=True)
 
     summary = run(fuzzer, options.cases, options.jobs, options.start, options.save, report)
+    while options.seconds and summary.seconds < options.seconds:
+        summary.add(run(fuzzer, options.cases, options.jobs, options.start + summary.cases, options.save, report))
     print(summary.text())
     return 1 if set(summary.counts) - {"endless"} else 0

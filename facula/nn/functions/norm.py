@@ -172,9 +172,13 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         return input
     shape = input.size()
     squares = input.mul(input).reshape(shape[0], 1, shape[1], -1)
-    # A window of `size` channels around each one, with zeros beyond the ends.
-    squares = _nn.pad(squares, [0, 0, size // 2, (size - 1) // 2])
-    means = _nn.avg_pool2d(squares, (size, 1), stride=1).reshape(shape)
+    # A window of `size` channels around each one, with zeros beyond the ends: of these as many as there are channels.
+    before, after = min(size // 2, shape[1]), min((size - 1) // 2, shape[1])
+    window = before + after + 1
+    squares = _nn.pad(squares, [0, 0, before, after])
+    means = _nn.avg_pool2d(squares, (window, 1), stride=1).reshape(shape)
+    if window != size:
+        means = means.mul(window / size)
     return input / means.mul(alpha).add(k).pow(beta)
 
 

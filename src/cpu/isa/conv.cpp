@@ -48,6 +48,7 @@ void inside_run(const Windows& w, int64_t shift, int64_t& first, int64_t& last) 
 }
 
 void im2col_cpu(DType dtype, void* columns, const void* image, const Windows& w) {
+  const LockRelease release(w.rows() * w.columns() > kGrain);
   visit_size(item_size(dtype), [&]<class T>(TypeTag<T>) {
     T* out = static_cast<T*>(columns);
     const T* in = static_cast<const T*>(image);
@@ -71,6 +72,7 @@ void im2col_cpu(DType dtype, void* columns, const void* image, const Windows& w)
 }
 
 void col2im_cpu(DType dtype, void* image, const void* columns, const Windows& w) {
+  const LockRelease release(w.rows() * w.columns() > kGrain);
   visit_dtype(dtype, [&]<class T>(TypeTag<T>) {
     T* out = static_cast<T*>(image);
     const T* in = static_cast<const T*>(columns);

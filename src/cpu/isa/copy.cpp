@@ -320,6 +320,7 @@ void fill_dense(const Tensor& out, const char* element) {
 }
 
 void fill_cpu(const Tensor& out, const Scalar& value) {
+  const LockRelease release(out.numel() > kGrain);
   if (out.is_dense() && is_zero(value)) {  // all bits zero in every dtype
     if (out.numel()) std::memset(out.data(), 0, static_cast<size_t>(out.numel() * out.item_size()));
     return;

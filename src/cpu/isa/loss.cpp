@@ -55,6 +55,7 @@ A class_weight(const Tensor& weight, int64_t c) {
 
 void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
              const Tensor& weight, const ClassLoss& p) {
+  const LockRelease unlocked(self.numel() > kLongWork);
   check_classes(target, p);
   visit_floating("nll_loss", self.dtype(), [&]<class T, class A>(T, A) {
     each_position(target, p, kReads, [&](int64_t at, int64_t offset, int64_t c) {
@@ -67,6 +68,7 @@ void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, co
 
 void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight,
                       const ClassLoss& p) {
+  const LockRelease unlocked(grad_input.numel() > kLongWork);
   const int64_t step = scale.numel() == 1 ? 0 : 1;
   visit_floating("nll_loss", grad_input.dtype(), [&]<class T, class A>(T, A) {
     T* out = grad_input.data<T>();
@@ -244,6 +246,7 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
 }
 
 void class_weights_cpu(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p) {
+  const LockRelease unlocked(out.numel() * p.classes > kLongWork);
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   visit_floating("cross_entropy", out.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
@@ -314,6 +317,7 @@ A ctc_forward(const CtcSequence<A>& q, A* alpha, int64_t width, int64_t steps) {
 
 void ctc_cpu(const Tensor& loss, const Tensor& log_alpha, const Tensor& log_probs, const Tensor& targets,
              const CtcProblem& p) {
+  const LockRelease unlocked(log_alpha.numel() > kLongWork);
   visit_floating("ctc_loss", log_probs.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
       const int64_t width = 2 * p.longest + 1;
@@ -363,6 +367,7 @@ void ctc_sequence_backward(const CtcSequence<A>& q, A* grad, const A* alpha, int
 
 void ctc_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& log_probs, const Tensor& targets,
                       const Tensor& loss, const Tensor& log_alpha, const CtcProblem& p) {
+  const LockRelease unlocked(log_alpha.numel() > kLongWork);
   visit_floating("ctc_loss", log_probs.dtype(), [&]<class T, class A>(T, A) {
     if constexpr (std::is_same_v<T, A>) {
       const int64_t width = 2 * p.longest + 1;

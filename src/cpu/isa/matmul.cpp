@@ -297,6 +297,7 @@ void cross_triples(T* __restrict out, const T* a, const T* b, int64_t count) {
 }
 
 void cross(const Tensor& out, const Tensor& a, const Tensor& b, int64_t inner) {
+  const LockRelease release(out.numel() > kGrain);
   visit_types(Numbers(), out.dtype(), [&]<class T>(TypeTag<T>) {
     T* o = out.data<T>();
     const T *x = a.data<T>(), *y = b.data<T>();

@@ -78,6 +78,7 @@ void gru_row(const Row<T>& row, int64_t n) {
 }
 
 void rnn_step_cpu(const RnnStep& s) {
+  const LockRelease release(s.rows * s.hidden > kGrain);
   visit_floating(s.dtype, [&]<class T>(T) {
     parallel_for(0, s.rows, row_grain(s.hidden), [&](int64_t from, int64_t to) {
       for (int64_t row = from; row < to; ++row) {
@@ -153,6 +154,7 @@ void gru_row_backward(const BackwardRow<T>& row, int64_t n) {
 }
 
 void rnn_step_backward_cpu(const RnnStepBackward& s) {
+  const LockRelease release(s.rows * s.hidden > kGrain);
   visit_floating(s.dtype, [&]<class T>(T) {
     parallel_for(0, s.rows, row_grain(s.hidden), [&](int64_t from, int64_t to) {
       for (int64_t row = from; row < to; ++row) {

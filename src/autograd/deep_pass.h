@@ -1,0 +1,18 @@
+// Passes that run inside of each other, thousands of them: a thread's stack, and a language's limit of calls in calls,
+// hold few.
+#pragma once
+
+#include <functional>
+
+namespace facula {
+
+/// How many passes run inside of each other on this thread.
+int pass_depth();
+/// At such a depth the next pass is worth a thread of its own.
+constexpr int kDeepPass = 60;
+/// Calls `work` on another thread and waits for it. That thread goes on where this one is: its passes are inside of
+/// those that run here, run the nodes that this thread runs, and record, or do not, as this thread does. What is asked
+/// for at the end of the outermost pass is asked for here. `work` throws nothing.
+void run_on_another_thread(const std::function<void()>& work);
+
+}  // namespace facula
