@@ -85,8 +85,7 @@ void reserve_arena() {
 void* arena_allocate(size_t bytes) {
   Arena& a = arena();
   std::lock_guard<std::mutex> guard(a.mutex);
-  FACULA_CHECK(bytes <= kMost, ErrorKind::OutOfMemory, "guard: out of memory, got a request of ", bytes,
-               " bytes");
+  FACULA_CHECK(bytes <= kMost, ErrorKind::OutOfMemory, "guard: out of memory, got a request of ", bytes, " bytes");
   const size_t size = rounded(bytes);
   char* block = nullptr;
   if (auto& list = a.free[size]; !list.empty()) {

@@ -93,8 +93,8 @@ Tensor _cross(const Tensor& self, const Tensor& other, int64_t dim) {
   FACULA_CHECK(dtype != DType::Bool, ErrorKind::NotImplemented, "linalg.cross: expected numbers, got dtype bool");
   need_shape("linalg.cross", "other", other, self.sizes());
   need_dimensions("linalg.cross", "self", self);
-  FACULA_CHECK(self.size(wrap_dim(dim, self.dim(), "linalg.cross")) == 3, ErrorKind::Runtime, "linalg.cross: dimension ",
-               dim, " must have size 3, got shape ", self.sizes());
+  FACULA_CHECK(self.size(wrap_dim(dim, self.dim(), "linalg.cross")) == 3, ErrorKind::Runtime,
+               "linalg.cross: dimension ", dim, " must have size 3, got shape ", self.sizes());
   Tensor result = facula::empty(self.sizes(), computed, self.device());
   if (result.is_meta()) return facula::empty(self.sizes(), dtype, self.device());
   int64_t inner = 1;

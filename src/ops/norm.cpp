@@ -238,7 +238,8 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
 
 std::tuple<Tensor, Tensor, Tensor> _channel_norm_backward(const Tensor& grad_output, const Tensor& self,
                                                           const Tensor& weight, const Tensor& batch_mean,
-                                                          const Tensor& batch_rstd, bool training, bool of_self, bool of_weight, bool of_bias) {
+                                                          const Tensor& batch_rstd, bool training, bool of_self,
+                                                          bool of_weight, bool of_bias) {
   check_floating(self, "batch_norm");
   check_channels(self, {&weight, &batch_mean, &batch_rstd});
   need_shape("batch_norm", "the gradient", grad_output, self.sizes());

@@ -19,8 +19,8 @@ const Tensor Value::kUndefined;
 namespace {
 
 constexpr std::array<const char*, 19> kNames = {
-    "None",     "int",     "float", "bool",  "dtype",   "device", "layout", "memory_format", "Tensor",  "Tensor[]",
-    "complex", "str",    "int[]",   "float[]", "bool[]", "Generator", "Graph", "SymInt", "SymInt[]"};
+    "None",    "int", "float", "bool",    "dtype",  "device",    "layout", "memory_format", "Tensor",  "Tensor[]",
+    "complex", "str", "int[]", "float[]", "bool[]", "Generator", "Graph",  "SymInt",        "SymInt[]"};
 
 // Devices as one integer.
 int64_t packed(Device d) { return static_cast<int64_t>(d.type) | static_cast<int64_t>(d.index) << 8; }

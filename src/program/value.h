@@ -30,8 +30,8 @@ class Value {
     Device,
     Layout,
     MemoryFormat,
-    Tensor,     // from here on: counted
-    Tensors,    // a list; undefined ones stand for None
+    Tensor,   // from here on: counted
+    Tensors,  // a list; undefined ones stand for None
     Complex,
     String,
     Ints,

@@ -1,7 +1,7 @@
 // facula.Generator, and the default generator's seed and state.
-#include "core/generators.h"
-
 #include "cuda/generator.h"
+
+#include "core/generators.h"
 #include "functions.h"
 #include "python/args.h"
 #include "python/docs/types.h"
@@ -133,9 +133,7 @@ PyObject* generator_reduce(PyObject* o, PyObject*) {
 }
 
 PyObject* default_of_device(PyObject*, PyObject* device) {
-  return guarded([&] {
-    return hold(&GeneratorType, share(&default_generator(to_device_value(device))));
-  });
+  return guarded([&] { return hold(&GeneratorType, share(&default_generator(to_device_value(device)))); });
 }
 PyObject* seed_other(PyObject*, PyObject* seed) {
   return guarded([&] {

@@ -152,7 +152,7 @@ def direct_calls(op, args, kwargs):
         if key not in keys():
             continue
         values = []
-        for name, kind, required, default in arguments(key):
+        for name, _, required, default in arguments(key):
             if name in given:
                 values.append(given[name])
             elif key.endswith(".out") and name.startswith("out"):

@@ -1,6 +1,6 @@
 // Folding. A node is folded when it has no effects and all that it reads are constants that nothing writes: neither
-// directly nor through another tensor on the same memory, which may be another constant. What the program gives out is not folded: a caller could
-// write to it.
+// directly nor through another tensor on the same memory, which may be another constant. What the program gives out is
+// not folded: a caller could write to it.
 #include <set>
 
 #include "autograd/node.h"
