@@ -239,7 +239,7 @@ def test_programs_that_are_damaged_are_of_every_kind(tmp_path):
         assert set(words) - found == missing
 
 
-def test_a_program_is_saved_over_the_file_that_its_tensors_are_mapped_from(tmp_path):
+def test_a_program_is_saved_over_its_file_or_the_file_stays_as_it_was(tmp_path, monkeypatch):
     facula.manual_seed(0)
     net, x = nn.Linear(300, 40), facula.randn(2, 300)
     path = tmp_path / "net.pt2"
@@ -249,6 +249,10 @@ def test_a_program_is_saved_over_the_file_that_its_tensors_are_mapped_from(tmp_p
         export.save(loaded, path)
         close(loaded.module()(x), net(x))
         close(export.load(path).module()(x), net(x))
+    monkeypatch.setattr(export._pt2, "_tensor_bytes", None)
+    with pytest.raises(TypeError):
+        export.save(loaded, path)
+    close(export.load(path).module()(x), net(x))
     assert [p.name for p in tmp_path.iterdir()] == ["net.pt2"]
 
 

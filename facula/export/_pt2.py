@@ -468,7 +468,7 @@ def save(exported, file):
         table[path] = {"path_name": blob, "is_param": kind == "parameter", "use_pickle": False, "tensor_meta": meta}
     examples = io.BytesIO()
     facula.save(exported.example_inputs or ((), {}), examples)
-    with _open_for_writing(file) as out:  # a new file: `file` may be the one that the tensors are mapped from
+    with _open_for_writing(file) as out:  # an old file stays until the new one is whole
         archive = ZipWriter(out, name)  # aligns, so that the reader can map what it holds
         for path, tensor in blobs.items():
             archive.write(path, _tensor_bytes(tensor))
