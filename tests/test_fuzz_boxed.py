@@ -84,6 +84,7 @@ _fft_real.default(x(4, 0), [1], 1.0, True)
 _nonzero_pattern.default(x(4, 6), facula.sparse_bsr, [], 2, 0)
 int_floordiv.default(-2**63, -1)
 int_floordiv.default(0, 0)
+slice_copy.Tensor(x(*[1] * 9).to_sparse_bsr((1, 1)), -10, None, 7, 4)
 """.strip().splitlines()
 CALLS = """
 import sys
