@@ -55,7 +55,7 @@ void throw_index_error(int device) {
     if (!record) return;
     if (std::atomic_ref(record->found).load(std::memory_order_acquire) == kNothingWrong) return;
     found = *record;
-    // Kernels of other streams may be looking: what they write they write anew, once `taken` lets them, which comes last.
+    // Kernels of other streams may be looking: they write every field anew once `taken`, which comes last, lets them.
     std::atomic_ref(record->found).store(kNothingWrong, std::memory_order_release);
     std::atomic_ref(record->taken).store(0, std::memory_order_release);
   }
