@@ -190,3 +190,23 @@ def test_data_parallel(mode):
         """,
         FACULA_EMULATED_MODE=mode,
     )
+
+
+def test_another_library_may_change_the_current_device():
+    """As cudaSetDevice does it, of which nobody is told."""
+    run(
+        """
+        import ctypes
+        driver = ctypes.CDLL(cuda.libraries()["driver"])
+        x = facula.ones(3, device="cuda:0")
+        now = ctypes.c_void_p()
+        driver.cuCtxGetCurrent(ctypes.byref(now))
+        ours = now.value
+        driver.cuCtxSetCurrent(ctypes.c_void_p(ours + 1))  # the stand-in's contexts are numbers
+        y = x + 1
+        driver.cuCtxGetCurrent(ctypes.byref(now))
+        assert now.value == ours, (now.value, ours)
+        close(y, facula.full((3,), 2.0))
+        """,
+        devices=2,
+    )

@@ -1,5 +1,8 @@
 """Modules of torch:: in C++ against those of the same names in Python, and programs that Python exported, in C++."""
 
+import io
+import struct
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,25 @@ def filled(module):
     return module.eval()
 
 
+def zipped(**records):
+    """The bytes of an archive, and where its directory begins."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, content in records.items():
+            archive.writestr(f"archive/{name}", content)
+    return whole.getvalue(), whole.getvalue().index(b"PK\1\2")
+
+
+def overlapping():
+    """A checkpoint with a record that lies inside of another one: each of many would be copied."""
+    inner, end = zipped(inner=bytes(100))
+    outer, begin = zipped(**{"data.pkl": b"\x80\x02}.", "outer": inner[:end]})
+    entry, tail = bytearray(inner[end:-22]), bytearray(outer[-22:])
+    entry[42:46] = struct.pack("<I", outer.index(inner[:end]))
+    tail[8:12], tail[12:16] = struct.pack("<HH", 3, 3), struct.pack("<I", len(outer) - 22 - begin + len(entry))
+    return outer[:-22] + entry + tail
+
+
 @pytest.fixture(scope="module")
 def printed(package, tmp_path_factory):
     """What tests/cpp/programs/modules.cpp prints: lines by their names."""
@@ -50,6 +72,7 @@ def printed(package, tmp_path_factory):
     facula.export.save(program, place / "net.pt2")
     (place / "net.pt2.torchscript").write_bytes((Path(__file__).parent / "data" / "torchscript_script.pt").read_bytes())
     (place / "net.pt2.damaged").write_bytes((place / "net.pt2").read_bytes()[:-200])
+    (place / "net.pt2.overlapping").write_bytes(overlapping())
     source = (Path(__file__).parent / "cpp" / "programs" / "modules.cpp").read_text()
     build = project(place / "outside", package, PROJECT, {"program.cpp": source}, "share/compat/cmake")
     lines = {}
@@ -180,6 +203,8 @@ def test_exported_program(printed, same):
         for p in net.parameters():
             p -= 0.1 * p.grad
     same("program_stepped", net(x)[0])
+    same("program_saved_over", net(x)[0])
+    same("program_read_again", net(x)[0])
     same("program_double", net(x)[0])
     assert lines["program_training"] == ["1"]
     facula.testing.assert_close(facula.export.load(place / "saved.pt2").module()(x)[0], net(x)[0])
@@ -198,3 +223,4 @@ def test_exported_program_refuses(printed):
     assert next(texts).startswith("save: the archive was recorded in evaluation")
     assert next(texts).startswith(f"jit.load: {place / 'net.pt2.torchscript'} is an archive of TorchScript")
     assert next(texts).startswith("load: no archive, or a damaged one")
+    assert next(texts).endswith("two of its records overlap")

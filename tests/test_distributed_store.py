@@ -404,3 +404,60 @@ def test_a_file_that_was_there_before(tmp_path):
     assert stores[0].num_keys() == 1 and stores[0].get("a") == b"1"
     del stores
     assert not (tmp_path / "own").exists()
+
+
+FULL = """
+import resource, socket
+from datetime import timedelta
+import facula.distributed as dist
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+store = dist.TCPStore("127.0.0.1", 0, 1, True, timedelta(seconds=10))
+print(store.port, flush=True)
+input()
+print(store.get("key"), flush=True)
+"""
+
+
+@pytest.fixture
+def full_store():
+    """The port of a store whose process may have 64 descriptors, and what ends it."""
+    server = subprocess.Popen([sys.executable, "-c", FULL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+    with server:
+        yield int(server.stdout.readline()), server
+        server.kill()
+
+
+def connected(port, count):
+    return [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+
+
+def test_strangers_do_not_keep_clients_out(full_store):
+    port, server = full_store
+    strangers = connected(port, 100)
+    client = dist.TCPStore("127.0.0.1", port, None, False, timedelta(seconds=5))
+    client.set("key", "value")
+    server.stdin.write("\n")
+    server.stdin.flush()
+    assert server.stdout.readline() == "b'value'\n"
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_a_store_without_descriptors_waits_for_one(full_store):
+    port, server = full_store
+    hello = struct.pack("<III", 0x53414346, 1, 0)
+    clients = connected(port, 100)
+    for client in clients:
+        client.sendall(hello)
+
+    def used():
+        with open(f"/proc/{server.pid}/stat") as stat:
+            return sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
+
+    before, begun = used(), time.monotonic()
+    while time.monotonic() < begun + 1:
+        time.sleep(0.05)
+    assert used() - before < 0.3 * os.sysconf("SC_CLK_TCK")  # it took a whole core
+    for client in clients:
+        client.close()
+    dist.TCPStore("127.0.0.1", port, None, False, timedelta(seconds=5)).set("key", "value")

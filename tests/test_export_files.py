@@ -237,3 +237,41 @@ def test_programs_that_are_damaged_are_of_every_kind(tmp_path):
                 model = next(inner.read(n).decode() for n in inner.namelist() if "/models/" in n)
                 found |= {word for word in words if word in model}
         assert set(words) - found == missing
+
+
+def test_a_program_is_saved_over_its_file_or_the_file_stays_as_it_was(tmp_path, monkeypatch):
+    facula.manual_seed(0)
+    net, x = nn.Linear(300, 40), facula.randn(2, 300)
+    path = tmp_path / "net.pt2"
+    export.save(export.export(net, (x,)), path)
+    loaded = export.load(path)
+    for _ in range(2):
+        export.save(loaded, path)
+        close(loaded.module()(x), net(x))
+        close(export.load(path).module()(x), net(x))
+    monkeypatch.setattr(export._pt2, "_tensor_bytes", None)
+    with pytest.raises(TypeError):
+        export.save(loaded, path)
+    close(export.load(path).module()(x), net(x))
+    assert [p.name for p in tmp_path.iterdir()] == ["net.pt2"]
+
+
+def test_a_generator_lives_as_long_as_the_program_that_draws_from_it():
+    class Noise(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.own = facula.Generator().manual_seed(3)
+
+        def forward(self, x):
+            return x + facula.rand(3, generator=self.own)
+
+    net = Noise()
+    ep = export.export(net, (facula.zeros(3),))
+    assert "generator" in str(ep)
+    state = net.own.get_state()
+    expected = net(facula.zeros(3))
+    net.own.set_state(state)
+    del net
+    others = [facula.Generator().manual_seed(i) for i in range(100)]  # would take the place of one that went
+    close(ep._run(facula.zeros(3)), expected)
+    assert len(others) == 100

@@ -1,6 +1,9 @@
 """Forward and backward as one program: what it gives is what eager gives, bit for bit."""
 
 import copy
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -203,3 +206,27 @@ def test_what_cannot_be_differentiated_is_named():
         parameter.requires_grad_(False)
     with pytest.raises(RuntimeError, match="joint: none of the 1 outputs requires a gradient"):
         joint_program(export.export(model.net, args[:1]), None)
+
+
+def test_generators_of_all_devices_and_of_the_program_are_put_back():
+    program = """
+import facula
+from facula import export, nn
+from facula.export._joint import joint_program
+facula._C._enable_guard_device()
+own = facula.Generator().manual_seed(3)
+class Noise(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(facula.ones(3, device="guard"))
+    def forward(self, x):
+        drawn = facula.rand(3, device="guard") + facula.rand(3, generator=own).to("guard")
+        return (self.w * drawn + x).sum() + facula.rand(()).to("guard")
+ep = export.export(Noise(), (facula.ones(3, device="guard"),))
+generators = [facula.default_generator, facula._C._default_generator(facula.device("guard")), own]
+before = [g.get_state() for g in generators]
+joint_program(ep, loss=0)
+assert [facula.equal(g.get_state(), b) for g, b in zip(generators, before)] == [True] * 3
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+    assert done.returncode == 0, done.stderr

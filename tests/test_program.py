@@ -317,3 +317,15 @@ def test_every_op_of_the_table_has_a_key_of_its_own():
     assert len(keys) == len(set(keys))
     for key in keys:
         assert f"{_C._boxed_op(key)['key']}" == key
+
+
+def test_constants_on_one_memory_are_written_together():
+    p = program(
+        'input constant "a" %a: float32[4]\ninput constant "b" %b: float32[2]\n'
+        "%c: float32[4] = add_.default(%a, 1, 1)\n%d: float32[2] = exp.default(%b)\n%e: float32[2] = sin.default(%d)\nreturn %e\n"
+    )
+    a = facula.zeros(4)
+    p.hold(0, a), p.hold(1, a[1:3])
+    p.fold()
+    assert [node[0] for node in p.nodes] == ["add_.default", "exp.default", "sin.default"]
+    same(p.run([])[0], facula.ones(2).exp().sin())

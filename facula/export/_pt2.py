@@ -9,7 +9,6 @@ examples, which go through the restricted reader of `facula.load`.
 from __future__ import annotations
 
 import ast
-import contextlib
 import io
 import json
 import os
@@ -18,6 +17,7 @@ import facula
 from facula import _C
 from facula._serialization.zip_writer import ZipWriter
 from facula.export._graph import _is_default
+from facula.serialization import _open_for_writing
 from facula.utils import _pytree
 
 SCHEMA = 8
@@ -469,8 +469,7 @@ def save(exported, file, extra_files=None):
         table[path] = {"path_name": blob, "is_param": kind == "parameter", "use_pickle": False, "tensor_meta": meta}
     examples = io.BytesIO()
     facula.save(exported.example_inputs or ((), {}), examples)
-    opened = open(file, "wb") if isinstance(file, (str, os.PathLike)) else contextlib.nullcontext(file)
-    with opened as out:
+    with _open_for_writing(file) as out:  # an old file stays until the new one is whole
         archive = ZipWriter(out, name)  # aligns, so that the reader can map what it holds
         for path, tensor in blobs.items():
             archive.write(path, _tensor_bytes(tensor))

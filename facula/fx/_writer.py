@@ -87,7 +87,7 @@ class _Globals:
 
     def add(self, hint, obj):
         """The name by which the text says `obj`."""
-        if obj is not facula.device and _is_from_torch(obj):
+        if obj is not facula.device and not isinstance(obj, facula.Generator) and _is_from_torch(obj):
             text = _get_qualified_name(obj) if not isinstance(obj, type) else _type_repr(obj)
             if keyword.iskeyword(text.rpartition(".")[2]):  # torch.ops.aten.random_.from
                 return _format_target(*text.split(".", 1))
@@ -170,6 +170,8 @@ class _Writer:
             return f"{self.globals.add(kind.__name__, kind)}.{arg.name}"
         if kind in (types.FunctionType, types.BuiltinFunctionType, type):
             return self.globals.add(_type_repr(arg) if isinstance(arg, type) else _get_qualified_name(arg), arg)
+        if isinstance(arg, facula.Generator):  # has no text that makes it
+            return self.globals.add("generator", arg)
         return repr(arg)
 
     def call(self, args, kwargs):

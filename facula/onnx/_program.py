@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._serialization.replacing import replacing
 from . import _protobuf as pb
 from ._graph import Graph, numpy_dtype
 from .errors import OnnxExporterError
@@ -161,11 +162,11 @@ class ONNXProgram:
         if external_data or pb.length(message) > _LARGEST_FILE:
             beside = []
             message = self._message(**form, external=(path.name + ".data", beside))
-            with open(path.with_name(path.name + ".data"), "wb") as file:
+            with replacing(path.with_name(path.name + ".data")) as file:
                 for offset, raw in beside:
                     file.write(b"\0" * (offset - file.tell()))
                     file.write(raw)
-        with open(path, "wb") as file:
+        with replacing(path) as file:
             file.writelines(message)
 
     # running

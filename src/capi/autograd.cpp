@@ -2,6 +2,7 @@
 #include "autograd/engine.h"
 #include "capi/capi.h"
 #include "core/backend.h"
+#include "core/generators.h"
 #include "functions.h"
 
 namespace facula::capi {
@@ -118,16 +119,15 @@ fc_status fc_manual_seed(uint64_t seed) {
 fc_status fc_generator_new(const char* device, uint64_t seed, fc_generator* out) {
   return guarded([&] {
     fc_generator& place = there(out, "fc_generator_new");
-    std::unique_ptr<Generator> made = make_generator(device_of(device));
+    std::shared_ptr<Generator> made = owned(make_generator(device_of(device)));
     made->seed(seed);
-    Generator* const generator = made.get();
-    place = new fc_generator_s{generator, std::move(made)};
+    place = new fc_generator_s{std::move(made)};
   });
 }
 fc_status fc_generator_default(const char* device, fc_generator* out) {
   return guarded([&] {
     fc_generator& place = there(out, "fc_generator_default");
-    place = new fc_generator_s{&default_generator(concrete(device_of(device))), nullptr};
+    place = new fc_generator_s{share(&default_generator(concrete(device_of(device))))};
   });
 }
 fc_status fc_generator_seed(fc_generator generator, uint64_t seed) {

@@ -16,8 +16,7 @@
 #include "program/value.h"
 
 struct fc_generator_s {
-  facula::Generator* generator;
-  std::unique_ptr<facula::Generator> owned;  // none: one of the library
+  std::shared_ptr<facula::Generator> generator;
 };
 
 struct fc_program_s {

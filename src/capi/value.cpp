@@ -43,7 +43,7 @@ Value from_c(const fc_value& value, const char* what) {
       return static_cast<Layout>(value.as.integer);
     case FC_GENERATOR_VALUE:
       FACULA_CHECK(value.as.generator, ErrorKind::Value, what, ": the generator is NULL");
-      return value.as.generator->generator;
+      return value.as.generator->generator.get();
     case FC_TENSOR_VALUE: return borrow(value.as.tensor, what);
     case FC_TENSORS_VALUE: return tensors_from(value, what);
     case FC_INTS_VALUE: {

@@ -8,6 +8,7 @@
 
 #include "core/backend.h"
 #include "core/error.h"
+#include "core/generators.h"
 
 namespace facula {
 
@@ -40,20 +41,62 @@ std::optional<uint64_t> last_seed;
 
 }  // namespace
 
+namespace {
+
+struct Owned {
+  std::mutex mutex;
+  std::map<const Generator*, std::weak_ptr<Generator>> known;
+};
+Owned& owned_generators() {
+  static Owned& it = *new Owned;  // generators may die late
+  return it;
+}
+
+}  // namespace
+
+std::shared_ptr<Generator> owned(std::unique_ptr<Generator> generator) {
+  Owned& all = owned_generators();
+  std::shared_ptr<Generator> made(generator.get(), [](Generator* g) {
+    {
+      const std::lock_guard lock(owned_generators().mutex);
+      owned_generators().known.erase(g);
+    }
+    delete g;
+  });
+  (void)generator.release();
+  const std::lock_guard lock(all.mutex);
+  all.known[made.get()] = made;
+  return made;
+}
+
+std::shared_ptr<Generator> share(Generator* generator) {
+  Owned& all = owned_generators();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.known.find(generator);
+  std::shared_ptr<Generator> held = found == all.known.end() ? nullptr : found->second.lock();
+  return held ? held : std::shared_ptr<Generator>(std::shared_ptr<void>(), generator);
+}
+
 void seed_other_devices(uint64_t seed) {
   {
     std::lock_guard<std::mutex> guard(seed_mutex);
     last_seed = seed;
   }
+  for (Generator* generator : default_generators()) {
+    if (generator->device().is_cpu()) continue;
+    std::lock_guard<std::mutex> guard(generator->mutex);
+    generator->seed(seed);
+  }
+}
+
+std::vector<Generator*> default_generators() {
+  std::vector<Generator*> found{&default_generator(kCPU)};
   for (int t = 0; t < kDeviceTypes; ++t) {
     const auto type = static_cast<DeviceType>(t);
     const auto count = backend_of(type).count;
-    for (int i = 0; count && i < count(); ++i) {
-      Generator& generator = default_generator({type, static_cast<int8_t>(i)});
-      std::lock_guard<std::mutex> guard(generator.mutex);
-      generator.seed(seed);
-    }
+    for (int i = 0; count && i < count(); ++i) found.push_back(&default_generator({type, static_cast<int8_t>(i)}));
   }
+  return found;
 }
 
 Generator& default_generator(Device device) {

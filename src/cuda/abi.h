@@ -187,6 +187,7 @@ enum : unsigned { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
   X(cuDeviceCanAccessPeer, int* can, CUdevice device, CUdevice peer)                                                 \
   X(cuDevicePrimaryCtxRetain, CUcontext* context, CUdevice device)                                                   \
   X(cuCtxSetCurrent, CUcontext context)                                                                              \
+  X(cuCtxGetCurrent, CUcontext* context)                                                                             \
   X(cuCtxSynchronize)                                                                                                \
   X(cuCtxGetStreamPriorityRange, int* least, int* greatest)                                                          \
   X(cuMemAlloc_v2, CUdeviceptr* memory, size_t bytes)                                                                \

@@ -7,6 +7,7 @@ namespace facula::cuda {
 
 thread_local constinit ThreadDevice thread_device __attribute__((tls_model("initial-exec")));
 std::array<std::atomic<const Properties*>, detail::kMostDevices> detail::known_properties{};
+std::atomic<bool> detail::are_several{false};
 
 namespace {
 
@@ -60,7 +61,9 @@ Properties read_properties(int index) {
 int device_count() {
   static const int count = [] {
     int n = 0;
-    return is_available() && driver().cuDeviceGetCount(&n) == CUDA_SUCCESS ? n : 0;
+    if (!is_available() || driver().cuDeviceGetCount(&n) != CUDA_SUCCESS) return 0;
+    detail::are_several = n > 1;
+    return n;
   }();
   return count;
 }
@@ -92,6 +95,11 @@ void set_current_index(int device) {
 void detail::make_active(int device) {
   FACULA_CUDA_CALL(cuCtxSetCurrent, properties(device).context);
   thread_device.active = device;
+}
+
+bool detail::is_taken(int device) {
+  CUcontext now = nullptr;
+  return driver().cuCtxGetCurrent(&now) != CUDA_SUCCESS || now != properties(device).context;
 }
 
 void detail::go_back(int device) noexcept {

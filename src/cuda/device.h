@@ -42,6 +42,8 @@ constexpr int kMostDevices = 128;  // a Device's index is a signed byte
 extern std::array<std::atomic<const Properties*>, kMostDevices> known_properties;
 const Properties& read_properties_once(int device);
 void make_active(int device);
+extern std::atomic<bool> are_several;  // devices; from their first use on
+bool is_taken(int device);
 void go_back(int device) noexcept;
 }  // namespace detail
 inline const Properties& properties(int device) {
@@ -56,9 +58,12 @@ int checked_index(Device device, const char* op);
 inline int current_index() { return thread_device.current; }
 void set_current_index(int device);
 
-/// Makes the driver work with the device on this thread.
+/// Makes the driver work with the device on this thread. Another library may have made it work with another one since
+/// (cudaSetDevice tells nobody): where there are several, the driver is asked, which takes some nanoseconds.
 inline void activate(int device) {
-  if (__builtin_expect(thread_device.active != device, 0)) detail::make_active(device);
+  const bool ours = thread_device.active == device;
+  if (__builtin_expect(ours && !detail::are_several.load(std::memory_order_relaxed), 1)) return;
+  if (!ours || detail::is_taken(device)) detail::make_active(device);
 }
 /// That device: the one whose kernel runs.
 inline int active_index() { return thread_device.active; }

@@ -55,7 +55,9 @@ void throw_index_error(int device) {
     if (!record) return;
     if (std::atomic_ref(record->found).load(std::memory_order_acquire) == kNothingWrong) return;
     found = *record;
-    std::memset(record, 0, sizeof *record);
+    // Kernels of other streams may be looking: they write every field anew once `taken`, which comes last, lets them.
+    std::atomic_ref(record->found).store(kNothingWrong, std::memory_order_release);
+    std::atomic_ref(record->taken).store(0, std::memory_order_release);
   }
   const auto kind = static_cast<ErrorKind>(found.kind);
   const std::string place = text_of_place(found.place), queued = place.empty() ? "" : ", queued at " + place;

@@ -23,15 +23,14 @@ using facula::ProgramInput;
 
 namespace detail {
 
-Loaded::Loaded(facula::ProgramFile file, std::string bytes_of_archive, std::string file_name)
+Loaded::Loaded(facula::ProgramFile file, std::shared_ptr<const facula::Archive> opened)
     : program(std::move(file.program)),
       runner(std::make_shared<const facula::Runner>(program)),
       names(std::move(file.forward_names)),
       arguments(Spec::parse(file.in_spec)),
       results(Spec::parse(file.out_spec)),
       modules(std::move(file.modules)),
-      bytes(std::move(bytes_of_archive)),
-      path(std::move(file_name)),
+      archive(std::move(opened)),
       training(facula::is_training(*program)),
       recorded_training(training) {
   const auto kind = [&](size_t i) { return arguments.children[i].kind; };

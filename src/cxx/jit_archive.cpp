@@ -1,8 +1,8 @@
 // torch::jit::load and Module::save: archives of programs.
-#include <fstream>
 #include <iterator>
 #include <ostream>
 
+#include "core/new_file.h"
 #include "cxx/jit_loaded.h"
 #include "cxx/zip.h"
 #include "program/json.h"
@@ -21,6 +21,14 @@ std::unique_ptr<const ByteSource> source_of(const std::string& path, const std::
   return path.empty() ? ByteSource::memory(bytes) : ByteSource::file(path);
 }
 
+/// The archive, and what is in it where it is no file.
+struct Opened {
+  Opened(const std::string& path, std::string contents)
+      : bytes(std::move(contents)), archive(source_of(path, bytes), false) {}
+  const std::string bytes;
+  const Archive archive;
+};
+
 Module read(const std::string& path, std::string bytes, optional<Device> device) {
   FACULA_CHECK(!facula::is_torchscript(source_of(path, bytes)), ErrorKind::NotImplemented,
                "jit.load: ", path.empty() ? "the stream" : path,
@@ -30,7 +38,9 @@ Module read(const std::string& path, std::string bytes, optional<Device> device)
   facula::LoadOptions options;
   options.map = !path.empty();
   facula::ProgramFile file = facula::read_program(source_of(path, bytes), options);
-  Module module(std::make_shared<detail::Loaded>(std::move(file), std::move(bytes), path), "");
+  const auto opened = std::make_shared<const Opened>(path, std::move(bytes));
+  const std::shared_ptr<const Archive> archive(opened, &opened->archive);
+  Module module(std::make_shared<detail::Loaded>(std::move(file), archive), "");
   if (device && !device->is_cpu()) module.to(*device);
   return module;
 }
@@ -62,7 +72,7 @@ void write_archive(const Loaded& loaded, const std::function<void(const void*, s
   FACULA_CHECK(loaded.training == loaded.recorded_training, ErrorKind::NotImplemented,
                "save: the archive was recorded in ", loaded.recorded_training ? "training" : "evaluation",
                ", and train() or eval() changed the program; export it in that mode");
-  const Archive archive(source_of(loaded.path, loaded.bytes), false);
+  const Archive& archive = *loaded.archive;
   std::unordered_map<std::string, std::pair<std::string_view, Tensor>> changed;  // files of tensors
   for (const auto& [name, record] : archive.records()) {
     const bool table = name.ends_with("_weights_config.json") || name.ends_with("_constants_config.json");
@@ -110,10 +120,10 @@ void Module::save(std::ostream& out, const ExtraFilesMap& extra_files) const {
   });
 }
 void Module::save(const std::string& filename, const ExtraFilesMap& extra_files) const {
-  std::ostringstream whole;  // the file may be the one that the tensors are in
-  save(whole, extra_files);
-  std::ofstream file(filename, std::ios::binary);
-  FACULA_CHECK(file << whole.view() << std::flush, ErrorKind::Runtime, "save: ", filename, " could not be written");
+  check_save(path_, extra_files);
+  facula::NewFile file("save", filename);  // `filename` may be the one that the tensors are in
+  detail::write_archive(loaded(), [&](const void* data, size_t size) { file.write(data, size); });
+  file.finish();
 }
 
 Module load(const std::string& filename, optional<Device> device, bool) { return read(filename, {}, device); }

@@ -1,6 +1,7 @@
 // What torch::jit::Module shares among its copies: a program, and how its arguments and results are nested.
 #pragma once
 
+#include "program/archive.h"
 #include "program/pt2.h"
 #include "program/run.h"
 #include "torch/jit.h"
@@ -25,7 +26,7 @@ void flatten(const Spec& spec, const IValue& value, const std::string& path, std
 IValue unflatten(const Spec& spec, const facula::Value*& leaf);
 
 struct Loaded {
-  Loaded(facula::ProgramFile file, std::string bytes_of_archive, std::string file_name);
+  Loaded(facula::ProgramFile file, std::shared_ptr<const facula::Archive> opened);
   IValue run(const std::vector<IValue>& inputs, const Kwargs& kwargs) const;
   /// Another program in the place of this one.
   void exchange(std::shared_ptr<facula::Program> changed);
@@ -37,7 +38,7 @@ struct Loaded {
   std::vector<std::string> names;  // of arguments: those by position, then those by keyword
   Spec arguments, results;
   std::vector<std::pair<std::string, std::string>> modules;  // paths and classes
-  std::string bytes, path;                                   // of the archive: its contents, or where it is
+  std::shared_ptr<const facula::Archive> archive;            // open: another file may have its name by now
   bool training, recorded_training;
 };
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/new_file.h"
 #include "cxx/pickle.h"
 
 namespace torch::serialize {
@@ -57,11 +58,12 @@ void OutputArchive::save_to(std::ostream& stream) const {
   });
 }
 void OutputArchive::save_to(const std::string& filename) const {
-  std::ofstream file(filename, std::ios::binary);
-  FACULA_CHECK(file, ErrorKind::Runtime, "save: cannot write to ", filename);
-  save_to(file);
-  file.close();
-  FACULA_CHECK(file, ErrorKind::Runtime, "save: cannot write all of ", filename);
+  facula::NewFile file("save", filename);
+  save_to([&](const void* data, size_t size) {
+    file.write(data, size);
+    return size;
+  });
+  file.finish();
 }
 
 // ---- reading

@@ -4,6 +4,7 @@
 #include <torch/detail/convert.h>
 
 #include "core/backend.h"
+#include "core/generators.h"
 #include "core/host.h"
 #include "core/parallel.h"
 #include "cuda/stream.h"
@@ -201,7 +202,7 @@ std::ostream& operator<<(std::ostream& out, const Scalar& s) {
 }
 
 Generator make_cpu_generator(uint64_t seed) {
-  std::shared_ptr<facula::Generator> made = facula::make_generator(facula::kCPU);
+  std::shared_ptr<facula::Generator> made = facula::owned(facula::make_generator(facula::kCPU));
   made->seed(seed);
   return Generator(made);
 }

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "program/archive.h"
+
 namespace torch::detail {
 
 class ZipWriter {
@@ -34,7 +36,7 @@ class ZipWriter {
   std::vector<Entry> entries_;
 };
 
-/// Reads an archive that is in memory; contents point into it.
+/// Reads an archive that is in memory; contents point into it. What it believes is program/archive.h's decision.
 class ZipReader {
  public:
   explicit ZipReader(std::string_view bytes);
@@ -43,12 +45,8 @@ class ZipReader {
   std::string_view file(const std::string& name) const;
 
  private:
-  struct File {
-    std::string_view bytes;
-    uint32_t crc;
-    bool compressed;
-  };
-  std::unordered_map<std::string, File> files_;  // without the folder that all are in
+  std::string_view bytes_;
+  std::unordered_map<std::string, facula::ArchiveRecord> files_;  // without the folder that all are in
 };
 
 }  // namespace torch::detail

@@ -13,6 +13,7 @@ namespace facula::distributed {
 namespace {
 
 constexpr double kHandshake = 10;  // seconds for a client to say who it is
+constexpr double kFull = 0.1;      // seconds without new clients when descriptors have run out
 constexpr size_t kLongestHello = 3 * sizeof(uint32_t) + kLongestToken;
 
 /// Takes the same time wherever the first difference is.
@@ -46,10 +47,9 @@ StoreServer::StoreServer(Socket listener, std::string token)
     : listener_(std::move(listener)), token_(std::move(token)), port_(port_of(listener_)), process_(getpid()) {
   epoll_ = Socket(epoll_create1(EPOLL_CLOEXEC));
   wake_ = Socket(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  for (const Socket* s : {&listener_, &wake_}) {
-    epoll_event event{EPOLLIN, {.fd = s->fd()}};
-    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, s->fd(), &event);
-  }
+  epoll_event event{EPOLLIN, {.fd = wake_.fd()}};
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, wake_.fd(), &event);
+  watch_listener();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -71,7 +71,7 @@ void StoreServer::run() {
       const int fd = events[i].data.fd;
       if (fd == wake_.fd()) return;
       if (fd == listener_.fd()) {
-        accept_clients();
+        accept_client();
         continue;
       }
       const auto found = clients_.find(fd);
@@ -85,16 +85,36 @@ void StoreServer::run() {
   }
 }
 
-void StoreServer::accept_clients() {
-  for (;;) {
-    const int fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) return;
-    auto client = std::make_unique<Client>();
-    client->socket = Socket(fd);
-    epoll_event event{EPOLLIN | EPOLLRDHUP, {.fd = fd}};
-    epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event);
-    clients_[fd] = std::move(client);
+/// One client for each time that epoll says so: accept4 wants a descriptor before it looks whether somebody is there.
+void StoreServer::accept_client() {
+  const int fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) return make_room();
+  if (fd < 0) return;
+  auto client = std::make_unique<Client>();
+  client->socket = Socket(fd);
+  epoll_event event{EPOLLIN | EPOLLRDHUP, {.fd = fd}};
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event);
+  clients_[fd] = std::move(client);
+}
+
+/// When descriptors have run out: of those who have not said who they are, the one who has been connected longest has
+/// to go. Where there is none, new clients wait in the system's queue: to look again and again would take a core.
+void StoreServer::make_room() {
+  Client* oldest = nullptr;
+  for (auto& [fd, client] : clients_) {
+    const bool stranger = !client->greeted && !client->closing;
+    if (stranger && (!oldest || client->handshake.seconds_left() < oldest->handshake.seconds_left()))
+      oldest = client.get();
   }
+  if (oldest) return drop(*oldest);
+  accepts_again_ = Deadline::after(kFull);
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, listener_.fd(), nullptr);
+}
+
+void StoreServer::watch_listener() {
+  epoll_event event{EPOLLIN, {.fd = listener_.fd()}};
+  epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, listener_.fd(), &event);
+  accepts_again_.reset();
 }
 
 void StoreServer::receive(Client& client) {
@@ -248,6 +268,7 @@ void StoreServer::changed(const Request& request) {
 }
 
 void StoreServer::look_at_clock() {
+  if (accepts_again_ && accepts_again_->passed()) watch_listener();
   for (auto& [fd, client] : clients_) {
     if (client->closing) continue;
     if (!client->greeted && client->handshake.passed()) {
@@ -271,6 +292,7 @@ int StoreServer::until_next() const {
     const int left = d.milliseconds_left(1 << 30);
     if (next < 0 || left < next) next = left;
   };
+  if (accepts_again_) sooner(*accepts_again_);
   for (const auto& [fd, client] : clients_) {
     if (!client->greeted) sooner(client->handshake);
     if (client->waits) sooner(client->deadline);

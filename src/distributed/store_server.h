@@ -1,6 +1,7 @@
 // The server of a TCPStore: one thread that answers all clients.
 #pragma once
 
+#include <optional>
 #include <thread>
 
 #include "distributed/store.h"
@@ -21,7 +22,9 @@ class StoreServer {
  private:
   struct Client;
   void run();
-  void accept_clients();
+  void accept_client();
+  void make_room();
+  void watch_listener();
   void receive(Client& client);
   bool take_message(Client& client);
   void greet(Client& client, std::string_view hello);
@@ -42,6 +45,7 @@ class StoreServer {
   StoreTable table_;
   std::unordered_map<int, std::unique_ptr<Client>> clients_;
   std::vector<int> gone_;
+  std::optional<Deadline> accepts_again_;  // while there are no descriptors for new clients
   std::thread thread_;
 };
 

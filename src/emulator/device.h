@@ -127,6 +127,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu) {
 // ---- memory
 
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __trap() { facula_emulated_trap("__trap()"); }
 

@@ -256,6 +256,10 @@ API CUresult cuCtxSetCurrent(CUcontext context) {
   current_device = device;
   return CUDA_SUCCESS;
 }
+API CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = reinterpret_cast<CUcontext>(static_cast<uintptr_t>(current_device) + 1);
+  return CUDA_SUCCESS;
+}
 API CUresult cuCtxSynchronize() {
   if (const CUresult refused = refuse_any_capture(); refused != CUDA_SUCCESS) return refused;
   synchronize_all();

@@ -114,6 +114,9 @@ std::tuple<Tensor, Tensor, Tensor> _attention_backward(const Tensor& grad, const
 
 Tensor _attention_kept(const Tensor& scores, const Tensor& seed, double dropout_p) {
   check_seed(seed, dropout_p);
+  FACULA_CHECK(scores.dtype() == DType::Float32 || scores.dtype() == DType::Float64, ErrorKind::NotImplemented, kOp,
+               ": not implemented for dtype ", scores.dtype());
+  FACULA_CHECK(seed.defined(), ErrorKind::Runtime, kOp, ": what dropout keeps follows from a seed, got none");
   Tensor out = facula::empty(scores.sizes(), scores.dtype(), scores.device());
   if (!out.is_meta() && out.numel()) attention_kept_kernel(out.device(), out, seed, dropout_p);
   return out;

@@ -1,8 +1,10 @@
 // embedding: rows picked by index, and the gradient of the table they come from.
 #include "ops/embedding.h"
 
+#include "core/checked.h"
 #include "ops/copies.h"
 #include "ops/index_support.h"
+#include "ops/needs.h"
 #include "raw_create.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"
@@ -27,8 +29,11 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t, bool, boo
 
 Tensor embedding_dense_backward(const Tensor& grad_output, const Tensor& indices, int64_t num_weights,
                                 int64_t padding_idx, bool scale_grad_by_freq) {
+  need_dimensions("embedding", "the gradient", grad_output);
+  need_at_least("embedding", "num_weights", num_weights, 0);
+  int64_t n = indices.numel(), width = grad_output.size(-1);
+  need_count("embedding", "the gradient", grad_output, (Checked(n) * width).value_or(-1));
   Tensor index = flat(indices);
-  int64_t n = index.numel(), width = grad_output.size(-1);
   Tensor result = zeros({num_weights, width}, grad_output.dtype(), grad_output.device(), {});
   if (result.is_meta() || grad_output.numel() == 0) return result;
   Tensor rows = as_contiguous(grad_output);
@@ -80,7 +85,7 @@ Tensor _bag_sum(const Tensor& weight, const Tensor& indices, const Tensor& bag_o
 
 Tensor _bag_argmax(const Tensor& weight, const Tensor& indices, const Tensor& bag_of, int64_t bags, int64_t padding) {
   FACULA_CHECK(weight.dim() == 2 && indices.dtype() == DType::Int64 && bag_of.dtype() == DType::Int64 &&
-                   indices.numel() == bag_of.numel(),
+                   indices.numel() == bag_of.numel() && bags >= 0,
                ErrorKind::Runtime, "_bag_argmax: a matrix and two int64 vectors of one length, got shapes ",
                weight.sizes(), ", ", indices.sizes(), " and ", bag_of.sizes());
   int64_t width = weight.size(1);

@@ -54,6 +54,8 @@ Tensor _fft_r2c(const Tensor& self, IntList dim, double scale) {
   check_dtype(self, false);
   Dims sizes(self.sizes());
   int64_t& last = sizes[static_cast<size_t>(dim.back())];
+  FACULA_CHECK(last > 0, ErrorKind::Runtime, "fft: at least one element along dimension ", dim.back(), ", got shape ",
+               self.sizes());
   last = last / 2 + 1;
   return transformed(self, sizes, complex_dtype(self.dtype()), dim, FftKind::RealToHalf, scale);
 }

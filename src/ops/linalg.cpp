@@ -5,6 +5,7 @@
 #include "ops/checks.h"
 #include "ops/copies.h"
 #include "ops/linalg_support.h"
+#include "ops/needs.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -81,6 +82,9 @@ std::tuple<Tensor, Tensor, Tensor> linalg_lu_factor_ex(const Tensor& A, bool piv
 }
 
 Tensor _lu_permutation(const Tensor& pivots, int64_t rows, DType dtype) {
+  need_dimensions("lu_unpack", "pivots", pivots);
+  need_dtype("lu_unpack", "pivots", pivots, DType::Int32);
+  need_at_least("lu_unpack", "the number of rows", rows, 0);
   Dims sizes(pivots.sizes().slice(0, pivots.dim() - 1));
   sizes.push_back(rows);
   sizes.push_back(rows);

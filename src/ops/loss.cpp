@@ -3,6 +3,7 @@
 
 #include "core/checked.h"
 #include "ops/copies.h"
+#include "ops/needs.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -140,7 +141,12 @@ Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, co
 
 Tensor _class_weights(const Tensor& target, const Tensor& weight, int64_t classes, int64_t ignore_index,
                       double label_smoothing, DType dtype) {
+  need_rank("cross_entropy", "target", target, 2);
+  need_at_least("cross_entropy", "classes", classes, 0);
+  FACULA_CHECK(is_floating(dtype) && !is_float8(dtype), ErrorKind::NotImplemented,
+               "cross_entropy: not implemented for dtype ", dtype);
   Dims sizes = {target.size(0), classes, target.size(1)};
+  check_classes("cross_entropy", sizes, target, weight, kNone);
   DType compute = compute_dtype(dtype);
   Tensor out = facula::empty(sizes, compute, target.device());
   if (out.is_meta()) return to_dtype(out, dtype);
@@ -158,6 +164,9 @@ struct CtcShape {
   CtcProblem problem;
   CtcShape(const Tensor& log_probs, const Tensor& targets, IntList input_lengths, IntList target_lengths,
            int64_t blank) {
+    need_rank("ctc_loss", "log_probs", log_probs, 3);
+    need_floating("ctc_loss", "log_probs", log_probs);
+    need_rank("ctc_loss", "targets", targets, 1, 2);
     int64_t steps = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
     FACULA_CHECK(blank >= 0 && blank < classes, ErrorKind::Runtime, "ctc_loss: expected a blank in [0, ", classes,
                  "), got ", blank);
@@ -183,6 +192,7 @@ struct CtcShape {
       FACULA_CHECK(targets.dim() == 2 && targets.size(0) == batch && targets.size(1) >= longest, ErrorKind::Runtime,
                    "ctc_loss: expected targets of shape (", batch, ", at least ", longest, "), got ", targets.sizes());
     }
+    (Checked(longest) * 2 + 1).get("ctc_loss", "the number of states", target_lengths);
     const Device device = log_probs.device();
     problem = {steps,
                batch,
@@ -218,12 +228,17 @@ Tensor _ctc_backward(const Tensor& grad_output, const Tensor& log_probs, const T
                      IntList target_lengths, const Tensor& loss, const Tensor& log_alpha, int64_t blank,
                      bool zero_infinity) {
   CtcShape shape(log_probs, targets, input_lengths, target_lengths, blank);
+  const CtcProblem& p = shape.problem;
+  need_shape("ctc_loss", "the gradient", grad_output, {p.batch});
+  need_shape("ctc_loss", "loss", loss, {p.batch});
+  need_shape("ctc_loss", "log_alpha", log_alpha, {p.batch, p.steps, 2 * p.longest + 1});
+  need_dtype("ctc_loss", "loss", loss, log_probs.dtype());
+  need_dtype("ctc_loss", "log_alpha", log_alpha, log_probs.dtype());
   Tensor out = facula::empty(log_probs.sizes(), log_probs.dtype(), log_probs.device());
   if (out.is_meta()) return out;
   Tensor scale = zero_infinity ? _where(isinf(loss), Scalar(0.0), grad_output) : grad_output;
   ctc_backward_kernel(out.device(), out, as_contiguous(scale, log_probs.dtype()), as_contiguous(log_probs),
-                      as_contiguous(targets, DType::Int64), as_contiguous(loss), as_contiguous(log_alpha),
-                      shape.problem);
+                      as_contiguous(targets, DType::Int64), as_contiguous(loss), as_contiguous(log_alpha), p);
   return out;
 }
 

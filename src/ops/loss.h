@@ -14,7 +14,7 @@ struct ClassLoss {
 };
 
 /// Losses of every position (N, S), and their weights; `weight` may be undefined. Throws an IndexError where a class is
-/// neither in [0, classes) nor ignore_index; the other kernels are given the same classes.
+/// neither in [0, classes) nor ignore_index, as the other kernels do.
 inline Kernel<void(const Tensor& losses, const Tensor& weights, const Tensor& self, const Tensor& target,
                    const Tensor& weight, const ClassLoss& p)>
     nll_kernel{"nll_loss"};

@@ -3,6 +3,7 @@
 
 #include "core/number.h"
 #include "ops/copies.h"
+#include "ops/needs.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -90,6 +91,10 @@ Tensor stepping(const Tensor& vec) { return vec.stride(0) >= 1 || vec.numel() <=
 Tensor _cross(const Tensor& self, const Tensor& other, int64_t dim) {
   const DType dtype = self.dtype(), computed = is_bits(dtype) ? DType::Int64 : compute_dtype(dtype);
   FACULA_CHECK(dtype != DType::Bool, ErrorKind::NotImplemented, "linalg.cross: expected numbers, got dtype bool");
+  need_shape("linalg.cross", "other", other, self.sizes());
+  need_dimensions("linalg.cross", "self", self);
+  FACULA_CHECK(self.size(wrap_dim(dim, self.dim(), "linalg.cross")) == 3, ErrorKind::Runtime,
+               "linalg.cross: dimension ", dim, " must have size 3, got shape ", self.sizes());
   Tensor result = facula::empty(self.sizes(), computed, self.device());
   if (result.is_meta()) return facula::empty(self.sizes(), dtype, self.device());
   int64_t inner = 1;

@@ -4,6 +4,7 @@
 #include "core/checked.h"
 #include "core/write.h"
 #include "ops/copies.h"
+#include "ops/needs.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -42,6 +43,12 @@ Tensor in_order_of(const Tensor& like, const Tensor& t) { return as_contiguous(t
 void check_channels(const Tensor& self, std::initializer_list<const Tensor*> parameters) {
   FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "batch_norm: at least two dimensions, got shape ", self.sizes());
   for (const Tensor* t : parameters) check_size("batch_norm", "parameters and statistics", *t, self.size(1));
+}
+
+/// One number for each channel, as the kernels and broadcasting want it.
+Tensor per_channel(const Tensor& t, DType compute) {
+  const Tensor plain = parameter(t, compute);
+  return !plain.defined() || plain.dim() == 1 ? plain : make_view(plain, {plain.numel()}, {1}, 0, false);
 }
 
 /// In channels-last memory every element of a channel is a run by itself.
@@ -198,6 +205,8 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
                                                  double momentum, double eps) {
   check_floating(self, "batch_norm");
   check_channels(self, {&weight, &bias, &running_mean, &running_var});
+  for (const Tensor* t : {&running_mean, &running_var})
+    if (t->defined()) need_rank("batch_norm", "running statistics", *t, 1);
   FACULA_CHECK(training || (running_mean.defined() && running_var.defined()), ErrorKind::Runtime,
                "batch_norm: running_mean and running_var outside of training, got none");
   DType compute = compute_dtype(self.dtype());
@@ -223,19 +232,20 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm(const Tensor& self, const Tenso
     variance = parameter(running_var, compute);
   }
   rstd = rsqrt(add(variance, Scalar(eps), Scalar(1)));
-  Tensor scale = weight.defined() ? mul(rstd, parameter(weight, compute)) : rstd;
+  Tensor scale = weight.defined() ? mul(rstd, per_channel(weight, compute)) : rstd;
   Tensor shift = neg(mul(mean, scale));
-  if (bias.defined()) shift = add(shift, parameter(bias, compute), Scalar(1));
+  if (bias.defined()) shift = add(shift, per_channel(bias, compute), Scalar(1));
   channel_affine_kernel(self.device(), out, input, scale, shift, layout);
   return {out, mean.is_same(running_mean) ? clone(mean, std::nullopt) : mean, rstd};
 }
 
 std::tuple<Tensor, Tensor, Tensor> _channel_norm_backward(const Tensor& grad_output, const Tensor& self,
-                                                          const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-                                                          bool training, bool of_self, bool of_weight, bool of_bias) {
+                                                          const Tensor& weight, const Tensor& batch_mean,
+                                                          const Tensor& batch_rstd, bool training, bool of_self,
+                                                          bool of_weight, bool of_bias) {
   check_floating(self, "batch_norm");
-  check_channels(self, {&weight, &mean, &rstd});
-  check_size("batch_norm", "gradients", grad_output, self.numel());
+  check_channels(self, {&weight, &batch_mean, &batch_rstd});
+  need_shape("batch_norm", "the gradient", grad_output, self.sizes());
   const DType compute = compute_dtype(self.dtype());
   const Device device = self.device();
   const Tensor input = in_order_of(self, self), none = facula::empty({0}, compute, device);
@@ -246,9 +256,10 @@ std::tuple<Tensor, Tensor, Tensor> _channel_norm_backward(const Tensor& grad_out
   if (self.is_meta()) return {gs, of_weight ? centered : none, of_bias ? total : none};
   const ChannelLayout layout = channel_layout(self);
   const Tensor grad = in_order_of(self, to_dtype(grad_output, self.dtype()));
+  const Tensor mean = per_channel(batch_mean, compute), rstd = per_channel(batch_rstd, compute);
   if (sums) channel_sums_kernel(device, total, centered, grad, input, mean, layout);
   if (of_self) {
-    Tensor a = weight.defined() ? mul(rstd, parameter(weight, compute)) : rstd;
+    Tensor a = weight.defined() ? mul(rstd, per_channel(weight, compute)) : rstd;
     if (training) {
       // a * (g - mean(g) - (x - mean) * rstd^2 * mean(g * (x - mean)))
       const Scalar per_element(1.0 / static_cast<double>(layout.count()));

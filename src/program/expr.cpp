@@ -27,14 +27,13 @@ int64_t floor_quotient(int64_t a, int64_t b) {
 }
 
 std::optional<int64_t> apply(Expr::Op op, int64_t a, int64_t b) {
-  const bool divides = op == Expr::Op::FloorDiv || op == Expr::Op::Mod;
-  if (divides && (b == 0 || (b == -1 && a == INT64_MIN))) return std::nullopt;
+  if ((op == Expr::Op::FloorDiv || op == Expr::Op::Mod) && b == 0) return std::nullopt;
   const auto whole = [](Checked c) { return c.fits() ? std::optional<int64_t>(c.value_or(0)) : std::nullopt; };
   switch (op) {
     case Expr::Op::Add: return whole(Checked(a) + b);
     case Expr::Op::Mul: return whole(Checked(a) * b);
-    case Expr::Op::FloorDiv: return floor_quotient(a, b);
-    case Expr::Op::Mod: return a - floor_quotient(a, b) * b;
+    case Expr::Op::FloorDiv: return b == -1 ? whole(Checked(0) - a) : floor_quotient(a, b);
+    case Expr::Op::Mod: return b == -1 ? 0 : a - floor_quotient(a, b) * b;
     case Expr::Op::Max: return std::max(a, b);
     default: return std::min(a, b);
   }
@@ -128,15 +127,15 @@ Expr floor_div(const Expr& a, const Expr& b) {
   if (a.is_integer() && b.is_integer()) {
     if (const auto value = apply(Expr::Op::FloorDiv, a.integer(), b.integer())) return Expr(*value);
   }
-  if (a == b) return Expr(1);
+  if (a == b && !b.is_integer()) return Expr(1);
   // (4*s0 + 8) // 4, where every term divides
-  if (b.is_integer() && b.integer() != 0) {
+  if (b.is_integer() && b.integer() != 0 && b.integer() != -1) {
     Terms terms;
     int64_t constant = 0;
     const int64_t d = b.integer();
     bool divides = collect(terms, a, constant) && constant % d == 0;
     for (const auto& [text, term] : terms) divides = divides && term.second % d == 0;
-    if (divides && d != -1) {
+    if (divides) {
       Expr total(constant / d);
       for (const auto& [text, term] : terms) total = total + Expr(term.second / d) * term.first;
       return total;

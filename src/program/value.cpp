@@ -3,12 +3,14 @@
 #include <array>
 #include <variant>
 
+#include "core/generators.h"
+
 namespace facula {
 
 struct Value::Heap {
   RefCount refs;
   std::variant<std::complex<double>, std::string, std::vector<Tensor>, std::vector<int64_t>, std::vector<double>,
-               std::vector<bool>, std::shared_ptr<const Runner>, Expr, std::vector<Expr>>
+               std::vector<bool>, std::shared_ptr<Generator>, std::shared_ptr<const Runner>, Expr, std::vector<Expr>>
       content;
 };
 
@@ -17,8 +19,8 @@ const Tensor Value::kUndefined;
 namespace {
 
 constexpr std::array<const char*, 19> kNames = {
-    "None",     "int",     "float", "bool",  "dtype",   "device", "layout", "memory_format", "Generator", "Tensor",
-    "Tensor[]", "complex", "str",   "int[]", "float[]", "bool[]", "Graph",  "SymInt",        "SymInt[]"};
+    "None",    "int", "float", "bool",    "dtype",  "device",    "layout", "memory_format", "Tensor",  "Tensor[]",
+    "complex", "str", "int[]", "float[]", "bool[]", "Generator", "Graph",  "SymInt",        "SymInt[]"};
 
 // Devices as one integer.
 int64_t packed(Device d) { return static_cast<int64_t>(d.type) | static_cast<int64_t>(d.index) << 8; }
@@ -54,6 +56,9 @@ Value::Value(std::string v) { put(Kind::String, std::move(v)); }
 Value::Value(std::vector<int64_t> v) { put(Kind::Ints, std::move(v)); }
 Value::Value(std::vector<double> v) { put(Kind::Floats, std::move(v)); }
 Value::Value(std::vector<bool> v) { put(Kind::Bools, std::move(v)); }
+Value::Value(facula::Generator* v) {
+  if (v) put(Kind::Generator, facula::share(v));
+}
 Value::Value(std::shared_ptr<const Runner> v) { put(Kind::Graph, std::move(v)); }
 Value::Value(std::vector<Expr> v) {
   std::vector<int64_t> plain;
@@ -139,8 +144,7 @@ MemoryFormat Value::to_memory_format() const {
 }
 Generator* Value::to_generator() const {
   if (kind_ == Kind::None) return nullptr;
-  if (kind_ != Kind::Generator) mismatch("Generator");
-  return bits_.generator;
+  return heap<std::shared_ptr<facula::Generator>>(Kind::Generator).get();
 }
 const std::shared_ptr<const Runner>& Value::graph() const { return heap<std::shared_ptr<const Runner>>(Kind::Graph); }
 const Expr& Value::expr() const { return heap<Expr>(Kind::Symbolic); }
@@ -152,7 +156,7 @@ bool Value::operator==(const Value& other) const {
     case Kind::None: return true;
     case Kind::Float: return bits_.integer == other.bits_.integer;  // bit by bit: a NaN is equal to itself
     case Kind::Tensor: return bits_.tensor == other.bits_.tensor;
-    case Kind::Generator: return bits_.generator == other.bits_.generator;
+    case Kind::Generator: return to_generator() == other.to_generator();
     case Kind::Tensors:
       return std::equal(tensors().begin(), tensors().end(), other.tensors().begin(), other.tensors().end(),
                         [](const facula::Tensor& a, const facula::Tensor& b) { return a.is_same(b); });

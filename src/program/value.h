@@ -30,14 +30,14 @@ class Value {
     Device,
     Layout,
     MemoryFormat,
-    Generator,  // borrowed: generators outlive the calls that use them
-    Tensor,     // from here on: counted
-    Tensors,    // a list; undefined ones stand for None
+    Tensor,   // from here on: counted
+    Tensors,  // a list; undefined ones stand for None
     Complex,
     String,
     Ints,
     Floats,
     Bools,
+    Generator,  // a share in it
     Graph,      // a program inside a program: what a branch or the body of a loop does
     Symbolic,   // an integer that depends on symbols
     Symbolics,  // a list of such
@@ -68,7 +68,7 @@ class Value {
   Value(Device v);
   Value(facula::Layout v) : kind_(Kind::Layout) { bits_.integer = static_cast<int64_t>(v); }
   Value(facula::MemoryFormat v) : kind_(Kind::MemoryFormat) { bits_.integer = static_cast<int64_t>(v); }
-  Value(facula::Generator* v) : kind_(v ? Kind::Generator : Kind::None) { bits_.generator = v; }
+  Value(facula::Generator* v);
   Value(std::vector<facula::Tensor> v);
   Value(std::complex<double> v);
   Value(std::string v);
@@ -139,7 +139,6 @@ class Value {
     int64_t integer;
     double number;
     TensorImpl* tensor;
-    facula::Generator* generator;
     Heap* heap;
   } bits_{};
 };

@@ -1,7 +1,7 @@
 // facula.Generator, and the default generator's seed and state.
-#include "core/generator.h"
-
 #include "cuda/generator.h"
+
+#include "core/generators.h"
 #include "functions.h"
 #include "python/args.h"
 #include "python/docs/types.h"
@@ -14,42 +14,41 @@ PyTypeObject GeneratorType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 namespace {
 
 struct PyGenerator {
-  PyObject_HEAD Generator* generator;
-  bool owned;
+  PyObject_HEAD std::shared_ptr<Generator> generator;
 };
 
 Generator& generator_of(PyObject* o) { return *reinterpret_cast<PyGenerator*>(o)->generator; }
 
 PyObject* default_object = nullptr;  // of the CPU
 
-PyObject* hold(PyTypeObject* type, std::unique_ptr<Generator> generator) {
+PyObject* hold(PyTypeObject* type, std::shared_ptr<Generator> generator) {
   PyObject* o = check(type->tp_alloc(type, 0));
-  reinterpret_cast<PyGenerator*>(o)->generator = generator.release();
-  reinterpret_cast<PyGenerator*>(o)->owned = true;
+  new (&reinterpret_cast<PyGenerator*>(o)->generator) std::shared_ptr<Generator>(std::move(generator));
   return o;
+}
+
+PyObject* hold_new(PyTypeObject* type, std::unique_ptr<Generator> generator) {
+  return hold(type, owned(std::move(generator)));
 }
 
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", nullptr};
   PyObject* device = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device)) return nullptr;
-  return guarded([&] { return hold(type, make_generator(device != Py_None ? to_device_value(device) : kCPU)); });
+  return guarded([&] { return hold_new(type, make_generator(device != Py_None ? to_device_value(device) : kCPU)); });
 }
 
 }  // namespace
 
 PyObject* wrap_generator(Generator* generator) {
   if (default_object && generator == &generator_of(default_object)) return Py_NewRef(default_object);
-  PyObject* o = check(GeneratorType.tp_alloc(&GeneratorType, 0));
-  reinterpret_cast<PyGenerator*>(o)->generator = generator;
-  return o;
+  return hold(&GeneratorType, share(generator));
 }
 
 namespace {
 
 void generator_dealloc(PyObject* o) {
-  auto* self = reinterpret_cast<PyGenerator*>(o);
-  if (self->owned) delete self->generator;
+  std::destroy_at(&reinterpret_cast<PyGenerator*>(o)->generator);
   PyTypeObject* type = Py_TYPE(o);
   type->tp_free(o);
 }
@@ -118,7 +117,7 @@ PyObject* clone_state(PyObject* o, PyObject*) {
       Detaching guard(g.mutex);
       return g.clone();
     }();
-    return hold(&GeneratorType, std::move(copy));
+    return hold_new(&GeneratorType, std::move(copy));
   });
 }
 PyObject* get_device(PyObject* o, void*) { return wrap_device(generator_of(o).device()); }
@@ -134,11 +133,7 @@ PyObject* generator_reduce(PyObject* o, PyObject*) {
 }
 
 PyObject* default_of_device(PyObject*, PyObject* device) {
-  return guarded([&] {
-    PyObject* o = check(GeneratorType.tp_alloc(&GeneratorType, 0));
-    reinterpret_cast<PyGenerator*>(o)->generator = &default_generator(to_device_value(device));
-    return o;
-  });
+  return guarded([&] { return hold(&GeneratorType, share(&default_generator(to_device_value(device)))); });
 }
 PyObject* seed_other(PyObject*, PyObject* seed) {
   return guarded([&] {
@@ -180,7 +175,7 @@ PyObject* shared_state(PyObject* o, PyObject*) {
       Detaching guard(g.mutex);
       return g.shared();
     }();
-    return hold(&GeneratorType, std::move(shared));
+    return hold_new(&GeneratorType, std::move(shared));
   });
 }
 PyObject* share_state(PyObject* o, PyObject* other) {

@@ -3,6 +3,7 @@
 #include <frameobject.h>
 
 #include "program/record.h"
+#include "python/free_threading.h"
 #include "python/program_object.h"
 #include "python/values.h"
 
@@ -66,7 +67,9 @@ std::string path_of(const Tensor& tensor) {
 
 /// The ops that share a binding, in the order of its signatures.
 const std::vector<const BoxedOp*>& ops_of(const FunctionSpec& f) {
+  static Mutex lock;
   static std::map<const FunctionSpec*, std::vector<const BoxedOp*>> known;
+  Holding guard(lock);
   auto [found, fresh] = known.try_emplace(&f);
   if (!fresh) return found->second;
   for (const BoxedOp* op : all_boxed()) {

@@ -1,9 +1,6 @@
 #include "run/arrays.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-
+#include "core/new_file.h"
 #include "functions.h"
 #include "program/archive.h"
 
@@ -17,50 +14,29 @@ std::string whole(const std::string& path) {
   return bytes;
 }
 
-class OutFile {
- public:
-  explicit OutFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) { check(file_); }
-  /// A file that was not written to its end goes again.
-  ~OutFile() {
-    if (!file_) return;
-    std::fclose(file_);
-    std::remove(path_.c_str());
-  }
-  OutFile(const OutFile&) = delete;
-  void write(const void* data, size_t size) { check(std::fwrite(data, 1, size, file_) == size); }
-  void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
-  void write(const Tensor& t) { write(t.data(), static_cast<size_t>(t.numel() * t.item_size())); }
-  void close() { check(std::fclose(std::exchange(file_, nullptr)) == 0); }
+void write(NewFile& file, const Tensor& t) { file.write(t.data(), static_cast<size_t>(t.numel() * t.item_size())); }
 
- private:
-  void check(bool good) const {
-    if (!good) throw Error(ErrorKind::Runtime, "cannot write '" + path_ + "': " + std::strerror(errno));
-  }
-  std::string path_;
-  FILE* file_;
-};
-
-void write_npy(OutFile& file, const std::vector<NamedTensor>& arrays) {
+void write_npy(NewFile& file, const std::vector<NamedTensor>& arrays) {
   FACULA_CHECK(arrays.size() == 1, ErrorKind::Value, "an .npy file holds one array, got ", arrays.size(),
                "; .npz and .safetensors hold several");
   file.write(npy_header(arrays[0].tensor));
-  file.write(arrays[0].tensor);
+  write(file, arrays[0].tensor);
 }
 
-void write_safetensors(OutFile& file, const std::vector<NamedTensor>& arrays) {
+void write_safetensors(NewFile& file, const std::vector<NamedTensor>& arrays) {
   file.write(safetensors_header(arrays));
-  for (const NamedTensor& array : arrays) file.write(array.tensor);
+  for (const NamedTensor& array : arrays) write(file, array.tensor);
 }
 
 struct Format {
   std::string_view ending;
   std::vector<NamedTensor> (*read)(const std::string& path);
-  void (*write)(OutFile& file, const std::vector<NamedTensor>& arrays);
+  void (*write)(NewFile& file, const std::vector<NamedTensor>& arrays);
 };
 constexpr Format kFormats[] = {
     {".npy", [](const std::string& path) { return std::vector<NamedTensor>{{"", parse_npy(whole(path))}}; }, write_npy},
     {".npz", read_npz,
-     [](OutFile& file, const auto& arrays) { write_npz([&](std::string_view bytes) { file.write(bytes); }, arrays); }},
+     [](NewFile& file, const auto& arrays) { write_npz([&](std::string_view bytes) { file.write(bytes); }, arrays); }},
     {".safetensors", [](const std::string& path) { return parse_safetensors(whole(path)); }, write_safetensors},
 };
 
@@ -86,9 +62,9 @@ void write_arrays(const std::string& path, const std::vector<NamedTensor>& array
   std::vector<NamedTensor> plain;
   for (const auto& [name, tensor] : arrays)
     plain.push_back({name, contiguous(_to_device(resolve_conj(tensor), kCPU, tensor.dtype()))});
-  OutFile file(path);
+  NewFile file("facula-run", path);
   format.write(file, plain);
-  file.close();
+  file.finish();
 }
 
 }  // namespace facula

@@ -16,7 +16,7 @@ Tensor _nonzero_pattern(const Tensor& self, std::optional<Layout> layout, IntLis
   const sparse::WithoutGradients off;
   const Layout wanted = layout.value_or(Layout::SparseCoo);
   if (is_sparse(self)) return sparse::in_layout_of(self, wanted, blocksize);
-  FACULA_CHECK(sparse_dim >= 0 && dense_dim >= 0 && sparse_dim + dense_dim == self.dim(), ErrorKind::Runtime,
+  FACULA_CHECK(sparse_dim >= 0 && dense_dim >= 0 && sparse_dim == self.dim() - dense_dim, ErrorKind::Runtime,
                "to_sparse: the sparse and the dense dimensions must be those of shape ", self.sizes(), ", got ",
                sparse_dim, " and ", dense_dim);
   const sparse::Entries entries = sparse::nonzero_entries(self, dense_dim);

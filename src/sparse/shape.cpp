@@ -1,4 +1,6 @@
 // Positions that move: transposes, parts and joins of sparse tensors.
+#include <algorithm>
+
 #include "functions.h"
 #include "ops/split_join.h"
 #include "sparse/support.h"
@@ -148,11 +150,16 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   return with_sizes(std::move(parts), sizes);
 }
 
-Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
+Tensor slice(const Tensor& self, int64_t given_dim, int64_t given_start, int64_t given_end, int64_t step) {
+  FACULA_CHECK(self.dim() > 0 && step > 0, ErrorKind::Runtime, "slice: a dimension and a positive step, got shape ",
+               self.sizes(), " and step ", step);
+  const int64_t dim = wrap_dim(given_dim, self.dim(), "slice"), size = self.size(dim);
+  const auto inside = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + size : bound, 0, size); };
+  const int64_t start = inside(given_start), end = std::max(inside(given_end), start);
   if (!is_coo(self)) return back_to(self, sparse::slice(coo_of(self), dim, start, end, step));
   const SparseParts& p = sparse_parts(self);
   Dims sizes(self.sizes());
-  const int64_t count = end > start ? (end - start + step - 1) / step : 0;
+  const int64_t count = end > start ? (end - start - 1) / step + 1 : 0;
   sizes[dim] = count;
   SparseParts parts = p;
   if (dim >= p.sparse_dim) {

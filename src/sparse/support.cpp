@@ -1,5 +1,6 @@
 #include "sparse/support.h"
 
+#include "core/checked.h"
 #include "functions.h"
 #include "sparse/lines.h"
 
@@ -187,9 +188,11 @@ Tensor compressed_of_entries(const Entries& entries, IntList sizes, int64_t dens
   const size_t leading = sizes.size() - static_cast<size_t>(dense_dim);
   FACULA_CHECK(leading >= 2, ErrorKind::Runtime, "to_sparse: compressed layouts have two sparse dimensions, got shape ",
                sizes, " with ", dense_dim, " dense ones");
+  FACULA_CHECK(block.size() == 2, ErrorKind::Runtime, "to_sparse: blocksize has two numbers, got ", block);
   const int64_t rows = sizes[leading - 2], columns = sizes[leading - 1], bh = block[0], bw = block[1];
   FACULA_CHECK(bh > 0 && bw > 0 && rows % bh == 0 && columns % bw == 0, ErrorKind::Runtime,
                "to_sparse: blocksize must be above 0 and divide the sizes ", sizes, ", got ", block);
+  (Checked(bh) * bw).get("to_sparse", "the elements of a block", block);
   const IntList batch = sizes.slice(0, leading - 2);
   const int64_t batches = count_of(batch), across = rows / bh, along = columns / bw;
   const bool by_row = compresses_rows(layout);

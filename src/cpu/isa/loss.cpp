@@ -68,6 +68,7 @@ void nll_cpu(const Tensor& losses, const Tensor& weights, const Tensor& self, co
 
 void nll_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& target, const Tensor& weight,
                       const ClassLoss& p) {
+  check_classes(target, p);
   const LockRelease unlocked(grad_input.numel() > kLongWork);
   const int64_t step = scale.numel() == 1 ? 0 : 1;
   visit_floating("nll_loss", grad_input.dtype(), [&]<class T, class A>(T, A) {
@@ -186,6 +187,7 @@ constexpr int64_t kPositions = 64;  // neighbouring positions handled together, 
 void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, const Tensor& self, const Tensor& target,
                                 const Tensor& weight, const Tensor& log_sum, const ClassLoss& p) {
   LockRelease unlocked(self.numel() > kLongWork);
+  check_classes(target, p);
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   const int64_t step = scale.numel() == 1 ? 0 : 1;
   visit_floating("cross_entropy", self.dtype(), [&]<class T, class A>(T, A) {
@@ -213,7 +215,7 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
       return;
     }
     const int64_t tiles = (p.inner + kPositions - 1) / kPositions;
-    parallel_for(0, p.samples * tiles, std::max<int64_t>(1, kGrain / (p.classes * kPositions)),
+    parallel_for(0, p.samples * tiles, std::max<int64_t>(1, kGrain / std::max<int64_t>(p.classes * kPositions, 1)),
                  [&](int64_t from, int64_t to) {
                    for (int64_t tile = from; tile < to; ++tile) {
                      const int64_t n = tile / tiles, first = tile % tiles * kPositions,
@@ -246,6 +248,7 @@ void cross_entropy_backward_cpu(const Tensor& grad_input, const Tensor& scale, c
 }
 
 void class_weights_cpu(const Tensor& out, const Tensor& target, const Tensor& weight, const ClassLoss& p) {
+  check_classes(target, p);
   const LockRelease unlocked(out.numel() * p.classes > kLongWork);
   const double keep = 1.0 - p.label_smoothing, share = p.label_smoothing / static_cast<double>(p.classes);
   visit_floating("cross_entropy", out.dtype(), [&]<class T, class A>(T, A) {

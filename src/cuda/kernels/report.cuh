@@ -16,7 +16,7 @@ FACULA_RARE bool takes(const Reporter& r) {
   return true;
 }
 FACULA_RARE void tell(const Reporter& r, ErrorFound found) {
-  __threadfence();
+  __threadfence_system();  // the host reads it
   *const_cast<volatile unsigned*>(&r.record->found) = found;
 }
 FACULA_RARE void report_index(const Reporter& r, Int64 index, Int64 size) {

@@ -1,6 +1,6 @@
 // Folding. A node is folded when it has no effects and all that it reads are constants that nothing writes: neither
-// directly nor through another tensor on the same memory. What the program gives out is not folded: a caller could
-// write to it.
+// directly nor through another tensor on the same memory, which may be another constant. What the program gives out is
+// not folded: a caller could write to it.
 #include <set>
 
 #include "autograd/node.h"
@@ -43,6 +43,17 @@ class Folder {
         const bool written = node->op->arguments[i].written;
         if (written || result_written) node->arguments[i].each_ref([&](int ref) { written_.insert(ref); });
       }
+    }
+    find_shared();
+  }
+  // Tensors of the program on one memory, as those that share weights or are views of one: what writes one writes all.
+  void find_shared() {
+    std::set<const Storage*> storages;
+    for (const ProgramInput& input : program_.inputs) {
+      if (input.tensor.defined() && written_.contains(input.value)) storages.insert(input.tensor.storage());
+    }
+    for (const ProgramInput& input : program_.inputs) {
+      if (input.tensor.defined() && storages.contains(input.tensor.storage())) written_.insert(input.value);
     }
   }
 

@@ -2,7 +2,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/function_support.h"
-#include "core/generator.h"
+#include "core/generators.h"
 #include "functions.h"
 #include "program/inner.h"
 #include "program/passes/passes.h"
@@ -11,18 +11,41 @@
 namespace facula {
 namespace {
 
-/// Puts the generator of a device back where it was.
+/// Calls use(Generator&) for the generators that a program names.
+template <class F>
+void each_own_generator(const Program& program, F&& use) {
+  for (const ProgramNode& node : program.nodes) {
+    for (const Arg& arg : node.arguments) {
+      if (arg.kind != Arg::Kind::Constant) continue;
+      if (arg.constant.kind() == Value::Kind::Generator) use(*arg.constant.to_generator());
+      if (arg.constant.kind() == Value::Kind::Graph) each_own_generator(arg.constant.graph()->program(), use);
+    }
+  }
+}
+
+/// Puts the generators that a program can draw from, of all devices and its own, back where they were.
 class Redrawn {
  public:
-  explicit Redrawn(Device device) : generator_(default_generator(device)), state_(generator_.state_bytes()) {
-    generator_.get_state(state_.data());
+  explicit Redrawn(const Program& program) {
+    for (Generator* generator : default_generators()) keep(*generator);
+    each_own_generator(program, [this](Generator& generator) { keep(generator); });
   }
-  ~Redrawn() { generator_.set_state(state_.data(), state_.size()); }
+  ~Redrawn() {
+    for (const auto& [generator, state] : states_) {
+      const std::lock_guard lock(generator->mutex);
+      generator->set_state(state.data(), state.size());
+    }
+  }
   Redrawn(const Redrawn&) = delete;
 
  private:
-  Generator& generator_;
-  std::vector<uint8_t> state_;
+  void keep(Generator& generator) {
+    const std::lock_guard lock(generator.mutex);
+    std::vector<uint8_t> state(generator.state_bytes());
+    generator.get_state(state.data());
+    states_.try_emplace(&generator, std::move(state));
+  }
+  std::map<Generator*, std::vector<uint8_t>> states_;
 };
 
 /// What only a run with these values would do cannot be written down once and for all.
@@ -221,7 +244,7 @@ void cut_from_autograd(Program& program) {
 std::shared_ptr<Program> decompose(const Program& program, std::span<const Value> examples) {
   const GradMode on(true);
   Rerun rerun(program, examples);
-  const Redrawn draws(kCPU);
+  const Redrawn draws(program);
   InnerRecorder inner(rerun.recorder);
   const std::vector<Value> outputs = rerun.run();
   inner.finish();
@@ -237,7 +260,7 @@ std::shared_ptr<Program> decompose(const Program& program, std::span<const Value
 Joint joint(const Program& program, std::span<const Value> examples, const JointOptions& options) {
   const GradMode on(true);
   Rerun rerun(program, examples);
-  const Redrawn draws(kCPU);
+  const Redrawn draws(program);
   InnerRecorder inner(rerun.recorder);
   const std::vector<Value> outputs = rerun.run();
   const Start start = start_of(rerun.recorder, outputs, options.loss);

@@ -169,6 +169,9 @@ static void program(const std::string& path, const std::string& saved) {
   std::ifstream file(saved, std::ios::binary);
   auto again = torch::jit::load(file);
   show("program_stepped", again(inputs).toTuple()->elements()[0].toTensor());
+  for (int time = 0; time < 2; ++time) module.save(path);  // over the file in which its tensors are
+  show("program_saved_over", module.forward(inputs).toTuple()->elements()[0].toTensor());
+  show("program_read_again", torch::jit::load(path).forward(inputs).toTuple()->elements()[0].toTensor());
   again.to(torch::kDouble);
   show("program_double", again({numbers({2, 3}).to(torch::kDouble)}).toTuple()->elements()[0].toTensor());
   auto copy = module.clone();
@@ -191,6 +194,10 @@ static void program(const std::string& path, const std::string& saved) {
   refused([&] { copy.save(saved); });
   refused([&] { torch::jit::load(path + ".torchscript"); });
   refused([&] { torch::jit::load(path + ".damaged"); });
+  refused([&] {
+    std::ifstream overlapping(path + ".overlapping", std::ios::binary);
+    torch::pickle_load({std::istreambuf_iterator<char>(overlapping), {}});
+  });
 }
 
 int main(int, char** arguments) {

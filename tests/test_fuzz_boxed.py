@@ -1,0 +1,113 @@
+"""Ops of the boxed table with arguments that do not belong together: a round of tests/fuzz/boxed.py, and what it found.
+
+The long round is a command, see there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from test_fuzz_hostile import CASES, TESTS, run_round
+
+
+def run(program):
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")]))
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd=TESTS)
+
+
+def test_a_round_of_calls_by_name():
+    result = run_round("boxed", CASES, 1)
+    assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-3000:]
+
+
+def test_nearly_every_op_has_a_call_that_works():
+    program = "import json\nfrom fuzz import boxed\nf = boxed.Boxed(0)\nprint(json.dumps([k for k in f.table if k not in f.by_key]))"
+    result = run(program)
+    missing = result.stdout.strip().strip("[]").split(", ")
+    assert result.returncode == 0 and len(missing) < 50, result.stdout + result.stderr
+
+
+PAGES = """
+import ctypes, facula
+facula._C._guard_pages(True)
+t = facula.ones(5)
+facula._C._guard_pages(False)
+assert t.add(1).tolist() == [2] * 5
+{}
+print("went on")
+"""
+
+
+@pytest.mark.parametrize(
+    ("access", "status"),
+    [
+        ("ctypes.string_at(t.data_ptr() + 19, 1)", 0),
+        ("ctypes.string_at(t.data_ptr() + 20, 1)", -11),
+        ("ctypes.string_at(t.data_ptr() - 4096, 1)", -11),
+        ("p = t.data_ptr(); del t; ctypes.string_at(p, 1)", -11),
+        ("ctypes.memset(t.data_ptr() - 1, 0, 1); del t", -6),
+    ],
+)
+def test_guard_pages_end_a_process_that_leaves_its_tensors(access, status):
+    result = run(PAGES.format(access))
+    assert result.returncode == status, result.stderr
+    assert (result.stdout == "went on\n") == (status == 0)
+
+
+#: what crashed, or wrote where it must not
+FOUND = """
+embedding_dense_backward.default(x(2, 3), k(4), 5, -1, False)
+embedding_dense_backward.default(x(), k(1), 5, -1, False)
+_nll_backward.default(x(3), [3, 4, 1], k(3, 1) + 2**31, None, x(), 0, -100)
+_cross_entropy_backward.default(x(3), x(3, 4, 1), k(3, 1) + 2**31, None, x(), x(3, 1), 0, -100, 0.0)
+_cross_entropy_backward.default(x(3), x(3, 4, 1), k(3, 1) - 5, None, x(), x(3, 1), 0, -100, 0.0)
+_class_weights.default(k(3), None, 4, -100, 0.0, facula.float32)
+_class_weights.default(k(3, 1).int(), None, 4, -100, 0.0, facula.float32)
+_class_weights.default(k(3, 1), x(2), 4, -100, 0.0, facula.float32)
+_ctc.default(x(6, 2), k(2, 3) + 1, [6, 5], [3, 2], 0, False)
+_ctc.default(x(6, 2, 4), k(), [6, 5], [3, 2], 0, False)
+_ctc_backward.default(x(1), x(6, 2, 4), k(2, 3) + 1, [6, 5], [3, 2], x(2), x(2, 6, 7), 0, False)
+_ctc_backward.default(x(2), x(6, 2, 4), k(2, 3) + 1, [6, 5], [3, 2], x(2), x(2, 6, 3), 0, False)
+_ctc_backward.default(x(2), x(6, 2, 4), k(2, 3) + 1, [6, 5], [3, 2], x(2).double(), x(2, 6, 7), 0, False)
+_cross.default(x(3, 4), x(3), 0)
+_cross.default(x(4, 4), x(4, 4), 0)
+_cross.default(x(), x(), 0)
+_lu_permutation.default(k(1, dtype=facula.uint8), 3, facula.float32)
+_lu_permutation.default(k(), 3, facula.float32)
+_channel_norm_backward.default(x(3, 4), x(4, 3), None, x(3), x(3), True, True, True, True)
+_channel_norm.default(x(4, 3), None, None, x(3, 1), x(3, 1), True, 0.1, 1e-5)
+_attention_kept.default(x(2, 3, 4).bfloat16(), facula.tensor([3]), 0.5)
+_fft_real.default(x(4, 0), [1], 1.0, True)
+_nonzero_pattern.default(x(4, 6), facula.sparse_bsr, [], 2, 0)
+int_floordiv.default(-2**63, -1)
+int_floordiv.default(0, 0)
+slice_copy.Tensor(x(*[1] * 9).to_sparse_bsr((1, 1)), -10, None, 7, 4)
+""".strip().splitlines()
+CALLS = """
+import sys
+from fuzz.preamble import *
+class Op:
+    def __init__(self, name):
+        self.name = name
+    def __getattr__(self, overload):
+        return lambda *values: facula._C._boxed_call(f"{self.name}.{overload}", values)
+facula._C._guard_pages(True)
+for line in sys.stdin.read().splitlines():
+    name = line.split(".")[0]
+    print(line, flush=True)
+    try:
+        eval(line, {**globals(), name: Op(name)})
+    except Exception as error:
+        print("   ", type(error).__name__, error, flush=True)
+    else:
+        sys.exit("nothing was raised")
+"""
+
+
+def test_what_was_found_raises():
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")]))
+    result = subprocess.run([sys.executable, "-c", CALLS], input="\n".join(FOUND), capture_output=True, text=True, env=environment, cwd=TESTS)
+    assert result.returncode == 0, result.stdout + result.stderr
