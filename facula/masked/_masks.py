@@ -32,12 +32,12 @@ def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(counted_dims("masked", dim if isinstance(dim, (tuple, list)) else (dim,), max(ndim, 1))))
 
 
-def input_mask(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def input_mask(input: Tensor, *_args: Any, mask: Tensor | None = None, **_kwargs: Any) -> Tensor:
     """The keyword `mask` as bool, in the shape and the layout of `input`.
 
     Args:
         input: strided, COO or CSR.
-        args, kwargs: as the masked function is given them; only mask is looked at.
+        mask: of a shape that broadcasts to that of input. What else a masked function is given is not looked at.
 
     Errors: ValueError without a mask and for other layouts, IndexError for one of more dimensions than input.
 
@@ -46,7 +46,6 @@ def input_mask(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     tensor([[ True, False],
             [ True, False]])
     """
-    mask = kwargs.get("mask")
     if mask is None:
         raise ValueError("masked: an explicit mask is needed, got None")
     if mask.dim() > input.dim():
