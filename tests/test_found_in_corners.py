@@ -139,6 +139,22 @@ def test_what_sparse_tensors_refuse():
     assert batch.select(0, 1).to_dense().equal(torch.eye(2))
 
 
+def test_sparse_sums_lose_no_part():
+    x = torch.eye(2).to_sparse()
+    with pytest.raises(RuntimeError, match="^add_.*complex64"):
+        x.add_(torch.eye(2).to(torch.complex64).to_sparse())
+    assert x.add_(torch.eye(2).to_sparse(), alpha=2).to_dense().equal(3 * torch.eye(2))
+
+
+def test_new_of_a_sparse_tensor():
+    x = torch.sparse_coo_tensor((2, 3))
+    assert x.new().is_sparse and x.new(torch.Size([4, 5])).shape == (4, 5)
+    assert x.new(torch.tensor([[0], [1]]), torch.tensor([3.0])).to_dense().tolist() == [[0, 3]]
+    with pytest.raises(TypeError, match="got list"):
+        x.new([6])
+    assert torch.zeros(1).new(size=(3, 4)).shape == (3, 4)
+
+
 def test_masks_of_results():
     mask = torch.tensor([[True, False], [False, False]])
     x = torch.ones(2, 2)
