@@ -160,6 +160,9 @@ def __repr__(self, *, tensor_contents=None):
 
 
 def __complex__(self):
+    if self.numel() != 1:
+        shape = list(self.shape)
+        raise ValueError(f"complex: only one element tensors can be converted to Python scalars, got shape {shape}")
     return complex(self.item())
 
 

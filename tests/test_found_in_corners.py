@@ -99,6 +99,7 @@ def test_kinds_of_errors():
         (RuntimeError, lambda: torch.nonzero(z(2), as_tuple=True, out=z(2))),
         (RuntimeError, lambda: torch.int32.to_complex()),
         (ValueError, lambda: torch.set_num_interop_threads(2**65)),
+        (ValueError, lambda: complex(z(2))),
     ]:
         with pytest.raises(kind, match="got"):
             call()
@@ -162,6 +163,9 @@ def test_masks_of_results():
     assert _masks.output_mask(torch.masked.softmax, x, 1, mask=mask).equal(mask)
     assert _masks.input_mask(x.to_sparse(), mask=mask).to_dense().equal(mask)
     assert _masks.canonical_dim((-1, 0), 3) == (0, 2)
+    for name, want in (("sum", 0), ("prod", 1), ("amax", -(2**31)), ("amin", 2**31 - 1), ("norm", 0)):
+        assert _masks.reduction_identity(f"masked.{name}", x.int()).item() == want
+    assert _masks.reduction_identity("mean", x) is None and _masks.reduction_identity("median", x).isnan()
 
 
 def test_numbers_are_taken_as_values_of_gamma():
