@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import io
 import mmap
+import operator
 import os
 import sys
 import weakref
@@ -454,8 +455,8 @@ def _made(name, args, dtype, device):
         raise RuntimeError(f"{name}: a storage is on cpu, cuda or meta, got {device}")
     if len(args) > 1:
         raise RuntimeError(f"{name}: takes one size or one sequence, got {len(args)} arguments")
-    if not args or isinstance(args[0], int):
-        return facula.UntypedStorage((args[0] if args else 0) * dtype.itemsize, device=device)
+    if not args or (hasattr(args[0], "__index__") and not isinstance(args[0], facula.Tensor)):
+        return facula.UntypedStorage((operator.index(args[0]) if args else 0) * dtype.itemsize, device=device)
     if isinstance(args[0], facula.Tensor) or not hasattr(type(args[0]), "__getitem__"):
         raise TypeError(f"{name}: a size or a sequence of values, got {type(args[0]).__name__}")
     if isinstance(args[0], str):

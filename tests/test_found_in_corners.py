@@ -72,6 +72,8 @@ def test_a_condition_number_of_infinity():
     x = torch.stack([torch.eye(2), torch.tensor([[float("inf"), 1.0], [1.0, 1.0]])])
     for p in (None, 2, -2):
         assert torch.linalg.cond(x, p)[0] == 1 and torch.linalg.cond(x, p)[1].isnan()
+    for p in ("fro", "nuc", 1, float("inf")):
+        assert torch.linalg.cond(x, p)[0] >= 1 and torch.linalg.cond(x, p)[1].isnan()
 
 
 def test_values_of_complex_numbers_as_bool():
