@@ -102,7 +102,10 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
         if isinstance(ts, NestedTensor) != jagged and layout is not None:
             ts = list(ts.unbind())
         else:
-            return ts.to(dtype=dtype, device=device) if dtype is not None or device is not None else ts
+            alike = dtype in (None, ts.dtype) and (device is None or facula.device(device) == ts.device)
+            return ts if alike else ts.to(dtype=dtype, device=device)
+    if isinstance(ts, facula.Tensor) and ts.dim() < 2:
+        raise RuntimeError(f"as_nested_tensor: a tensor of at least 2 dimensions, got {ts.dim()}")
     parts = _sequences("as_nested_tensor", ts)
     if not all(isinstance(x, facula.Tensor) for x in parts):
         found = ", ".join(sorted({type(x).__name__ for x in parts}))
