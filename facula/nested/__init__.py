@@ -90,8 +90,8 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
         dtype, device: of the result. Default: those of `ts`.
         layout: as for `nested_tensor`.
 
-    Errors: as `nested_tensor`; TypeError for a list of anything but tensors; RuntimeError for a nested tensor of another layout,
-    and for a tensor of less than two dimensions.
+    Errors: as `nested_tensor`; TypeError for a list of anything but tensors; RuntimeError for a nested tensor of another
+    layout, and for a tensor of less than two dimensions.
 
     Example::
 
