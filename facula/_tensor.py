@@ -162,6 +162,9 @@ def __repr__(self, *, tensor_contents=None):
 
 
 def __complex__(self):
+    if self.numel() != 1:
+        shape = list(self.shape)
+        raise ValueError(f"complex: only one element tensors can be converted to Python scalars, got shape {shape}")
     return complex(self.item())
 
 
@@ -368,7 +371,20 @@ def new(self, *args, **kwargs):
     if "size" in kwargs and not args:
         args = (_C.Size(kwargs["size"]),)
         kwargs = {name: value for name, value in kwargs.items() if name != "size"}
+    if self.layout is _C.sparse_coo:
+        return _new_sparse(self, *args, **kwargs)
     return _C._legacy_new("new", self.dtype, self.device, args, kwargs)
+
+
+def _new_sparse(tensor, *args, device=None):
+    parts = args or (_C.Size([0]),)
+    known = [isinstance(part, (Tensor, _C.Size)) for part in parts]
+    if not all(known) or (len(parts) == 1 and not isinstance(parts[0], _C.Size)):
+        kinds = ", ".join(type(part).__name__ for part in parts)
+        raise TypeError(f"new(): of a sparse tensor a Size, or indices and values, are expected, got {kinds}")
+    from .functions.sparse import sparse_coo_tensor
+
+    return sparse_coo_tensor(*parts, dtype=tensor.dtype, device=tensor.device if device is None else device)
 
 
 def type_(self, dtype=None, non_blocking=False):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import io
 import mmap
+import operator
 import os
 import sys
 import weakref
@@ -68,7 +69,47 @@ STORAGE_DTYPES = {
 }
 
 
-class TypedStorage:
+class _Casts:
+    """Methods of a TypedStorage that are called as what they convert to: a class of their own, where `int` is a method."""
+
+    if TYPE_CHECKING:
+
+        def double(self) -> TypedStorage: ...
+        def float(self) -> TypedStorage: ...
+        def half(self) -> TypedStorage: ...
+        def bfloat16(self) -> TypedStorage: ...
+        def long(self) -> TypedStorage: ...
+        def int(self) -> TypedStorage: ...
+        def short(self) -> TypedStorage: ...
+        def char(self) -> TypedStorage: ...
+        def byte(self) -> TypedStorage: ...
+        def bool(self) -> TypedStorage: ...
+        def complex_double(self) -> TypedStorage: ...
+        def complex_float(self) -> TypedStorage: ...
+        def float8_e4m3fn(self) -> TypedStorage: ...
+        def float8_e4m3fnuz(self) -> TypedStorage: ...
+        def float8_e5m2(self) -> TypedStorage: ...
+        def float8_e5m2fnuz(self) -> TypedStorage: ...
+
+
+def _cast_method(name, dtype):
+    def cast(self):
+        return self._to(dtype)
+
+    cast.__name__, cast.__qualname__ = name, f"TypedStorage.{name}"
+    cast.__doc__ = f"""The elements converted to {dtype}, as another TypedStorage.
+
+    >>> torch.IntStorage([0, 1]).{name}().dtype
+    {dtype}
+    """
+    return cast
+
+
+for _name, _dtype_name in CASTS.items():
+    setattr(_Casts, _name, _cast_method(_name, getattr(facula, _dtype_name)))
+
+
+class TypedStorage(_Casts):
     r"""Elements of one dtype over an untyped storage: what checkpoints and programs of old have in its place.
 
     Args:
@@ -322,22 +363,6 @@ class TypedStorage:
     def _to(self, dtype):
         return TypedStorage(wrap_storage=self._tensor().to(dtype).clone().untyped_storage(), dtype=dtype)
 
-    def _cast(name, dtype):
-        def cast(self):
-            return self._to(dtype)
-
-        cast.__name__, cast.__qualname__ = name, f"TypedStorage.{name}"
-        cast.__doc__ = f"""The elements converted to {dtype}, as another TypedStorage.
-
-        >>> torch.IntStorage([0, 1]).{name}().dtype
-        {dtype}
-        """
-        return cast
-
-    for _name, _dtype_of_cast in CASTS.items():
-        locals()[_name] = _cast(_name, getattr(facula, _dtype_of_cast))
-    del _cast, _name, _dtype_of_cast
-
     # -- sharing, pickling ------------------------------------------------------------------------
 
     def is_pinned(self, device: Device = "cuda") -> bool:
@@ -430,8 +455,8 @@ def _made(name, args, dtype, device):
         raise RuntimeError(f"{name}: a storage is on cpu, cuda or meta, got {device}")
     if len(args) > 1:
         raise RuntimeError(f"{name}: takes one size or one sequence, got {len(args)} arguments")
-    if not args or isinstance(args[0], int):
-        return facula.UntypedStorage((args[0] if args else 0) * dtype.itemsize, device=device)
+    if not args or (hasattr(args[0], "__index__") and not isinstance(args[0], facula.Tensor)):
+        return facula.UntypedStorage((operator.index(args[0]) if args else 0) * dtype.itemsize, device=device)
     if isinstance(args[0], facula.Tensor) or not hasattr(type(args[0]), "__getitem__"):
         raise TypeError(f"{name}: a size or a sequence of values, got {type(args[0]).__name__}")
     if isinstance(args[0], str):

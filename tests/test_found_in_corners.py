@@ -72,6 +72,8 @@ def test_a_condition_number_of_infinity():
     x = torch.stack([torch.eye(2), torch.tensor([[float("inf"), 1.0], [1.0, 1.0]])])
     for p in (None, 2, -2):
         assert torch.linalg.cond(x, p)[0] == 1 and torch.linalg.cond(x, p)[1].isnan()
+    for p in ("fro", "nuc", 1, float("inf")):
+        assert torch.linalg.cond(x, p)[0] >= 1 and torch.linalg.cond(x, p)[1].isnan()
 
 
 def test_values_of_complex_numbers_as_bool():
@@ -99,6 +101,7 @@ def test_kinds_of_errors():
         (RuntimeError, lambda: torch.nonzero(z(2), as_tuple=True, out=z(2))),
         (RuntimeError, lambda: torch.int32.to_complex()),
         (ValueError, lambda: torch.set_num_interop_threads(2**65)),
+        (ValueError, lambda: complex(z(2))),
     ]:
         with pytest.raises(kind, match="got"):
             call()
@@ -139,6 +142,22 @@ def test_what_sparse_tensors_refuse():
     assert batch.select(0, 1).to_dense().equal(torch.eye(2))
 
 
+def test_sparse_sums_lose_no_part():
+    x = torch.eye(2).to_sparse()
+    with pytest.raises(RuntimeError, match="^add_.*complex64"):
+        x.add_(torch.eye(2).to(torch.complex64).to_sparse())
+    assert x.add_(torch.eye(2).to_sparse(), alpha=2).to_dense().equal(3 * torch.eye(2))
+
+
+def test_new_of_a_sparse_tensor():
+    x = torch.sparse_coo_tensor((2, 3))
+    assert x.new().is_sparse and x.new(torch.Size([4, 5])).shape == (4, 5)
+    assert x.new(torch.tensor([[0], [1]]), torch.tensor([3.0])).to_dense().tolist() == [[0, 3]]
+    with pytest.raises(TypeError, match="got list"):
+        x.new([6])
+    assert torch.zeros(1).new(size=(3, 4)).shape == (3, 4)
+
+
 def test_masks_of_results():
     mask = torch.tensor([[True, False], [False, False]])
     x = torch.ones(2, 2)
@@ -146,6 +165,9 @@ def test_masks_of_results():
     assert _masks.output_mask(torch.masked.softmax, x, 1, mask=mask).equal(mask)
     assert _masks.input_mask(x.to_sparse(), mask=mask).to_dense().equal(mask)
     assert _masks.canonical_dim((-1, 0), 3) == (0, 2)
+    for name, want in (("sum", 0), ("prod", 1), ("amax", -(2**31)), ("amin", 2**31 - 1), ("norm", 0)):
+        assert _masks.reduction_identity(f"masked.{name}", x.int()).item() == want
+    assert _masks.reduction_identity("mean", x) is None and _masks.reduction_identity("median", x).isnan()
 
 
 def test_numbers_are_taken_as_values_of_gamma():

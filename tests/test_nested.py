@@ -452,3 +452,27 @@ def test_strided_gradients_pass_views():
 def test_what_strided_refuses(use, kind):
     with pytest.raises(kind, match="got"):
         use(strided((2, 4), (3, 4)))
+
+
+def test_strided_gradients_come_in_the_order_of_the_view():
+    nt = strided((2, 3), (4, 3)).requires_grad_()
+    turned = nt.transpose(1, 2)
+    turned.backward(turned.detach().clone())
+    assert [g.tolist() for g in nt.grad.unbind()] == [x.tolist() for x in nt.detach().unbind()]
+    nt.grad = None
+    nt.narrow(0, 1, 1).backward(strided((4, 3)))
+    assert [g.sum().item() for g in nt.grad.unbind()] == [0, 66]
+    nt.grad = None
+    left, right = nt.split_with_sizes([1, 2], -1)
+    right.backward(right.detach() * 0 + 1)
+    assert [g.tolist() for g in nt.grad.unbind()] == [[[0, 1, 1]] * 2, [[0, 1, 1]] * 4]
+
+
+def test_as_nested_tensor_gives_what_is_nested_already():
+    nt = strided((2, 3), (4, 3))
+    assert as_nested_tensor(nt, dtype=nt.dtype, device="cpu") is nt
+    with pytest.raises(RuntimeError, match="keeps its layout"):
+        as_nested_tensor(nt, layout=facula.jagged)
+    for given in (facula.tensor(3.0), facula.ones(3)):
+        with pytest.raises(RuntimeError, match="got [01]$"):
+            as_nested_tensor(given)

@@ -150,7 +150,7 @@ def test_foreach_operators():
     assert lists(facula._foreach_addcmul(a, b, b, value=0.1)) == [[11.0, 42.0], [93.0]]
     assert lists(facula._foreach_addcmul(a, b, b, scalars=[0.1, 1.0])) == [[11.0, 42.0], [903.0]]
     assert [n.item() for n in facula._foreach_norm([facula.tensor([3.0, 4.0])])] == [5.0]
-    assert facula._foreach_sub_(a, 1) is None and lists(a) == [[0.0, 1.0], [2.0]]
+    assert facula._foreach_sub_(a, 1) is a and lists(a) == [[0.0, 1.0], [2.0]]
     facula._foreach_copy_(a, b)
     facula._foreach_zero_(b)
     assert lists(a) == [[10.0, 20.0], [30.0]] and lists(b) == [[0.0, 0.0], [0.0]]

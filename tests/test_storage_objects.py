@@ -4,6 +4,7 @@ import gc
 import sys
 import weakref
 
+import numpy as np
 import pytest
 
 import facula as torch
@@ -163,6 +164,10 @@ def test_constructors_say_what_is_wrong():
     for kind, make in wrong:
         with pytest.raises(kind, match=r"got|takes"):
             make()
+
+
+def test_sizes_of_numpy():
+    assert torch.FloatStorage(np.int64(3)).size() == torch.Storage(np.uint8(3)).size() == 3
 
 
 def test_from_buffer():

@@ -49,6 +49,7 @@ ELSEWHERE = {
     ),
     "torch.masked._canonical_dim": "facula.masked._masks.canonical_dim",
     "torch.masked._input_mask": "facula.masked._masks.input_mask",
+    "torch.masked._reduction_identity": "facula.masked._masks.reduction_identity",
     "torch.masked._output_mask": "facula.masked._masks.output_mask",
     "torch._storage_classes": "facula.storage.STORAGE_CLASSES",
     "torch._C._LinAlgError": "facula.linalg.LinAlgError",

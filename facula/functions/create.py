@@ -20,7 +20,9 @@ _warned = []
 
 
 def _warn_read_only(name):
-    if not _warned:
+    from .settings import is_warn_always_enabled
+
+    if not _warned or is_warn_always_enabled():
         _warned.append(name)
         warnings.warn(
             f"{name}: the memory is read-only; writing to the tensor raises (copy it to write)",

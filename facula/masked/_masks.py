@@ -32,12 +32,12 @@ def canonical_dim(dim: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(counted_dims("masked", dim if isinstance(dim, (tuple, list)) else (dim,), max(ndim, 1))))
 
 
-def input_mask(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def input_mask(input: Tensor, *_args: Any, mask: Tensor | None = None, **_kwargs: Any) -> Tensor:
     """The keyword `mask` as bool, in the shape and the layout of `input`.
 
     Args:
         input: strided, COO or CSR.
-        args, kwargs: as the masked function is given them; only mask is looked at.
+        mask: of a shape that broadcasts to that of input. What else a masked function is given is not looked at.
 
     Errors: ValueError without a mask and for other layouts, IndexError for one of more dimensions than input.
 
@@ -46,7 +46,6 @@ def input_mask(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     tensor([[ True, False],
             [ True, False]])
     """
-    mask = kwargs.get("mask")
     if mask is None:
         raise ValueError("masked: an explicit mask is needed, got None")
     if mask.dim() > input.dim():
@@ -91,3 +90,40 @@ def output_mask(op: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     for d in reversed(dims) if input.dim() else ():
         result = result.any(d, bool(kwargs.get("keepdim", False)))
     return result
+
+
+_LOWEST = ("amax", "argmax", "logaddexp", "logsumexp")
+_HIGHEST = ("amin", "argmin")
+
+
+def reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | None:
+    """What a masked-out element counts as in a reduction, a 0-d tensor; None where no number leaves the result as it is.
+
+    Args:
+        op_name: of the reduction.
+        input: the tensor, whose dtype and device the result has.
+        args: the order, of a norm.
+
+    Errors: NotImplementedError for another name.
+
+    >>> from facula.masked import _masks
+    >>> _masks.reduction_identity("prod", torch.ones(2)), _masks.reduction_identity("amax", torch.ones(2))
+    (tensor(1.), tensor(-inf))
+    """
+    name, dtype = op_name.rpartition(".")[2], input.dtype
+    if name in ("mean", "var", "std"):
+        return None
+    if name in _LOWEST + _HIGHEST:
+        value = float("-inf") if name in _LOWEST else float("inf")
+        if not dtype.is_floating_point and not dtype.is_complex:
+            whole = (0, 1) if dtype is _f.bool else (_f.iinfo(dtype).min, _f.iinfo(dtype).max)
+            value = whole[name in _HIGHEST]
+    elif name == "norm":
+        value = float("inf") if args and args[0] == float("-inf") else 0
+    elif name == "median":
+        value, dtype = float("nan"), dtype if dtype.is_floating_point else _f.float32
+    elif name in ("sum", "cumsum", "prod", "cumprod"):
+        value = int(name.endswith("prod"))
+    else:
+        raise NotImplementedError(f"masked: identity of {op_name}, got a tensor of {dtype}")
+    return _f.tensor(value, dtype=dtype, device=input.device)

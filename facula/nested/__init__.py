@@ -90,7 +90,8 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
         dtype, device: of the result. Default: those of `ts`.
         layout: as for `nested_tensor`.
 
-    Errors: as `nested_tensor`; TypeError for a list of anything but tensors.
+    Errors: as `nested_tensor`; TypeError for a list of anything but tensors; RuntimeError for a nested tensor of another
+    layout, and for a tensor of less than two dimensions.
 
     Example::
 
@@ -100,9 +101,11 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
     jagged = _layout("as_nested_tensor", layout)
     if isinstance(ts, facula.Tensor) and ts.is_nested:
         if isinstance(ts, NestedTensor) != jagged and layout is not None:
-            ts = list(ts.unbind())
-        else:
-            return ts.to(dtype=dtype, device=device) if dtype is not None or device is not None else ts
+            raise RuntimeError(f"as_nested_tensor: a nested tensor keeps its layout, {ts.layout}, got {layout}")
+        alike = dtype in (None, ts.dtype) and (device is None or facula.device(device) == ts.device)
+        return ts if alike else ts.to(dtype=dtype, device=device)
+    if isinstance(ts, facula.Tensor) and ts.dim() < 2:
+        raise RuntimeError(f"as_nested_tensor: a tensor of at least 2 dimensions, got {ts.dim()}")
     parts = _sequences("as_nested_tensor", ts)
     if not all(isinstance(x, facula.Tensor) for x in parts):
         found = ", ".join(sorted({type(x).__name__ for x in parts}))

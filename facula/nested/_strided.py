@@ -101,8 +101,8 @@ class StridedNestedTensor(OfRows):
             raise RuntimeError(f"unbind: NestedTensor can only be unbound along dimension 0, got dim {dim}")
         values = self.values()
         if self.is_contiguous():
-            flat = values.split([prod(shape) for shape in self._shapes]) if self._shapes else ()
-            return tuple(part.view(shape) for part, shape in zip(flat, self._shapes, strict=True))
+            places = zip(self._begins, self._shapes, strict=True)
+            return tuple(values.narrow(0, begin, prod(shape)).view(shape) for begin, shape in places)
         return tuple(values.as_strided(*place) for place in self._places(values))
 
     def _places(self, values):
@@ -168,8 +168,20 @@ def _wrap(values, shapes, steps=None, begins=None):
     return made
 
 
+def _recorded(x):
+    return x.requires_grad and facula.is_grad_enabled()
+
+
 def _viewed(x, view):
-    """What `view` shows of each part, as a nested tensor on the same memory; a tuple where it shows several things."""
+    """What `view` shows of each part, as a nested tensor on the same memory; a tuple where it shows several things.
+
+    Where gradients are recorded it has memory of its own: a gradient comes in the order of the elements of the view.
+    """
+    if _recorded(x):
+        shown = [view(part) for part in x.unbind()]
+        if shown and isinstance(shown[0], (list, tuple)):
+            return tuple(strided_from_list(list(column)) for column in zip(*shown, strict=True))
+        return strided_from_list(shown)
     values = x._values
     shown = [view(values.as_strided(*place)) for place in x._places(values)]
     if shown and isinstance(shown[0], (list, tuple)):
@@ -430,6 +442,8 @@ def _narrow(x, dim, start, length):
     if x._dimension("narrow", dim) != 0:
         raise RuntimeError(f"narrow: only dimension 0 of a nested tensor, got {dim}")
     _require_contiguous("narrow", x)
+    if _recorded(x):
+        return strided_from_list(x.unbind()[start : start + length])
     made = _wrap(x.values(), *(places[start : start + length] for places in (x._shapes, x._steps, x._begins)))
     made._viewed = x
     return made

@@ -122,25 +122,35 @@ Tensor condition(const Tensor& self, const Order& p) {
   return where(gt(info, 0), INFINITY, product);
 }
 
-}  // namespace
-
-Tensor linalg_cond_uncast(const Tensor& self, const std::optional<Scalar>& p) {
+/// A matrix with infinities has no singular values; its condition is NaN, as NumPy has it.
+template <class F>
+Tensor condition_of_finite(const Tensor& self, F condition_of) {
   ops::check_matrix("linalg.cond", self);
+  const Tensor infinite = isinf(self);
+  const Tensor found = condition_of(where(infinite, 0.0, self));
+  return where(any(any(infinite, -1, false), -1, false), NAN, found);
+}
+
+Tensor by_number(const Tensor& self, const std::optional<Scalar>& p) {
   double order = p ? p->to_double() : 2;
   if (std::abs(order) != 2) return condition(self, *p);
   if (self.numel() == 0)
     return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), real_dtype(self.dtype()), self.device());
-  const Tensor infinite = isinf(self);  // such a matrix has no singular values; its condition is NaN, as NumPy has it
-  Tensor values = linalg_svdvals(where(infinite, 0.0, self), std::nullopt), largest = select(values, -1, 0),
+  Tensor values = linalg_svdvals(self, std::nullopt), largest = select(values, -1, 0),
          smallest = select(values, -1, -1);
-  const Tensor condition = order > 0 ? div(largest, smallest) : div(smallest, largest);
-  return where(any(any(infinite, -1, false), -1, false), NAN, condition);
+  return order > 0 ? div(largest, smallest) : div(smallest, largest);
+}
+
+}  // namespace
+
+Tensor linalg_cond_uncast(const Tensor& self, const std::optional<Scalar>& p) {
+  return condition_of_finite(self, [&](const Tensor& finite) { return by_number(finite, p); });
 }
 
 Tensor linalg_cond_uncast(const Tensor& self, std::string_view p) {
   FACULA_CHECK(p == "fro" || p == "nuc", ErrorKind::Runtime, "linalg.cond: p is a number, 'fro' or 'nuc', got '", p,
                "'");
-  return condition(self, p);
+  return condition_of_finite(self, [&](const Tensor& finite) { return condition(finite, p); });
 }
 
 }  // namespace facula

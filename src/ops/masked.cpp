@@ -41,7 +41,8 @@ void fill_in_place(const Tensor& self, const Tensor& mask, const Operand& value)
     Dims sizes(each.sizes());
     sizes[static_cast<size_t>(d)] = 1;
     each = make_view(each, sizes, each.strides(), 0, false);
-    shown = ops::any(shown, d, true);
+    const bool alike = shown.stride(d) == 0;  // the mask shows all of them or none
+    shown = alike ? make_view(shown, sizes, shown.strides(), 0, false) : ops::any(shown, d, true);
   }
   _where_into(each, Into::Part, shown, value, Operand(each));
 }

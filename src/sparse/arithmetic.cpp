@@ -91,7 +91,12 @@ void add_(const Operand& self, const Operand& other, const Scalar& alpha) {
   const Tensor target = self.tensor();
   const bool entrywise = !is_sparse(target) && other.is_tensor() && target.is_contiguous() &&
                          other.tensor().sizes() == target.sizes() && other.dtype() == target.dtype();
-  if (!entrywise) return copy_elements(target, sparse::add(self, other, alpha));
+  if (!entrywise) {
+    const Tensor made = sparse::add(self, other, alpha);
+    FACULA_CHECK(can_cast(made.dtype(), target.dtype()), ErrorKind::Runtime, "add_: a result of ", made.dtype(),
+                 " cannot be written into ", target.dtype());
+    return copy_elements(target, made);
+  }
   const Entries entries = entries_of(other.tensor());
   facula::index_add_(as_rows(alias(target), other.tensor()), 0, entries.places, entries.values, alpha);
 }
