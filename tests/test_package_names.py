@@ -56,6 +56,10 @@ def test_modules_as_functions_of_their_parameters():
     assert function(parameters, buffers, facula.ones(3, 2)).allclose(norm(facula.ones(3, 2)))
     function, parameters, buffers = combine_state_for_ensemble([nn.Linear(2, 1), nn.Linear(2, 1)])
     assert facula.vmap(function, (0, 0, None))(parameters, buffers, facula.ones(3, 2)).shape == (2, 3, 1)
+    tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    function, parameters = make_functional(tied)
+    assert len(parameters) == 3 and function(parameters, facula.ones(1, 2)).allclose(tied(facula.ones(1, 2)))
     weights, function, names = functional_init(nn.Linear, (3,))(2, 4)
     assert names == ("weight", "bias") and facula.vmap(function)(weights, (facula.ones(3, 5, 2),)).shape == (3, 5, 4)
     weights, buffers, function, _, names = functional_init_with_buffers(nn.BatchNorm1d)(2)

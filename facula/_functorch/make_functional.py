@@ -26,8 +26,19 @@ def _split(model, disable_autograd_tracking):
         if not isinstance(value, facula.Tensor) or isinstance(value, nn.parameter.UninitializedParameter):
             raise RuntimeError(f"make_functional: parameters must have values, got {type(value).__name__}")
     stateless = copy.deepcopy(model).to("meta")
+    _tie(stateless, model.named_parameters(remove_duplicate=False), "_parameters")
+    _tie(stateless, model.named_buffers(remove_duplicate=False), "_buffers")
     values = tuple(value.detach() if disable_autograd_tracking else value for value in parameters.values())
     return stateless, tuple(parameters), values, tuple(buffers), tuple(buffers.values())
+
+
+def _tie(stateless, named, kind):
+    # The copy's values are one wherever the model's are: moving a module to another device makes several of them.
+    first = {}
+    for name, value in named:
+        path, _, attribute = name.rpartition(".")
+        held = getattr(stateless.get_submodule(path), kind)
+        held[attribute] = first.setdefault(id(value), held[attribute])
 
 
 class FunctionalModule(nn.Module):
