@@ -177,7 +177,36 @@ class OpOverloadPacket:
 
 
 class HigherOrderOperator(OpOverloadPacket):
-    """An operator that takes functions, such as `ops.higher_order.cond`."""
+    """An operator that takes functions, such as `ops.higher_order.cond`, or one that a subclass defines by rules.
+
+    Args:
+        name: its name.
+        function: what runs when it is called; None for the rule of `py_impl` that suits the first tensor's device.
+
+    Rules for autograd on that device come first, then those below, then composite ones. Rules for transforms are kept but not
+    asked: transforms differentiate and batch what the others do.
+    """
+
+    def __init__(self, name, function=None):
+        self._rules = {}
+        super().__init__("higher_order", name, self._by_rule if function is None else function)
+
+    def py_impl(self, key):
+        """A decorator: the function runs for this key."""
+
+        def register(function):
+            self._rules[getattr(key, "name", key)] = function
+            return function
+
+        return register
+
+    def _by_rule(self, *args, **kwargs):
+        devices = (x.device.type.upper() for x in (*args, *kwargs.values()) if isinstance(x, facula.Tensor))
+        device = next(devices, "CPU")
+        for key in (f"Autograd{device}", "Autograd", device, "CompositeExplicitAutograd", "CompositeImplicitAutograd"):
+            if key in self._rules:
+                return self._rules[key](*args, **kwargs)
+        raise NotImplementedError(f"{self.__name__}: no rule for {device} was given to py_impl")
 
 
 def _operator(namespace, name, *overload):
@@ -239,8 +268,9 @@ class OpNamespace(types.ModuleType):
             return packet
         known = self.__dict__["_made_packets"].get(op)  # one object for one operator; a program may define its own anew
         if known is None or known[0] is not function:
-            kind = HigherOrderOperator if self.name == "higher_order" else OpOverloadPacket
-            known = self.__dict__["_made_packets"][op] = function, kind(self.name, op, function)
+            functions = self.name == "higher_order"
+            made = HigherOrderOperator(op, function) if functions else OpOverloadPacket(self.name, op, function)
+            known = self.__dict__["_made_packets"][op] = function, made
         return known[1]
 
 

@@ -269,3 +269,11 @@ def test_what_a_rule_for_vmap_returns(returned, text):
         facula.vmap(Rule.apply)(facula.ones(2, 3))
     Rule.returned = staticmethod(lambda x, in_dims: (x, in_dims[0]))
     assert facula.vmap(Rule.apply)(facula.ones(2, 3)).shape == (2, 3)
+
+
+def test_batch_dimensions_are_numbers_and_tuples():
+    x = facula.ones(2, 3)
+    for in_dims in ([0, 0], {0}, "0", 0.5, (0, "0"), (0, [0])):
+        with pytest.raises(ValueError, match="in_dim"):
+            facula.vmap(facula.mul, in_dims)(x, x)
+    assert facula.vmap(facula.mul, (0, None))(x, x[0]).shape == (2, 3)

@@ -342,3 +342,24 @@ def test_the_names_of_torch():
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.stdout.strip() == "True Sequential CodeGen", done.stderr
+
+
+_TRANSFORMED = {
+    "grad": torch.func.grad(lambda x: x.sin().sum()),
+    "grad_of_grad": torch.func.grad(lambda x: torch.func.grad(lambda y: y.sin().sum())(x).sum()),
+    "jacrev": torch.func.jacrev(torch.func.jacrev(lambda x: x.sin().sum())),
+    "jacfwd": torch.func.jacfwd(torch.sin),
+    "hessian": torch.func.hessian(lambda x: x.sin().sum()),
+    "vmap": torch.vmap(torch.func.grad(torch.sin)),
+    "jvp": lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1],
+    "vjp": lambda x: torch.func.vjp(torch.sin, x)[1](x)[0],
+    "detach": lambda x: x.detach() * 2,
+    "result": lambda x: x.sin().detach(),
+}
+
+
+@pytest.mark.parametrize("name", _TRANSFORMED)
+def test_graphs_of_transforms_hold_no_values_of_the_example(name):
+    function, x = _TRANSFORMED[name], torch.tensor([1.0, 2.0, 3.0])
+    graph = make_fx(function)(torch.tensor([0.1, 0.2, 0.3]))
+    assert torch.allclose(graph(x), function(x))

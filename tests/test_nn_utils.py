@@ -474,3 +474,21 @@ def test_hooks_of_loading_do_not_keep_their_module():
     alive = weakref.ref(module)
     del module, copied
     assert alive() is None
+
+
+def test_parametrizations_of_several_sources_go_to_a_module_without_the_tensor():
+    class RankOne(nn.Module):
+        def forward(self, x, y):
+            return x.unsqueeze(-1) @ y.unsqueeze(-2)
+
+        def right_inverse(self, matrix):
+            u, s, vh = facula.linalg.svd(matrix, full_matrices=False)
+            return u[:, 0] * s[0].sqrt(), vh[0] * s[0].sqrt()
+
+    module, other = nn.Module(), nn.Module()
+    module.matrix = nn.Parameter(facula.randn(3, 3))
+    parametrize.register_parametrization(module, "matrix", RankOne())
+    parametrize.transfer_parametrizations_and_params(module, other, "matrix")
+    assert facula.equal(module.matrix, other.matrix)
+    with pytest.raises(RuntimeError, match="state_dict"):
+        facula.save(module, __import__("io").BytesIO())

@@ -10,11 +10,16 @@ import pytest
 import facula
 from facula import nn
 from facula._functorch import vmap as mapping
+from facula._functorch.eager_transforms import _slice_argnums
 from facula._functorch.make_functional import (
     combine_state_for_ensemble,
+    functional_init,
+    functional_init_with_buffers,
     make_functional,
     make_functional_with_buffers,
 )
+from facula._ops import HigherOrderOperator
+from facula.compat import dispatch as compat_dispatch
 from facula.nn.utils._named_member_accessor import NamedMemberAccessor, swap_tensor
 from facula.nn.utils._per_sample_grad import call_for_per_sample_grads
 from facula.utils._contextlib import _DecoratorContextManager, _NoParamDecoratorContextManager, context_decorator
@@ -51,6 +56,36 @@ def test_modules_as_functions_of_their_parameters():
     assert function(parameters, buffers, facula.ones(3, 2)).allclose(norm(facula.ones(3, 2)))
     function, parameters, buffers = combine_state_for_ensemble([nn.Linear(2, 1), nn.Linear(2, 1)])
     assert facula.vmap(function, (0, 0, None))(parameters, buffers, facula.ones(3, 2)).shape == (2, 3, 1)
+    tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    tied[1].weight = tied[0].weight
+    function, parameters = make_functional(tied)
+    assert len(parameters) == 3 and function(parameters, facula.ones(1, 2)).allclose(tied(facula.ones(1, 2)))
+    weights, function, names = functional_init(nn.Linear, (3,))(2, 4)
+    assert names == ("weight", "bias") and facula.vmap(function)(weights, (facula.ones(3, 5, 2),)).shape == (3, 5, 4)
+    weights, buffers, function, _, names = functional_init_with_buffers(nn.BatchNorm1d)(2)
+    assert "running_mean" in names and function(weights, buffers, (facula.ones(3, 2),)).shape == (3, 2)
+    with pytest.raises(ValueError, match=r"functional_init: ensemble_shape of at most 1 element, got \(1, 2\)"):
+        functional_init(nn.Linear, (1, 2))(2, 2)
+
+
+def test_higher_order_operators_run_their_rules():
+    class Total(HigherOrderOperator):
+        def __init__(self):
+            super().__init__("total")
+
+    total, key = Total(), compat_dispatch.DispatchKey.AutogradCPU
+    with pytest.raises(NotImplementedError, match="total: no rule for CPU"):
+        total(facula.ones(2))
+    total.py_impl(key)(lambda x: (x * x).sum())
+    assert total(facula.ones(2)) == 2 and facula.func.grad(total)(facula.ones(2)).tolist() == [2, 2]
+    assert facula.vmap(total)(facula.ones(3, 2)).tolist() == [2, 2, 2]
+
+
+def test_arguments_of_transforms_are_sliced():
+    assert _slice_argnums((1, 2, 3), (2, 0)) == (3, 1)
+    assert _slice_argnums((1, 2, 3), -1) == (3,) and _slice_argnums((1, 2), 0, as_tuple=False) == 1
+    with pytest.raises(RuntimeError, match="argnums must be unique"):
+        _slice_argnums((1, 2), (0, 0))
 
 
 def test_steps_of_vmap_can_be_replaced(monkeypatch):

@@ -10,7 +10,7 @@ from facula import nn
 from facula.func import functional_call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 __all__ = [
@@ -26,8 +26,19 @@ def _split(model, disable_autograd_tracking):
         if not isinstance(value, facula.Tensor) or isinstance(value, nn.parameter.UninitializedParameter):
             raise RuntimeError(f"make_functional: parameters must have values, got {type(value).__name__}")
     stateless = copy.deepcopy(model).to("meta")
+    _tie(stateless, model.named_parameters(remove_duplicate=False), "_parameters")
+    _tie(stateless, model.named_buffers(remove_duplicate=False), "_buffers")
     values = tuple(value.detach() if disable_autograd_tracking else value for value in parameters.values())
     return stateless, tuple(parameters), values, tuple(buffers), tuple(buffers.values())
+
+
+def _tie(stateless, named, kind):
+    # The copy's values are one wherever the model's are: moving a module to another device makes several of them.
+    first = {}
+    for name, value in named:
+        path, _, attribute = name.rpartition(".")
+        held = getattr(stateless.get_submodule(path), kind)
+        held[attribute] = first.setdefault(id(value), held[attribute])
 
 
 class FunctionalModule(nn.Module):
@@ -110,3 +121,56 @@ def combine_state_for_ensemble(models: Sequence[nn.Module]) -> tuple[Any, tuple[
     functions, parameters, buffers = zip(*map(make_functional_with_buffers, models))
     stack = lambda rows: tuple(facula.stack(column).detach().requires_grad_(column[0].requires_grad) for column in zip(*rows))  # noqa: E731
     return functions[0], stack(parameters), stack(buffers)
+
+
+def _ensemble(model_class, ensemble_shape, device, args, kwargs):
+    """(the class's module as a function, parameters and buffers of as many modules as the shape says)."""
+    if len(ensemble_shape) > 1:
+        raise ValueError(f"functional_init: ensemble_shape of at most 1 element, got {tuple(ensemble_shape)}")
+    if len(ensemble_shape) == 1 and ensemble_shape[0] <= 0:
+        raise ValueError(f"functional_init: ensemble_shape must be positive, got {tuple(ensemble_shape)}")
+    models = [model_class(*args, **kwargs).to(device) for _ in range(ensemble_shape[0] if ensemble_shape else 1)]
+    functions, parameters, buffers = zip(*map(make_functional_with_buffers, models))
+    if not ensemble_shape:
+        return functions[0], parameters[0], buffers[0]
+    stack = lambda rows: tuple(facula.stack(column).detach() for column in zip(*rows))  # noqa: E731
+    return functions[0], stack(parameters), stack(buffers)
+
+
+def functional_init(
+    model_class: type[nn.Module], ensemble_shape: Sequence[int] = (), device: Any = "cpu"
+) -> Callable[..., tuple[Any, ...]]:
+    """A function of the class's arguments that gives (parameters, ``fn(parameters, inputs)``, names of parameters).
+
+    Args:
+        model_class: a class of modules without buffers.
+        ensemble_shape: how many modules' parameters are stacked; () for those of one.
+        device: where they lie.
+    """
+
+    def init(*args, **kwargs):
+        function, parameters, _ = _ensemble(model_class, ensemble_shape, device, args, kwargs)
+        return parameters, lambda values, inputs: function(values, (), *inputs), function.param_names
+
+    return init
+
+
+def functional_init_with_buffers(
+    model_class: type[nn.Module], ensemble_shape: Sequence[int] = (), device: Any = "cpu"
+) -> Callable[..., tuple[Any, ...]]:
+    """As `functional_init`, of modules with buffers.
+
+    It gives (parameters, buffers, ``fn(parameters, buffers, inputs)``, names of parameters, names of buffers).
+
+    Args:
+        model_class: a class of modules.
+        ensemble_shape: how many modules' parameters and buffers are stacked; () for those of one.
+        device: where they lie.
+    """
+
+    def init(*args, **kwargs):
+        function, parameters, buffers = _ensemble(model_class, ensemble_shape, device, args, kwargs)
+        run = lambda values, more, inputs: function(values, more, *inputs)  # noqa: E731
+        return parameters, buffers, run, function.param_names, function.buffer_names
+
+    return init

@@ -79,12 +79,14 @@ def _validate_and_get_batch_size(flat_in_dims, flat_args):
 
 def _process_batched_inputs(in_dims, args, func):
     """(number of examples, dimension of the batch in each leaf, leaves, structure) of the arguments."""
-    if not isinstance(in_dims, (int, tuple, list)):
-        raise ValueError(f"vmap: in_dims is an int or a tuple matching the arguments, got {type(in_dims).__name__}")
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(
+            f"vmap: in_dims is an int or a (potentially nested) tuple matching the arguments, got {type(in_dims).__name__}"
+        )
     flat, spec = tree_flatten(args)
     if not flat:
         raise ValueError("vmap: the function needs at least one argument with a batch, got none")
-    dims = _broadcast_to_and_flatten(in_dims if isinstance(in_dims, int) else tuple(in_dims), spec)
+    dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(f"vmap: in_dims is not compatible with the structure of the arguments, got in_dims={in_dims}")
     dims = [None if dim is None else _checked(value, dim) for value, dim in zip(flat, dims)]
@@ -92,6 +94,8 @@ def _process_batched_inputs(in_dims, args, func):
 
 
 def _checked(value, dim):
+    if not isinstance(dim, int):
+        raise ValueError(f"vmap: Got in_dim={dim!r} for an input, which must be an int or None")
     if not isinstance(value, Tensor):
         raise ValueError(f"vmap: Got in_dim={dim} for an input but the input is of type {type(value).__name__}")
     if not -value.ndim <= dim < value.ndim:

@@ -116,6 +116,8 @@ class PickleWriter:
             return
         try:
             parts = obj.__reduce_ex__(2)
+        except RuntimeError:  # what the class itself says of being saved
+            raise
         except Exception as error:
             raise self._refusal(obj, f"it cannot be pickled: {error}") from None
         if isinstance(parts, str):

@@ -89,9 +89,23 @@ class PythonKeyTracer(Tracer):
             a: anything.
         """
         if isinstance(a, facula.Tensor):
-            known = self.tracked.get(id(a))
-            return known[1].node if known is not None else self._constant(a).node
+            known = self._known(a)
+            return (self._constant(a) if known is None else known).node
         return super().create_arg(a)
+
+    def _known(self, tensor):
+        """The proxy of a tensor, or of the tracked one that lies where it does.
+
+        Detached tensors, those that autograd saved among them, come about where no mode sees it.
+        """
+        known = self.tracked.get(id(tensor))
+        if known is None and (place := _place(tensor)) is not None:
+            tracked, proxy = next((pair for pair in reversed(self.tracked.values()) if _place(pair[0]) == place), (None, None))
+            if tracked is not None:
+                cut = self.create_proxy("call_function", facula.ops.aten.detach.default, (proxy,), {}, name="detach")
+                self.track(tensor, cut)
+                known = self.tracked[id(tensor)]
+        return None if known is None else known[1]
 
     def _constant(self, tensor):
         """The proxy of a tensor that was there before, which becomes an attribute of the root."""
@@ -118,8 +132,17 @@ class PythonKeyTracer(Tracer):
         Args:
             value: the value.
         """
-        known = self.tracked.get(id(value)) if isinstance(value, facula.Tensor) else None
-        return value if known is None else known[1]
+        known = self._known(value) if isinstance(value, facula.Tensor) else None
+        return value if known is None else known
+
+
+def _place(tensor):
+    # Where a tensor's elements lie, and how: None for those without memory or elements, and for classes that hold others.
+    if type(tensor) not in (facula.Tensor, facula.nn.Parameter) or tensor.layout != facula.strided or not tensor.numel():
+        return None
+    if tensor.device.type == "meta":
+        return None
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.is_conj(), tensor.is_neg()
 
 
 class ProxyTorchDispatchMode(TorchDispatchMode):

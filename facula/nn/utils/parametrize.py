@@ -448,7 +448,7 @@ def transfer_parametrizations_and_params(
     for name in names:
         source = from_module.parametrizations[name]
         if not hasattr(to_module, name):
-            setattr(to_module, name, copy.deepcopy(_first_source(source)))
+            setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
         for parametrization in source:
             register_parametrization(to_module, name, copy.deepcopy(parametrization), unsafe=True)
         target = to_module.parametrizations[name]
@@ -457,7 +457,3 @@ def transfer_parametrizations_and_params(
                 if tensor is not None:
                     getattr(target, key).data = tensor.data
     return to_module
-
-
-def _first_source(parametrizations: ParametrizationList):
-    return parametrizations.original if parametrizations.is_tensor else parametrizations.original0

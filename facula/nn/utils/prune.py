@@ -42,18 +42,18 @@ def _check_amount(amount) -> None:
         raise ValueError(f"prune: amount must be a non-negative integer or a share in [0, 1], got {amount}")
 
 
-def _count(amount, size: int) -> int:
-    """How many of ``size`` entries ``amount`` stands for."""
+def _count(amount, tensor_size: int) -> int:
+    """How many of ``tensor_size`` entries ``amount`` stands for."""
     if isinstance(amount, numbers.Integral):
-        if amount > size:
-            raise ValueError(f"prune: amount must be at most {size}, got {amount}")
+        if amount > tensor_size:
+            raise ValueError(f"prune: amount must be at most {tensor_size}, got {amount}")
         return int(amount)
-    return round(amount * size)
+    return round(amount * tensor_size)
 
 
-def _check_size(amount, size: int) -> None:
-    """``amount`` is at most a number of ``size`` entries."""
-    _count(amount, size)
+def _check_size(amount, tensor_size: int) -> None:
+    """``amount`` is at most a number of ``tensor_size`` entries."""
+    _count(amount, tensor_size)
 
 
 # what programs call in PyTorch
