@@ -162,10 +162,10 @@ PyObject* without_dispatch(PyObject*, PyObject* o) {
 }
 PyObject* disabled_call(PyObject*, PyObject* args) {
   PyObject *cls, *function, *types, *positional = nullptr, *keywords = nullptr;
-  if (!PyArg_ParseTuple(args, "OOO|OO", &cls, &function, &types, &positional, &keywords)) {
-    PyErr_Clear();
-    if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &positional, &keywords)) return nullptr;
-  }
+  const bool with_class = PyTuple_GET_SIZE(args) == 5;
+  if (!(with_class ? PyArg_ParseTuple(args, "OOOOO", &cls, &function, &types, &positional, &keywords)
+                   : PyArg_ParseTuple(args, "OO|OO", &function, &types, &positional, &keywords)))
+    return nullptr;
   ++disabled_depth;
   Owned none(PyTuple_New(0));
   PyObject* result =
