@@ -53,6 +53,7 @@ class OpOverload:
         self.overloadpacket, self._overloadname = packet, overload
         self.namespace = packet._namespace
         self.__name__ = f"{packet.__name__}.{overload}"
+        self.__module__ = f"torch._ops.{packet._namespace}"
         self._key = None  # of the boxed table
         if self.namespace == "aten":
             self._key = _C._boxed_by_aten(self.__name__)

@@ -502,6 +502,7 @@ _C._install_methods(
         "__array_priority__": 1000,
         "__torch_function__": classmethod(__torch_function__),
         "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
+        "__torch_dispatch__": _C._disabled_torch_dispatch_impl,
         "__cuda_array_interface__": property(__cuda_array_interface__),
         "__div__": Tensor.__truediv__,
         "__rdiv__": Tensor.__rtruediv__,

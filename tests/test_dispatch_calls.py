@@ -7,6 +7,8 @@ written by `data/make_dispatched_calls.py`.
 """
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -166,3 +168,18 @@ def test_derivatives_are_recorded_above():
     with Log() as log:
         F.mse_loss(x * 2, facula.zeros(4, 4)).backward()
     assert x.grad.allclose(x * 8 / 16) and log.calls
+
+
+def test_a_class_is_asked_although_nobody_has_imported_dispatch():
+    """And may hand the call to Tensor's own method, with arguments in any sequence."""
+    program = (
+        "import torch\n"
+        "class Own(torch.Tensor):\n"
+        "    calls = []\n"
+        "    @classmethod\n"
+        "    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):\n"
+        "        cls.calls.append(func.name())\n"
+        "        return super().__torch_dispatch__(func, types, list(args), kwargs)\n"
+        "assert torch.Tensor._make_subclass(Own, torch.ones(2)).neg().tolist() == [-1, -1] and Own.calls == ['aten::neg']\n"
+    )
+    subprocess.run([sys.executable, "-m", "facula", "-c", program], check=True)

@@ -60,9 +60,17 @@ void fill_results(const OpCall& call, PyObject* given_result) {
   }
 }
 
+// The module that finds who stands in installs the handler; a program need not have asked for it.
+bool have_handler() {
+  if (disabled_depth > 0) return false;
+  if (!handler) Owned(check(PyImport_ImportModule("facula.utils._python_dispatch")));
+  return handler != nullptr;
+}
+
 bool dispatch_to_python(const OpCall& call) {
-  if (disabled_depth > 0 || !handler) return false;
+  if (disabled_depth > 0) return false;
   WithLock lock;
+  if (!have_handler()) return false;
   Below below;
   const OpInfo& info = call.info();
   Owned values(check(wrap_arguments(call.arguments)));
@@ -74,8 +82,8 @@ bool dispatch_to_python(const OpCall& call) {
 }
 
 Tensor detach_by_handler(const Tensor& self) {
-  if (disabled_depth > 0 || !handler) return make_view(self, self.sizes(), self.strides(), 0, false);
   WithLock lock;
+  if (!have_handler()) return make_view(self, self.sizes(), self.strides(), 0, false);
   Below below;
   Owned values(check(Py_BuildValue("(N)", wrap(self))));
   Owned result(check(PyObject_CallFunction(handler, "sssOs", "detach", "", "function", values.get(), "Tensor self")));
@@ -85,8 +93,9 @@ Tensor detach_by_handler(const Tensor& self) {
 }
 
 bool item_by_handler(const Tensor& self, Scalar& number) {
-  if (disabled_depth > 0 || !handler) return false;
+  if (disabled_depth > 0) return false;
   WithLock lock;
+  if (!have_handler()) return false;
   Owned arguments(check(Py_BuildValue("(N)", wrap(self))));
   Owned result(dispatch_call("_item", arguments.get()));
   if (!result.get()) return false;
@@ -97,8 +106,9 @@ bool item_by_handler(const Tensor& self, Scalar& number) {
 }
 
 bool copy_by_handler(const Tensor& self, const Tensor& made) {
-  if (disabled_depth > 0 || !handler) return false;
+  if (disabled_depth > 0) return false;
   WithLock lock;
+  if (!have_handler()) return false;
   Owned arguments(check(Py_BuildValue("(NN)", wrap(self), wrap(made))));
   return Owned(dispatch_call("_copy", arguments.get())).get() != nullptr;
 }
@@ -162,14 +172,18 @@ PyObject* without_dispatch(PyObject*, PyObject* o) {
 }
 PyObject* disabled_call(PyObject*, PyObject* args) {
   PyObject *cls, *function, *types, *positional = nullptr, *keywords = nullptr;
-  if (!PyArg_ParseTuple(args, "OOO|OO", &cls, &function, &types, &positional, &keywords)) {
-    PyErr_Clear();
-    if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &positional, &keywords)) return nullptr;
-  }
+  const bool with_class = PyTuple_GET_SIZE(args) == 5;
+  if (!(with_class ? PyArg_ParseTuple(args, "OOOOO", &cls, &function, &types, &positional, &keywords)
+                   : PyArg_ParseTuple(args, "OO|OO", &function, &types, &positional, &keywords)))
+    return nullptr;
   ++disabled_depth;
-  Owned none(PyTuple_New(0));
-  PyObject* result =
-      PyObject_Call(function, positional ? positional : none.get(), keywords == Py_None ? nullptr : keywords);
+  Owned given(positional ? PySequence_Tuple(positional) : PyTuple_New(0));
+  PyObject* result = nullptr;
+  if (keywords && keywords != Py_None && !PyDict_Check(keywords)) {
+    PyErr_Format(PyExc_TypeError, "__torch_dispatch__: kwargs must be a dict, got %s", Py_TYPE(keywords)->tp_name);
+  } else if (given) {
+    result = PyObject_Call(function, given.get(), keywords == Py_None ? nullptr : keywords);
+  }
   --disabled_depth;
   return result;
 }
@@ -198,19 +212,19 @@ PyObject* dispatch_call(const char* name, PyObject* arguments) {
 }
 
 bool dispatch_sees_whole(std::initializer_list<const Tensor*> tensors) {
-  if (disabled_depth > 0 || !handler) return false;
+  if (disabled_depth > 0) return false;
   Looks looks;
   for (const Tensor* t : tensors) looks(*t);
-  return looks.seen && !looks.recorded;
+  return looks.seen && !looks.recorded && have_handler();
 }
 
 PyObject* dispatch_composite(uint16_t op, OpForm form, PyObject* const* slots, int count, bool whole) {
-  if (disabled_depth > 0 || !handler) return nullptr;
+  if (disabled_depth > 0) return nullptr;
   Looks looks;
   for (int i = 0; i < count; ++i) looks(slots[i]);
   PyObject* out = form == OpForm::Function && find_boxed(op, OpForm::Out) ? slots[count] : nullptr;
   looks(out);
-  if (!looks.seen || looks.recorded) return nullptr;
+  if (!looks.seen || looks.recorded || !have_handler()) return nullptr;
   const OpInfo& info = op_info(op);
   Owned values(given_values(slots, count));
   const char* word = given(out) ? kForms[static_cast<int>(OpForm::Out)] : kForms[static_cast<int>(form)];

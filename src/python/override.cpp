@@ -34,10 +34,14 @@ PyObject* disabled_call(PyObject*, PyObject* args) {
   } else if (!PyArg_ParseTuple(args, "OO|OO", &function, &types, &positional, &keywords)) {
     return nullptr;
   }
-  Owned empty(positional ? nullptr : PyTuple_New(0));
+  Owned given(positional ? PySequence_Tuple(positional) : PyTuple_New(0));
   ++disabled_depth;
-  PyObject* result =
-      PyObject_Call(function, positional ? positional : empty.get(), keywords == Py_None ? nullptr : keywords);
+  PyObject* result = nullptr;
+  if (keywords && keywords != Py_None && !PyDict_Check(keywords)) {
+    PyErr_Format(PyExc_TypeError, "__torch_function__: kwargs must be a dict, got %s", Py_TYPE(keywords)->tp_name);
+  } else if (given) {
+    result = PyObject_Call(function, given.get(), keywords == Py_None ? nullptr : keywords);
+  }
   --disabled_depth;
   return result;
 }
