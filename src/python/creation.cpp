@@ -447,7 +447,8 @@ PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requ
   Tensor t;
   if (is_tensor(data)) {
     constexpr const char* kText =
-        "tensor: a copy of a tensor is better made by source.detach().clone(), with requires_grad_() where it is wanted";
+        "tensor: a copy of a tensor is better made by source.detach().clone(), with requires_grad_() where that is "
+        "wanted";
     if (copy && PyErr_WarnEx(PyExc_UserWarning, kText, 1) < 0) throw PythonError{};
     const Tensor& source = settled_tensor_of(data);
     bool same =
