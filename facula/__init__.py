@@ -91,6 +91,9 @@ def _placeholder(name):
 def _c_placeholder(name):
     if name.startswith("__"):  # `from facula._C import ...` asks for __path__
         raise AttributeError(f"module 'facula._C' has no attribute {name!r}")
+    if name == "_nn":  # PyTorch's private name of the functions in nn.functional
+        importlib.import_module("facula.fx._public")
+        return vars(_C)["_nn"]
     from .compat import placeholders
 
     return placeholders.member("torch._C", name)

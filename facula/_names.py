@@ -21,7 +21,8 @@ CONSTANTS = {
 
 LAZY_MODULES = frozenset(
     """
-    __config__ __future__ accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions fft functional func
+    __config__ __future__ accelerator amp ao autograd backends compat compiler cpu cuda distributed distributions
+    fft functional func
     futures fx hub jit library linalg masked monitor mps mtia multiprocessing nested nn onnx optim overrides package profiler
     quasirandom _prims_common _subclasses _tensor_str _utils
     quantization random return_types serialization signal sparse special storage array_api testing types utils version xpu
@@ -97,7 +98,8 @@ _LAZY = {
         """,
     "serialization": "PyTorchFileReader load save",
     "storage": """
-        TypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage ComplexFloatStorage
+        Storage TypedStorage BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage
+        ComplexFloatStorage
         DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage QInt32Storage QInt8Storage
         QUInt2x4Storage QUInt4x2Storage QUInt8Storage
         """,
@@ -117,6 +119,7 @@ _LAZY = {
         _foreach_frac_ _foreach_lerp _foreach_lerp_ _foreach_lgamma _foreach_lgamma_ _foreach_log
         _foreach_log10 _foreach_log10_ _foreach_log1p _foreach_log1p_ _foreach_log2 _foreach_log2_
         _foreach_log_ _foreach_max _foreach_maximum _foreach_maximum_ _foreach_minimum _foreach_minimum_
+        _foreach_mm _foreach_powsum
         _foreach_mul _foreach_mul_ _foreach_neg _foreach_neg_ _foreach_norm _foreach_pow _foreach_pow_
         _foreach_reciprocal _foreach_reciprocal_ _foreach_round _foreach_round_ _foreach_rsqrt _foreach_rsqrt_
         _foreach_sigmoid _foreach_sigmoid_ _foreach_sign _foreach_sign_ _foreach_sin _foreach_sin_

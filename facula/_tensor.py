@@ -52,6 +52,8 @@ def numpy(self, *, force=False):
     >>> torch.ones(1, requires_grad=True).numpy(force=True)
     array([1.], dtype=float32)
     """
+    if _is_wrapper(self):
+        raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")
     tensor = self.detach().cpu().resolve_conj() if force else self
     try:
         return asarray(memoryview(tensor))
@@ -188,6 +190,8 @@ def __deepcopy__(self, memo):
             "deepcopy: only tensors made by the program itself can be copied (use detach() or clone()), "
             f"got the result of {self.grad_fn.name() if self.grad_fn is not None else 'an op'}"
         )
+    if _is_wrapper(self):
+        return _deep_wrapper(self, memo)
     with DisableTorchFunctionSubclass(), _no_recording():
         result = _deep_data(self, memo)
         if self.requires_grad:
@@ -205,9 +209,30 @@ def __deepcopy__(self, memo):
     return result
 
 
+def _is_wrapper(tensor):
+    """Whether the tensor has no memory of its own, and a class that stands in for kernels."""
+    return "_reported_device" in tensor.__dict__ and "fake_mode" not in tensor.__dict__
+
+
+def _deep_wrapper(tensor, memo):
+    """Its class makes the copy, which gets copies of the attributes."""
+    with _no_recording():
+        result = tensor.clone()
+    if type(result) is not type(tensor):
+        raise RuntimeError(
+            f"deepcopy: __torch_dispatch__ of {type(tensor).__name__} must give a {type(tensor).__name__} for clone, "
+            f"got {type(result).__name__}"
+        )
+    memo[id(tensor)] = result
+    if tensor.requires_grad:
+        result.requires_grad_(True)
+    result.__dict__.update(copy.deepcopy(tensor.__dict__, memo))
+    return result
+
+
 def _deep_data(tensor, memo):
     """The same geometry over a copy of the storage, one copy per storage and deepcopy."""
-    if tensor.is_meta:
+    if tensor.is_meta or tensor.layout is not _C.strided:
         return _C.Tensor.detach(tensor).clone()
     storage = copy.deepcopy(tensor.untyped_storage(), memo)
     data = _C._tensor_from_storage(storage, tensor.dtype, tensor.storage_offset(), tensor.shape, tensor.stride())
@@ -333,13 +358,16 @@ def new(self, *args, **kwargs):
     Args:
         args: sizes, whose elements are not set; or a sequence of numbers to copy; or a tensor to share; nothing for no
             elements.
-        kwargs: `device`, which must be of the same type as this tensor's.
+        kwargs: `device`, which must be of the same type as this tensor's, and `size` in the place of sizes.
 
     `new_empty` and `new_tensor` say more plainly which is meant.
 
     >>> torch.zeros(1, dtype=torch.int64).new([1, 2]), torch.zeros(1).new(2, 3).shape
     (tensor([1, 2]), torch.Size([2, 3]))
     """
+    if "size" in kwargs and not args:
+        args = (_C.Size(kwargs["size"]),)
+        kwargs = {name: value for name, value in kwargs.items() if name != "size"}
     return _C._legacy_new("new", self.dtype, self.device, args, kwargs)
 
 

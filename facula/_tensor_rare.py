@@ -92,6 +92,8 @@ def dim_order(self, ambiguity_check=False):
     >>> x.dim_order(), x.to(memory_format=torch.channels_last).dim_order()
     ((0, 1, 2, 3), (0, 2, 3, 1))
     """
+    if self.layout is not _C.strided:
+        raise AttributeError(f"dim_order: a sparse tensor has no order in memory, got layout {self.layout}")
     order = tuple(sorted(range(self.dim()), key=lambda d: -self.stride(d)))
     if ambiguity_check is True:
         strides = [self.stride(d) for d in order]
@@ -247,7 +249,7 @@ _C._install_methods(
         "grad_dtype": property(_grad_dtype),
         "volatile": property(_volatile),
         "name": property(_name),
-        **{name: _quantized_only(name) for name in _QUANTIZED},
+        **{name: _overridable(_quantized_only(name)) for name in _QUANTIZED},
         **{name: _not_here(name) for name in _NOT_HERE.split()},
     }
 )  # fmt: skip

@@ -219,6 +219,15 @@ def _history(tensor):
     return ["requires_grad=True"] if tensor.requires_grad else []
 
 
+def _tangent(tensor):
+    if not _C._is_dual(tensor):
+        return []
+    from .autograd import forward_ad
+
+    tangent = forward_ad.unpack_dual(tensor).tangent
+    return [] if tangent is None else [f"tangent={tangent}"]
+
+
 def tensor_str(tensor, *, tensor_contents=None):
     """The text of a tensor; `tensor_contents` replaces the part that shows the elements."""
     if _C._has_torch_function_variadic():  # a mode is on
@@ -234,7 +243,9 @@ def tensor_str(tensor, *, tensor_contents=None):
         device = [f"device='{tensor.device}'"] if tensor.device.type != "cpu" else []
         contents, suffixes = _describe_contents(_C.Tensor.detach(tensor), len(prefix), tensor_contents)
         new_line = tensor.layout is _C.sparse_coo
-        return _wrap_suffixes(prefix + contents, device + suffixes + _history(tensor), len(prefix), new_line)
+        suffixes = device + suffixes + _history(tensor) + _tangent(tensor)
+        text = _wrap_suffixes(prefix + contents, suffixes, len(prefix), new_line)
+        return text if plain or not getattr(tensor, "_is_param", False) else f"Parameter({text})"
     finally:
         _C._change_override_disabled(-1)
         _C._set_grad_enabled(before)

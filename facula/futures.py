@@ -49,6 +49,9 @@ class Future(Generic[T]):
         self._value = self._error = None
         self._callbacks = []
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("Future: a future is not pickled, since others wait for this one, got a pickle of one")
+
     def done(self) -> bool:
         """Whether there is a value or an exception."""
         return self._done
@@ -186,6 +189,9 @@ def collect_all(futures: Sequence[Future[Any] | RpcFuture]) -> Future[Any]:
     [1, 2]
     """
     futures = list(futures)
+    for future in futures:
+        if not hasattr(future, "add_done_callback"):
+            raise RuntimeError(f"collect_all: expected futures, got {type(future).__name__}")
     together = Future()
     lock, left = threading.Lock(), [len(futures)]
 

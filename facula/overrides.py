@@ -99,8 +99,8 @@ def _candidates(args, kwargs):
 @functools.cache
 def _resolve(name, method):
     """The public object of a call that the core names."""
-    if method:
-        return functools.reduce(getattr, name.split("."), _C.Tensor)  # properties come as "T.__get__"
+    if method:  # properties come as "T.__get__"
+        return functools.reduce(getattr, _METHODS.get(name, name).split("."), _C.Tensor)
     # ops of the submodules are named after them: functional_relu, linalg_inv; or only live there: linear
     for prefix, module in _OP_PREFIXES.items():
         if name.startswith(prefix):
@@ -117,6 +117,8 @@ def _resolve(name, method):
     raise AttributeError(f"overrides: no public function belongs to this op, got {name!r}")
 
 
+#: methods whose op is called otherwise
+_METHODS = {"linalg_householder_product": "orgqr"}
 #: parts of functions whose op is called otherwise
 _PARTS = {"_unique": "_unique_sorted", "_unique_consecutive": "_unique_runs"}
 _OP_PREFIXES = {"functional_": "nn.functional", "linalg_": "linalg", "fft_": "fft", "special_": "special"}

@@ -206,7 +206,7 @@ def load(f: FileLike, map_location: Any = None, pickle_module: Any = None, *, we
         mmap: map the file instead of reading it: constant time, pages come in as they are used; changes
             stay private to the process. Needs a path to a zip checkpoint. Nobody may shorten the file while its
             tensors live: the system ends a process that touches pages which are gone.
-        **pickle_load_args: `encoding` (default "utf-8") for text written by Python 2.
+        **pickle_load_args: `encoding` (default "utf-8") for text written by Python 2; "bytes" leaves it bytes.
     Raises:
         pickle.UnpicklingError: the file names what is not restored (all names are listed) or is malformed.
         RuntimeError: the container is damaged, or needs a device that is not here.
@@ -407,6 +407,14 @@ def check_module_version_greater_or_equal(module: Any, req_version_tuple: Any, e
             raise RuntimeError(message) from error
         return True
     return found >= tuple(req_version_tuple)
+
+
+def _is_zipfile(f):
+    """Whether the file object begins, where it stands, like a zip file that torch.save writes."""
+    start = f.tell()
+    found = f.read(4)
+    f.seek(start)
+    return found == b"PK\x03\x04"
 
 
 def normalize_storage_type(storage_type: Any) -> Any:

@@ -1,15 +1,17 @@
 """Storages: `UntypedStorage` from the core, and the typed view of one that old programs and checkpoints name.
 
 A `TypedStorage` pairs an untyped storage with a dtype; its index counts elements. The classes
-`FloatStorage`, `LongStorage`, ... are TypedStorages of a fixed dtype.
+`FloatStorage`, `LongStorage`, ... are TypedStorages of a fixed dtype. Long because two classes have all methods of PyTorch's.
 """
 
 from __future__ import annotations
 
+import copy
 import io
 import mmap
 import os
 import sys
+import weakref
 from typing import TYPE_CHECKING
 
 import facula
@@ -23,6 +25,26 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from facula.types import Device
+
+#: Methods that convert elements, and the dtypes they convert to.
+CASTS = {
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+    "complex_double": "complex128",
+    "complex_float": "complex64",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e4m3fnuz": "float8_e4m3fnuz",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e5m2fnuz": "float8_e5m2fnuz",
+}
 
 #: Storage class names that checkpoints use, by the name of their dtype. Other dtypes travel untyped.
 STORAGE_DTYPES = {
@@ -46,16 +68,7 @@ STORAGE_DTYPES = {
 }
 
 
-class _Legacy(type):
-    """The class of FloatStorage and its relatives: any storage of the dtype, on the device, is an instance."""
-
-    def __instancecheck__(cls, value: Any) -> bool:
-        if cls.dtype is None or not isinstance(value, TypedStorage):
-            return type.__instancecheck__(cls, value)
-        return value.dtype is cls.dtype and value.device.type == cls.device_type
-
-
-class TypedStorage(metaclass=_Legacy):
+class TypedStorage:
     r"""Elements of one dtype over an untyped storage: what checkpoints and programs of old have in its place.
 
     Args:
@@ -81,27 +94,18 @@ class TypedStorage(metaclass=_Legacy):
     [1.0]
     """
 
-    dtype = None
-    device_type = "cpu"
+    is_sparse = False
+    _dtype: facula.dtype | None = None  # that of a class of one dtype
+    _device_type = "cpu"
 
     def __init__(self, *args: Any, wrap_storage: Any = None, dtype: facula.dtype | None = None, device: Device = None,
                  _internal: bool = False) -> None:  # fmt: skip
-        self.dtype: facula.dtype = dtype if dtype is not None else (type(self).dtype or facula.get_default_dtype())
-        device = facula.device(type(self).device_type if device is None else device)
         if wrap_storage is not None:
-            if args:
-                raise TypeError("TypedStorage: give values or wrap_storage, not both")
-            if type(self).dtype is not None and wrap_storage.device.type != device.type:
-                raise RuntimeError(f"{type(self).__qualname__}: a storage on {device}, got one on {wrap_storage.device}")
-            self._untyped_storage = wrap_storage
-        elif len(args) > 1:
-            raise TypeError(f"TypedStorage: takes one size or one sequence, got {len(args)} arguments")
-        elif not args or isinstance(args[0], int):
-            count = args[0] if args else 0
-            self._untyped_storage = facula.UntypedStorage(count * self.dtype.itemsize, device=device)
-        else:
-            values = facula.tensor(list(args[0]), dtype=self.dtype, device=device)
-            self._untyped_storage = values.untyped_storage().clone()  # of its own: no tensor keeps it from shrinking
+            self._untyped_storage = _wrapped(args, wrap_storage, dtype, device)
+            self.dtype: facula.dtype = dtype
+            return
+        self.dtype = facula.get_default_dtype() if dtype is None else dtype
+        self._untyped_storage = _made("TypedStorage", args, self.dtype, device)
 
     # -- size and place ---------------------------------------------------------------------------
 
@@ -138,41 +142,40 @@ class TypedStorage(metaclass=_Legacy):
         ...     torch.ByteStorage.from_file(str(path), size=2).tolist()
         [97, 98]
         """
-        dtype = cls.dtype or facula.get_default_dtype()
-        return cls(wrap_storage=untyped_from_file(filename, shared, size * dtype.itemsize))
+        dtype = cls._dtype or facula.get_default_dtype()
+        return cls._around(untyped_from_file(filename, shared, size * dtype.itemsize), dtype)
 
     @classmethod
-    def from_buffer(cls, buffer: Any, byte_order: str, dtype: facula.dtype | None = None, count: int = -1,
-                    offset: int = 0) -> Self:  # fmt: skip
+    def _around(cls, untyped, dtype):
+        return cls(wrap_storage=untyped) if cls._dtype else cls(wrap_storage=untyped, dtype=dtype)
+
+    @classmethod
+    def _new_shared(cls, size, device="cpu"):
+        """A storage of `size` elements in memory that other processes can map."""
+        dtype = cls._dtype or facula.get_default_dtype()
+        return cls._around(_new_shared(size * dtype.itemsize, device=device), dtype)
+
+    @classmethod
+    def from_buffer(cls, buffer: Any = None, byte_order: str | None = None, count: int = -1, offset: int = 0,
+                    dtype: facula.dtype | None = None) -> Self:  # fmt: skip
         """A copy of the elements that bytes hold.
 
         Args:
             buffer: bytes, or what has them.
-            byte_order: "native", "little" or "big".
-            dtype: of the elements. Default: that of the class.
+            byte_order: "native", "little" or "big"; may be left out where elements are one byte.
             count: how many; -1: as many as there are.
             offset: bytes to leave out in front.
+            dtype: of the elements. Default: that of the class.
 
-        Errors: ValueError for another byte order, and for bytes that are not whole elements or too few.
+        Errors: ValueError for another byte order, and for bytes that are not whole elements or too few; RuntimeError
+        without a byte order where it matters, and for a class of another device.
         """
-        dtype = dtype or cls.dtype or facula.get_default_dtype()
-        orders = {"native": sys.byteorder, "little": "little", "big": "big"}
-        if byte_order not in orders:
-            raise ValueError(f"from_buffer: invalid byte_order {byte_order!r} (expected 'big', 'little', or 'native')")
-        data, size = bytearray(memoryview(buffer).cast("B")), dtype.itemsize
-        if not 0 <= offset <= len(data):
-            raise ValueError(f"from_buffer: offset must be non-negative and no greater than {len(data)}, got {offset}")
-        if count < 0 and (len(data) - offset) % size:
-            raise ValueError(f"from_buffer: buffer size ({len(data) - offset}) must be a multiple of element size ({size})")
-        end = offset + count * size if count >= 0 else len(data)
-        if end > len(data):
-            raise ValueError(f"from_buffer: {count} elements of {size} bytes, got {len(data) - offset} bytes")
-        data = data[offset:end]
-        number = size // 2 if dtype.is_complex else size
-        if orders[byte_order] != sys.byteorder and number > 1:
-            data = bytearray(b"".join(data[i : i + number][::-1] for i in range(0, len(data), number)))
-        untyped = facula.frombuffer(data, dtype=facula.uint8).clone().untyped_storage() if data else facula.UntypedStorage(0)
-        return cls(wrap_storage=untyped) if cls.dtype else cls(wrap_storage=untyped, dtype=dtype)
+        if cls._device_type != "cpu":
+            raise RuntimeError(f"from_buffer: only for storages of the CPU, got torch.cuda.{cls.__name__}")
+        if cls._dtype is not None and dtype is not None:
+            raise RuntimeError(f"from_buffer: {cls.__name__} says the dtype, got {dtype} too")
+        dtype = cls._dtype or dtype or facula.get_default_dtype()
+        return cls._around(untyped_from_buffer(buffer, byte_order, count, offset, dtype), dtype)
 
     _from_buffer = from_buffer
 
@@ -219,7 +222,9 @@ class TypedStorage(metaclass=_Legacy):
         return picked.item()
 
     def __setitem__(self, index: int, value: Any) -> None:
-        self._tensor()[index] = value._tensor() if isinstance(value, TypedStorage) else value
+        if isinstance(value, TypedStorage):
+            raise RuntimeError(f"TypedStorage: elements are set to a number, got a TypedStorage of {value.size()}")
+        self._tensor()[index] = value
 
     def __iter__(self) -> Any:
         return iter(self.tolist())
@@ -234,10 +239,12 @@ class TypedStorage(metaclass=_Legacy):
         Args:
             value: a number.
 
+        Errors: RuntimeError for a storage in its place.
+
         >>> torch.TypedStorage(2, dtype=torch.int32).fill_(7).tolist()
         [7, 7]
         """
-        self._tensor().fill_(value)
+        self[:] = value
         return self
 
     def copy_(self, source: TypedStorage | UntypedStorage, non_blocking: bool = False) -> Self:
@@ -308,12 +315,28 @@ class TypedStorage(metaclass=_Legacy):
     def type(self, dtype: facula.dtype | None = None) -> Any:
         """The name of the class, or the elements converted to `dtype`."""
         if dtype is None:
-            name = self.pickle_storage_type() or "TypedStorage"
+            name = self.pickle_storage_type() or "storage.TypedStorage"
             return f"torch.cuda.{name}" if self.is_cuda else f"torch.{name}"
         return self._to(dtype)
 
     def _to(self, dtype):
         return TypedStorage(wrap_storage=self._tensor().to(dtype).clone().untyped_storage(), dtype=dtype)
+
+    def _cast(name, dtype):
+        def cast(self):
+            return self._to(dtype)
+
+        cast.__name__, cast.__qualname__ = name, f"TypedStorage.{name}"
+        cast.__doc__ = f"""The elements converted to {dtype}, as another TypedStorage.
+
+        >>> torch.IntStorage([0, 1]).{name}().dtype
+        {dtype}
+        """
+        return cast
+
+    for _name, _dtype_of_cast in CASTS.items():
+        locals()[_name] = _cast(_name, getattr(facula, _dtype_of_cast))
+    del _cast, _name, _dtype_of_cast
 
     # -- sharing, pickling ------------------------------------------------------------------------
 
@@ -332,6 +355,19 @@ class TypedStorage(metaclass=_Legacy):
         """
         pinned = self._untyped_storage.pin_memory(device)
         return self if pinned is self._untyped_storage else type(self)(wrap_storage=pinned, dtype=self.dtype)
+
+    @property
+    def filename(self) -> str | None:
+        """The file that the elements are mapped from, None where there is none."""
+        return self._untyped_storage.filename
+
+    def resizable(self) -> bool:
+        """Whether resize_ can change the size: not where another library has the memory.
+
+        >>> torch.FloatStorage(2).resizable()
+        True
+        """
+        return self._untyped_storage.resizable()
 
     def is_shared(self) -> bool:
         """Whether other processes can map the bytes."""
@@ -353,11 +389,12 @@ class TypedStorage(metaclass=_Legacy):
     def __copy__(self) -> TypedStorage:
         return self.clone()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        memo = memo.setdefault("facula", {})
-        if self._cdata not in memo:
-            memo[self._cdata] = self.clone()
-        return memo[self._cdata]
+    def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
+        copied = copy.deepcopy(self._untyped_storage, memo)  # once, so that tensors on it still share it
+        return TypedStorage(wrap_storage=copied, dtype=self.dtype)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
     def __reduce__(self) -> Any:
         stream = io.BytesIO()
@@ -365,7 +402,79 @@ class TypedStorage(metaclass=_Legacy):
         return _load_from_bytes, (stream.getvalue(),)
 
     def __repr__(self) -> str:
-        return f"{''.join(f' {v}' + chr(10) for v in self)}[TypedStorage of {self.dtype}, size {self.size()}]"
+        kind = f"torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}"
+        if self.device.type == "meta":
+            return f"...\n[{kind}]"
+        return "".join(f" {value}\n" for value in self) + f"[{kind}]"
+
+
+def _wrapped(args, storage, dtype, device):
+    """The storage that a TypedStorage is to look at, after a look at the other arguments."""
+    if args:
+        raise RuntimeError("TypedStorage: give values or wrap_storage, got both")
+    if dtype is None:
+        raise RuntimeError("TypedStorage: wrap_storage needs a dtype, got none")
+    if not isinstance(dtype, facula.dtype):
+        raise TypeError(f"TypedStorage: dtype is a torch.dtype, got {type(dtype).__name__}")
+    if device is not None:
+        raise RuntimeError(f"TypedStorage: wrap_storage says where it is, got device {device!r} too")
+    if not isinstance(storage, facula.UntypedStorage):
+        raise TypeError(f"TypedStorage: wrap_storage is an UntypedStorage, got {type(storage).__name__}")
+    return storage
+
+
+def _made(name, args, dtype, device):
+    """A new storage of as many elements, or with the values, that `args` asks for."""
+    device = facula.device("cpu" if device is None else device)
+    if device.type not in ("cpu", "cuda", "meta"):
+        raise RuntimeError(f"{name}: a storage is on cpu, cuda or meta, got {device}")
+    if len(args) > 1:
+        raise RuntimeError(f"{name}: takes one size or one sequence, got {len(args)} arguments")
+    if not args or isinstance(args[0], int):
+        return facula.UntypedStorage((args[0] if args else 0) * dtype.itemsize, device=device)
+    if isinstance(args[0], facula.Tensor) or not hasattr(type(args[0]), "__getitem__"):
+        raise TypeError(f"{name}: a size or a sequence of values, got {type(args[0]).__name__}")
+    if isinstance(args[0], str):
+        raise TypeError(f"{name}: a sequence of numbers, got a str")
+    levels = getattr(dtype, "_levels", dtype)  # of a quantised one: its integers
+    values = facula.tensor(list(args[0]), dtype=levels, device=device)
+    return values.untyped_storage().clone()  # of its own: no tensor keeps it from shrinking
+
+
+class _LegacyMeta(type):
+    """The class of FloatStorage and its relatives: any storage of the dtype, on the device, is an instance."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        if cls is _LegacyStorage or not isinstance(value, TypedStorage):
+            return type.__instancecheck__(cls, value)
+        return value.dtype is cls.dtype and value.device.type == cls._device_type
+
+
+class _LegacyStorage(TypedStorage, metaclass=_LegacyMeta):
+    """A TypedStorage whose class says the dtype and the kind of device."""
+
+    dtype: facula.dtype
+
+    def __init__(self, *args: Any, wrap_storage: Any = None, **kwargs: Any) -> None:
+        name = type(self).__name__
+        if type(self) is _LegacyStorage:
+            raise RuntimeError("_LegacyStorage: only its subclasses have objects, got a call")
+        for key in kwargs:
+            if key in ("dtype", "device"):
+                raise RuntimeError(f"{name}: the class says the {key}, got it as an argument")
+            if key != "_internal":
+                raise TypeError(f"{name}: takes wrap_storage, got an unexpected keyword argument {key!r}")
+        if wrap_storage is None:
+            self._untyped_storage = _made(name, args, self.dtype, self._device_type)
+            return
+        self._untyped_storage = _wrapped(args, wrap_storage, self.dtype, None)
+        if wrap_storage.device.type != self._device_type:
+            raise RuntimeError(f"{name}: a storage on {self._device_type}, got one on {wrap_storage.device}")
+
+    @classmethod
+    def _only_on_cpu(cls, what):
+        if cls._device_type != "cpu":
+            raise RuntimeError(f"{what}: only for storages of the CPU, got torch.cuda.{cls.__name__}")
 
 
 def storage_class_name(dtype: facula.dtype) -> str | None:
@@ -418,9 +527,75 @@ def untyped_from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> U
             if nbytes == 0:  # cannot be mapped
                 return facula.UntypedStorage(0)
             access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-            return _core.storage_from_buffer(mmap.mmap(file.fileno(), nbytes, access=access))
+            mapped = _core.storage_from_buffer(mmap.mmap(file.fileno(), nbytes, access=access))
+            _FILES[mapped] = os.fspath(filename)
+            return mapped
     except OSError as error:
         raise RuntimeError(f"from_file: cannot open {filename}: {error.strerror}") from None
+
+
+def untyped_from_buffer(buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0,
+                        dtype: facula.dtype | None = None) -> UntypedStorage:  # fmt: skip
+    """A copy of bytes as a storage, each element's in this machine's order: `UntypedStorage.from_buffer`.
+
+    Args:
+        buffer: bytes, or what has them.
+        byte_order: that of the buffer, "native", "little" or "big"; may be left out where elements are one byte.
+        count: how many elements; -1: as many as there are.
+        offset: bytes to leave out in front.
+        dtype: of the elements. Default: bytes.
+
+    Errors: ValueError for another byte order, and for bytes that are not whole elements or too few; RuntimeError without a
+    byte order where it matters.
+
+    >>> torch.storage.untyped_from_buffer(bytes([1, 2, 3, 4]), "big", dtype=torch.int16).tolist()
+    [2, 1, 4, 3]
+    """
+    size = 1 if dtype is None else dtype.itemsize
+    if byte_order is None and size > 1:
+        raise RuntimeError(f"from_buffer: elements of {size} bytes need a byte_order, got none")
+    orders = {"native": sys.byteorder, "little": "little", "big": "big", None: sys.byteorder}
+    if byte_order not in orders:
+        raise ValueError(f"from_buffer: invalid byte_order {byte_order!r} (expected 'big', 'little', or 'native')")
+    data = memoryview(buffer).cast("B")
+    if not 0 <= offset <= len(data):
+        raise ValueError(f"from_buffer: offset must be non-negative and no greater than {len(data)}, got {offset}")
+    if count < 0 and (len(data) - offset) % size:
+        raise ValueError(f"from_buffer: buffer size ({len(data) - offset}) must be a multiple of element size ({size})")
+    end = offset + count * size if count >= 0 else len(data)
+    if end > len(data):
+        raise ValueError(f"from_buffer: {count} elements of {size} bytes, got {len(data) - offset} bytes")
+    data = bytearray(data[offset:end])
+    untyped = _core.storage_from_buffer(data).clone() if data else facula.UntypedStorage(0)
+    if orders[byte_order] != sys.byteorder:
+        untyped.byteswap(dtype or facula.uint8)
+    return untyped
+
+
+def _new_shared(size, *, device="cpu"):
+    if facula.device(device).type != "cpu":
+        raise RuntimeError(f"_new_shared: memory of the CPU, got device {device}")
+    return facula.UntypedStorage(size).share_memory_()
+
+
+def _cast(storage, name):
+    bytes_of = _core.tensor_from_storage(storage, facula.uint8, 0, (storage.nbytes(),), (1,))
+    dtype = getattr(facula, name)
+    return TypedStorage(wrap_storage=bytes_of.to(dtype).clone().untyped_storage(), dtype=dtype)
+
+
+def _type_of(storage, dtype=None, non_blocking=False):
+    if dtype is None:
+        return "torch.storage.UntypedStorage"
+    return _cast(storage, str(dtype).removeprefix("torch."))
+
+
+def _new_empty(storage):
+    return facula.UntypedStorage(0, device=storage.device)
+
+
+def _filename_of(storage):
+    return _FILES.get(storage)
 
 
 def _untyped_from_bytes(data):
@@ -451,17 +626,28 @@ def _legacy_classes():
         if isinstance(dtype, facula.dtype):
             _NAMES[dtype] = name
             doc = _legacy_text(dtype, name)
-            yield name, type(name, (TypedStorage,), {"dtype": dtype, "__module__": "facula", "__doc__": doc})
+            yield name, _LegacyMeta(name, (_LegacyStorage,), _of_dtype(dtype, "cpu", "torch", doc))
 
 
 def _on_cuda(base):
     doc = f"A TypedStorage of {base.dtype} elements on a CUDA device."
-    return type(base.__name__, (TypedStorage,), {
-        "dtype": base.dtype, "device_type": "cuda", "__module__": "facula.cuda", "__doc__": doc,
-    })  # fmt: skip
+    return _LegacyMeta(base.__name__, (_LegacyStorage,), _of_dtype(base.dtype, "cuda", "torch.cuda", doc))
 
 
+def _of_dtype(dtype, device_type, module, doc):
+    return {"dtype": dtype, "_dtype": dtype, "_device_type": device_type, "__module__": module, "__doc__": doc}
+
+
+def _dtype_to_storage_type_map():
+    """The names of the classes of FloatStorage's kind, by their dtypes."""
+    return dict(_NAMES)
+
+
+_FILES = weakref.WeakKeyDictionary()  # what storages are mapped from
 _NAMES = {}
 LEGACY_STORAGES = dict(_legacy_classes())
 CUDA_STORAGES = {name: _on_cuda(kind) for name, kind in LEGACY_STORAGES.items()}
 globals().update(LEGACY_STORAGES)
+Storage = LEGACY_STORAGES["FloatStorage"]  # the name of old programs
+#: All classes of storages that programs name.
+STORAGE_CLASSES = {UntypedStorage, TypedStorage, *LEGACY_STORAGES.values(), *CUDA_STORAGES.values()}

@@ -128,11 +128,6 @@ EXCEPTIONS = {
             memory_reserved(device) max_memory_reserved(device) reset_peak_memory_stats(device) memory_summary(device)
             """,
     },
-    "ops repeat exactly, are dense, and are checked as thoroughly as can be": {
-        "autograd/gradcheck.py": """
-            gradcheck(fast_mode masked nondet_tol) gradgradcheck(fast_mode masked nondet_tol)
-            """,
-    },
     "there is no such device, or nothing of it to set": {
         "autograd/graph.py": "save_on_cpu.__init__(device_type) set_warn_on_accumulate_grad_stream_mismatch(enabled)",
         "compat/aliases.py": "TorchFinder.find_spec(path target)",
@@ -144,7 +139,6 @@ EXCEPTIONS = {
             profile.__init__(use_kineto)
             """,
         "autograd/profiler_util.py": "EventList.key_averages(group_by_overload_name)",
-        "autograd/gradcheck.py": "gradcheck(check_batched_forward_grad) gradgradcheck(check_batched_grad)",
         "func/_jacobians.py": "jacfwd(randomness)",
         "profiler/__init__.py": "profile.__init__(acc_events experimental_config post_processing_timeout_s)",
     },
@@ -154,7 +148,6 @@ EXCEPTIONS = {
         "autograd/variable.py": "Variable.__new__(volatile)",
         "nn/modules/linear.py": "Identity.__init__(args kwargs)",
         "utils/_pytree.py": "treespec_dumps(protocol)",
-        "utils/flop_counter.py": "FlopCounterMode.__init__(mods)",
         "utils/tensorboard/writer.py": "SummaryWriter.add_pr_curve_raw(weights)",
     },
     "of several processes or devices; a group has one": {

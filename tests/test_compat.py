@@ -431,3 +431,11 @@ def test_downloads_say_how_far_they_are(tmp_path, capsys):
     assert "copy: 0.1 of 3.0 MB" in told and told.endswith("copy: 3.0 MB\n")
     facula.hub.download_url_to_file(source.as_uri(), tmp_path / "copy", progress=False)
     assert capsys.readouterr().err == ""
+
+
+def test_annotations_of_programs_are_objects(tmp_path):
+    """The launcher's own `from __future__ import annotations` is not the program's."""
+    (tmp_path / "program.py").write_text("def f(x: int): pass\nprint(f.__annotations__['x'] is int)\n")
+    for arguments in ([str(tmp_path / "program.py")], ["-c", (tmp_path / "program.py").read_text()]):
+        done = subprocess.run([sys.executable, "-m", "facula", *arguments], capture_output=True, text=True, check=True)
+        assert done.stdout == "True\n"

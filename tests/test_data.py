@@ -448,8 +448,11 @@ class Large(data.Dataset):
     def __len__(self):
         return 200
     def __getitem__(self, index):
-        if sys.argv[1] == "worker":
-            held.extend(open(sys.argv[2]) for _ in range(3))
+        while sys.argv[1] == "worker" and len(held) < 48:
+            try:
+                held.append(open(sys.argv[2]))
+            except OSError:
+                break
         return facula.ones(100000)
 
 held = []

@@ -207,3 +207,113 @@ def test_a_seed_for_every_pipe_that_draws():
         return list(graph_settings.apply_random_seed(stream, torch.Generator().manual_seed(7)))
 
     assert order() == order() and sorted(order()) == list(range(10))
+
+
+class Counted(data.IterDataPipe):
+    def __init__(self):
+        self.resets = 0
+
+    def reset(self):
+        self.resets += 1
+        self.left = iter(range(4))
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.left)
+
+
+def test_iterators_reset_count_and_end_those_before():
+    pipe = Counted()
+    assert list(pipe) == [0, 1, 2, 3] and pipe._number_of_samples_yielded == 4 and pipe.resets == 1
+    first = iter(pipe)
+    assert next(first) == 0 and next(pipe) == 1 and pipe._number_of_samples_yielded == 2
+    second = iter(pipe)
+    with pytest.raises(RuntimeError, match="invalidated"):
+        next(first)
+    assert list(second) == [0, 1, 2, 3]
+
+
+def test_branches_begin_anew_together():
+    first, second = IterableWrapper(range(3)).fork(2, copy="shallow")
+    assert list(first) == [0, 1, 2]
+    with pytest.warns(UserWarning, match="child DataPipes are not exhausted"):
+        assert list(first) == [0, 1, 2]
+    assert list(second) == [0, 1, 2] and first.main_datapipe is second.main_datapipe
+    assert IterableWrapper([1]).fork(1).__class__ is IterableWrapper
+    with pytest.raises(ValueError, match="got 'other'$"):
+        IterableWrapper([1]).fork(2, copy="other")
+    with pytest.warns(UserWarning, match="Unlimited buffer"):
+        IterableWrapper([1]).fork(2, buffer_size=-1)
+
+
+def test_a_pickled_stream_goes_on_where_it_was():
+    import pickle
+
+    from facula.utils.data.datapipes.utils.snapshot import _simple_graph_snapshot_restoration
+
+    one, other = IterableWrapper(range(10)).shuffle().fork(2)
+    stream = one.zip(other)
+    graph_settings.apply_random_seed(stream, torch.Generator().manual_seed(0))
+    expected = list(stream)
+    copy = pickle.loads(pickle.dumps(stream))
+    _simple_graph_snapshot_restoration(copy, 3, torch.Generator().manual_seed(0))
+    with pytest.raises(RuntimeError, match="^Snapshot restoration cannot be applied"):
+        _simple_graph_snapshot_restoration(copy, 3)
+    assert list(copy) == expected[3:] and list(copy) != expected[3:]
+
+
+def test_parts_of_parts_and_filters_of_ones_own():
+    from facula.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES as kinds
+
+    stream = IterableWrapper(range(12)).sharding_filter()
+    graph_settings.apply_sharding(stream, 2, 1, kinds.DISTRIBUTED)
+    graph_settings.apply_sharding(stream, 3, 2, kinds.MULTIPROCESSING)
+    assert list(stream) == [5, 11]
+    with pytest.raises(RuntimeError, match="^ShardingFilter: expected DEFAULT or other groups"):
+        graph_settings.apply_sharding(stream, 2, 1)
+
+    class Own(data.IterDataPipe):
+        def apply_sharding(self, count, number):
+            self.given = count, number
+
+    own = Own()
+    graph_settings.apply_sharding(own, 2, 1, kinds.DISTRIBUTED)
+    assert own.given == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("function", "columns", "fits"),
+    [
+        (lambda a, b: a, 0, False), (lambda a, b=1: a, 0, True), (lambda *a: a, [0, 1, 2], True), (lambda a: a, [0, 1], False),
+        (lambda *, a: a, 0, False), (lambda a, *, b=1: a, 0, True), (abs, 0, True), (torch.nn.ReLU(), [0, 1], False),
+    ],
+)  # fmt: skip
+def test_functions_take_as_many_columns_as_there_are(function, columns, fits):
+    if fits:
+        IterableWrapper([(1, 2, 3)]).map(function, input_col=columns)
+        return
+    with pytest.raises(ValueError, match="expected a function of positional arguments|arguments, got input_col="):
+        IterableWrapper([(1, 2, 3)]).map(function, input_col=columns)
+
+
+def test_files_are_listed_and_close_themselves(tmp_path):
+    (tmp_path / "a.txt").write_text("text")
+    ((path, file),) = IterableWrapper([str(tmp_path), str(tmp_path / "a.txt")]).list_files().open_files().filter(
+        lambda pair: not pair[1].closed
+    ).batch(2)
+    assert path[1].read() == "text" and file[0].endswith("a.txt")
+    inner = file[1].file_obj
+    del path, file
+    assert inner.closed
+
+
+def test_profiles_show_pipes():
+    from facula.profiler import profile
+
+    first, _ = IterableWrapper([1, 2]).fork(2)
+    with profile() as recorded:
+        assert list(first) == [1, 2]
+    names = {event.name for event in recorded.events()}
+    assert {"enumerate(DataPipe)#IterableWrapperIterDataPipe", "enumerate(DataPipe)#_ChildDataPipe"} <= names

@@ -401,3 +401,24 @@ def test_validation_can_be_turned_off():
 def test_import_is_lazy():
     code = "import sys, facula; assert 'facula.distributions' not in sys.modules; facula.distributions.Normal"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_class_beside_distribution_is_made_too():
+    class Beside:
+        def __init__(self):
+            self.made = True
+            super().__init__()
+
+    class Both(D.Distribution, Beside):
+        arg_constraints = {}
+
+    assert Both(validate_args=False).made
+
+
+def test_dirichlet_draws_of_tiny_concentrations():
+    for concentration in (1e-6, 1e-30):
+        draws = D.Dirichlet(torch.full((3,), concentration)).sample((50,))
+        assert not draws.isnan().any()
+        torch.testing.assert_close(draws.sum(-1), torch.ones(50))
+        assert not D.Beta(torch.tensor(concentration), torch.tensor(concentration)).sample((50,)).isnan().any()
+    assert D.Gamma(2.0, 1.0).log_prob(1).item() == D.Gamma(2.0, 1.0).log_prob(torch.tensor(1.0)).item()

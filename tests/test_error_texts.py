@@ -122,3 +122,69 @@ def test_names_below_a_private_one():
         leaf.sum().backward(no_such_argument=1)
     with pytest.raises(RuntimeError, match=r"^set_num_threads: expected 1 to 65535 threads, got 70000$"):
         torch.set_num_threads(70000)
+
+
+# -- names of private ops ---------------------------------------------------------------------------------------------------
+
+#: PyTorch calls these so itself
+PYTORCHS = {"_coalesced_", "_dirichlet_grad", "_indices", "_int_mm", "_nnz", "_scaled_mm", "_standard_gamma_grad", "_values", "_weight_int8pack_mm"}
+
+
+def _wrong_arguments(key):
+    """Values for an op of the boxed table of which every second tensor is on another device."""
+
+    def value(kind, number):
+        if kind.startswith("Tensor[]"):
+            return [torch.ones(2, 2), torch.ones(2, 2, device="meta")]
+        if kind.startswith("Tensor"):
+            return torch.ones(2, 2, device="meta" if number % 2 else "cpu")
+        plain = {"int[": [1, 1], "int": 1, "bool": False, "float": 1.0}
+        return next((given for start, given in plain.items() if kind.startswith(start)), None)
+
+    arguments = torch._C._boxed_op(key)["arguments"]
+    return tuple(value(a[1], i) if not a[4] or a[1].startswith("Tensor") else a[5] for i, a in enumerate(arguments))
+
+
+def test_errors_of_private_ops_have_a_public_name():
+    from facula import _C
+
+    seen, shown = 0, []
+    for key in sorted(_C._boxed_keys()):
+        name = key.partition(".")[0]
+        if not name.startswith("_") or name in PYTORCHS:
+            continue
+        try:
+            _C._boxed_call(key, _wrong_arguments(key))
+        except Exception as error:  # noqa: BLE001 - other arguments may be wrong first
+            text = str(error)
+            if "one device" in text:
+                seen += 1
+                if text.startswith("_") or " on meta" not in text or " on cpu" not in text:
+                    shown.append(f"{key}: {text}")
+    assert seen > 50 and not shown, "\n".join(shown)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda there: torch.nn.functional.cross_entropy(torch.ones(2, 3), there(2).long()),
+            "cross_entropy: all tensors must be on one device, got input on cpu, target on meta",
+        ),
+        (
+            lambda there: torch.nn.functional.mse_loss(torch.ones(2), there(2)),
+            "mse_loss: all tensors must be on one device, got argument 1 on cpu and argument 2 on meta",
+        ),
+        (
+            lambda there: torch.cat([torch.ones(2), there(2)]),
+            r"cat: all tensors must be on one device, got tensors\[0\] on cpu, tensors\[1\] on meta",
+        ),
+        (
+            lambda there: torch.nn.functional.batch_norm(torch.ones(2, 3), there(3), torch.ones(3)),
+            "batch_norm: all tensors must be on one device, got input on cpu, running_mean on meta, running_var on cpu",
+        ),
+    ],
+)
+def test_errors_say_which_argument_is_where(call, text):
+    with pytest.raises(RuntimeError, match=f"^{text}$"):
+        call(lambda *shape: torch.ones(*shape, device="meta"))

@@ -316,3 +316,16 @@ def test_eager_code_is_untouched_after_an_error():
     with pytest.raises(KeyError):
         export.export(Fails(), (facula.rand(3),))
     assert not _C._recording() and facula.rand(3).tolist() and nn.Module.__call__.__name__ == "__call__"
+
+
+@pytest.mark.parametrize("index", [facula.tensor([1, 2, 3, 4]), slice(1, 5), facula.tensor([False] + [True] * 4 + [False])])
+def test_values_with_leading_ones_are_assigned(index):
+    class Assigns(facula.nn.Module):
+        def forward(self, x, value):
+            x = x.clone()
+            x[index] = value
+            return x
+
+    module, arguments = Assigns(), (facula.zeros(6), facula.arange(4.0).view(1, 1, 1, 4))
+    program = facula.export.export(module, arguments).module()
+    assert facula.equal(program(*arguments), module(*arguments)) and program(*arguments).tolist() == [0, 0, 1, 2, 3, 0]

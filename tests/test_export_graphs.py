@@ -219,3 +219,31 @@ def test_every_rule_gives_what_its_op_gives():
     kept = {node[1] for node in core.program.nodes} & set(export._decompositions.RULES)
     assert kept <= {"split_with_sizes.default"}, kept
     facula.autograd.grad(sum(t.sum() for t in core._run(x)), list(net.parameters()), allow_unused=True)
+
+
+def test_programs_without_writes_give_what_they_would_write():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", facula.zeros(1))
+            self.register_buffer("last", facula.zeros(3), persistent=False)
+
+        def forward(self, x):
+            self.calls += 1
+            self.last.copy_(x[:, 0])
+            x.mul_(2)
+            return x + self.calls
+
+    program = facula.export.export(Counts(), (facula.ones(3, 2),)).run_decompositions({})
+    signature = program.graph_signature
+    assert list(signature.buffers_to_mutate.values()) == ["calls", "last"] and list(signature.user_inputs_to_mutate.values()) == ["x"]
+    assert [spec.kind.name for spec in signature.output_specs] == [
+        "BUFFER_MUTATION", "BUFFER_MUTATION", "USER_INPUT_MUTATION", "USER_OUTPUT",
+    ]  # fmt: skip
+    given = next(node for node in program.graph.nodes if node.op == "output").args[0]
+    assert [node.name for node in given] == [spec.arg.name for spec in signature.output_specs]
+    assert not any(getattr(node.target, "__name__", "").startswith("copy_") for node in program.graph.nodes)
+    results = program.graph_module(facula.zeros(1), facula.zeros(3), facula.ones(3, 2))
+    assert [r.tolist() for r in results[:2]] == [[1.0], [1.0, 1.0, 1.0]] and results[3].tolist() == [[3.0, 3.0]] * 3
+    module, x = program.module(), facula.ones(3, 2)
+    assert module(x).tolist() == [[3.0, 3.0]] * 3 and module.calls.tolist() == [1.0] and x.tolist() == [[2.0, 2.0]] * 3

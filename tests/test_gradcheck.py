@@ -63,12 +63,12 @@ OUTPUTS = {
     "linalg_eig": lambda values, vectors: (values, vectors.abs()),
 }
 # Derivatives of draws by rejection, which are those of the distribution and not of the algorithm (test_distributions.py);
-# their own, which are errors; a factorisation whose factors have none (see
+# their own, which are errors (so are those of distinct elements); a factorisation whose factors have none (see
 # test_a_missing_derivative_is_an_error_of_backward), and products of integers. Rounding whose gradient is that of no rounding (test_quantize.py).
 NEVER = {
     "_standard_gamma", "_sample_dirichlet", "_standard_gamma_grad", "_dirichlet_grad", "linalg_ldl_factor", "_fake_quantize",
     "fake_quantize_per_tensor_affine", "fake_quantize_per_tensor_affine_tensor_qparams", "fake_quantize_per_channel_affine",
-    "_int_mm",
+    "_int_mm", "_unique", "_unique_consecutive",
 }  # fmt: skip
 # Draws: the gradient of their parameters is zero, as PyTorch's.
 DRAWN = {"normal_Tensor_Tensor", "normal_Tensor_float", "normal_float_Tensor", "binomial", "bernoulli", "bernoulli_p", "poisson"}
@@ -166,7 +166,7 @@ def chosen_samples(name, dtype, layout):
     op = OPS[name]
     for args, kwargs in make_samples(name, dtype, layout):
         chosen = floating_tensors(args, kwargs)
-        wanted = set(op.grad) if op.grad else None
+        wanted = {name for name, formula in op.grad.items() if "no_derivative" not in str(formula)} if op.grad else None
         if wanted is not None:
             named = dict(zip((a.name for a in op.args), args)) | {
                 ("self" if k == "input" else k): v for k, v in kwargs.items()

@@ -211,3 +211,18 @@ def test_a_trace_that_differs_from_its_function_is_found():
 
 def test_a_class_of_the_old_style_runs():
     assert Old()(1) == 2
+
+
+def test_extra_files():
+    file = io.BytesIO()
+    facula.jit.save(facula.jit.trace(nn.ReLU(), facula.ones(2)), file, _extra_files={"a.txt": "text", "b.bin": b"\x00"})
+    extra = {"a.txt": "", "b.bin": "", "none": "before"}
+    facula.jit.load(io.BytesIO(file.getvalue()), _extra_files=extra)
+    assert extra == {"a.txt": b"text", "b.bin": b"\x00", "none": b""}
+    program, file = facula.export.export(nn.ReLU(), (facula.ones(2),)), io.BytesIO()
+    facula.export.save(program, file, extra_files={"a.txt": "text"})
+    extra = {"a.txt": "", "none": "before"}
+    facula.export.load(io.BytesIO(file.getvalue()), extra_files=extra)
+    assert extra == {"a.txt": "text", "none": "before"}
+    with pytest.raises(AssertionError, match="^save: extra_files must hold text, got bytes"):
+        facula.export.save(program, io.BytesIO(), extra_files={"a": b""})

@@ -145,3 +145,16 @@ def test_kernels_by_key():
     assert kernel.call_boxed(None, torch.ones(2)).tolist() == [2, 2]
     with pytest.raises(RuntimeError, match="^get_kernel: no kernel is registered for CUDA"):
         library.get_kernel("library_checks_of_kernels::twice", "CUDA")
+
+
+def test_schemas_of_operators_made_in_python():
+    @torch.library.custom_op("schema_ops::scaled", mutates_args=("x",))
+    def scaled(x: torch.Tensor, by: float = 1.5) -> torch.Tensor:
+        return x * by
+
+    library = torch.library.Library("schema_ops", "FRAGMENT")
+    library.define("pair(Tensor x, int n=3, *, str? s=None) -> (Tensor, Tensor[])")
+    operators = torch.ops.schema_ops
+    assert operators.scaled.default._schema == "schema_ops::scaled(Tensor(a0!) x, float by=1.5) -> Tensor"
+    assert operators.pair.default._schema == "schema_ops::pair(Tensor x, int n=3, *, str? s=None) -> (Tensor, Tensor[])"
+    assert operators.scaled is operators.scaled

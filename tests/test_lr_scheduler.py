@@ -188,3 +188,28 @@ def test_a_group_that_is_added_later_is_named(make):
     opt.add_param_group({"params": [facula.nn.Parameter(facula.zeros(1))]})
     with pytest.raises((ValueError, KeyError), match=f"{type(scheduler).__name__}: expected .*group.*after the scheduler was made"):
         scheduler.step()
+
+
+def test_rates_given_as_tensors_are_kept_as_copies():
+    for make in (
+        lambda o, lr: optim.swa_utils.SWALR(o, swa_lr=lr),
+        lambda o, lr: schedules.OneCycleLR(o, max_lr=lr, total_steps=4),
+        lambda o, lr: schedules.CyclicLR(o, base_lr=lr, max_lr=1.0, cycle_momentum=False),
+    ):
+        own, lr = optimizer(), facula.tensor(0.5)
+        make(own, lr)
+        before = [{k: float(v) for k, v in g.items() if isinstance(v, facula.Tensor)} for g in own.param_groups]
+        lr.mul_(7)
+        assert before == [{k: float(v) for k, v in g.items() if isinstance(v, facula.Tensor)} for g in own.param_groups]
+
+
+def test_a_step_that_was_replaced_is_told():
+    own = optimizer()
+    scheduler = schedules.StepLR(own, 1)
+    own.step = lambda: None
+    own.step()
+    with pytest.warns(UserWarning, match="was replaced"):
+        scheduler.step()
+    with pytest.warns(UserWarning) as seen:
+        scheduler.step(3)
+    assert str(seen[0].message) == schedules.EPOCH_DEPRECATION_WARNING

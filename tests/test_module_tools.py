@@ -127,16 +127,6 @@ def test_wrappers_within_a_model():
     assert isinstance(model[1], wrappers.CheckpointWrapper)
 
 
-def test_memory_of_new_tensors_is_not_filled():
-    settings = torch.utils.deterministic
-    settings.fill_uninitialized_memory = False
-    assert settings.fill_uninitialized_memory is False
-    with pytest.raises(TypeError, match="got int$"):
-        settings.fill_uninitialized_memory = 1
-    with pytest.raises(NotImplementedError, match="got True$"):
-        settings.fill_uninitialized_memory = True
-
-
 def test_a_report_of_the_machine():
     text = collect_env.get_pretty_env_info()
     for part in ("Python version: ", f"Threads: {torch.get_num_threads()}", "numpy==", f"Facula's: {torch.__version__}"):

@@ -396,3 +396,59 @@ def test_a_damaged_file_is_refused():
     for place, value in ((1, facula.tensor([[2, 2], [9, 2]])), (2, facula.tensor([[2, 1], [2, -1]])), (3, facula.tensor([0, 5])), (3, None)):
         with pytest.raises(RuntimeError, match="^load: "):
             _rebuild_nested_tensor(*[value if i == place else g for i, g in enumerate(good)])
+
+
+def strided(*shapes):
+    return facula.nested.nested_tensor([facula.arange(float(facula.Size(s).numel())).view(s) for s in shapes])
+
+
+def test_strided_views_share_memory():
+    nt = strided((2, 4), (3, 4))
+    turned = nt.transpose(1, 2)
+    assert not turned.is_contiguous() and turned.contiguous().is_contiguous()
+    assert turned._nested_tensor_strides().tolist() == [[1, 4], [1, 4]]
+    turned[0].fill_(7)
+    assert nt[0].tolist() == [[7] * 4] * 2
+    left, right = nt.chunk(2, dim=-1)
+    assert right[1].tolist() == nt[1][:, 2:].tolist() and not right.is_contiguous()
+    first, second = nt.split_with_sizes([1, 3], -1)
+    assert second[1].tolist() == nt[1][:, 1:].tolist()
+    assert nt.select(1, 0)[1].tolist() == nt[1][0].tolist()
+    middle = nt.narrow(0, 1, 1)
+    assert len(middle) == 1 and middle[0].tolist() == nt[1].tolist() and middle._base is nt
+    wide = nt.view(2, -1, 2, 2)
+    assert wide[1].shape == (3, 2, 2) and nt.unsqueeze(1).squeeze(1).is_contiguous()
+    assert nt.transpose(1, 2).reshape(2, 4, -1, 1)[0].shape == (4, 2, 1)
+    assert nt[...][0].data_ptr() == nt[0].data_ptr() and nt[1, 1, :].tolist() == nt[1][1].tolist()
+
+
+def test_strided_gradients_pass_views():
+    a, b = strided((2, 3), (4, 3)).requires_grad_(), strided((3, 2), (3, 4)).requires_grad_()
+    (a - b.transpose(-1, -2)).backward(strided((2, 3), (4, 3)))
+    want = [x.tolist() for x in strided((2, 3), (4, 3)).unbind()]
+    assert [x.tolist() for x in a.grad.unbind()] == want
+    assert [x.neg().t().tolist() for x in b.grad.unbind()] == want
+    nt = strided((2, 3), (4, 3)).requires_grad_()
+    nt[0].sum().backward()
+    assert [x.sum().item() for x in nt.grad.unbind()] == [6, 0]
+
+
+@pytest.mark.parametrize("use, kind", [
+    (lambda x: x.transpose(1, 2).relu(), RuntimeError),
+    (lambda x: x.transpose(1, 2).to_padded_tensor(0.0), RuntimeError),
+    (lambda x: x.narrow(1, 0, 1), RuntimeError),
+    (lambda x: x.split_with_sizes([1, 3], 1), RuntimeError),
+    (lambda x: x.view(()), RuntimeError),
+    (lambda x: x.view(-1, 2, 4), RuntimeError),
+    (lambda x: x.view(2, -1, -1), RuntimeError),
+    (lambda x: x[:], NotImplementedError),
+    (lambda x: x[2], IndexError),
+    (lambda x: x.softmax(3), IndexError),
+    (lambda x: x.squeeze(), RuntimeError),
+    (lambda x: x * facula.ones(4), RuntimeError),
+    (lambda x: facula.ones(4).mul_(x), RuntimeError),
+    (lambda x: x.is_same_size(facula.ones(2)), RuntimeError),
+])  # fmt: skip
+def test_what_strided_refuses(use, kind):
+    with pytest.raises(kind, match="got"):
+        use(strided((2, 4), (3, 4)))

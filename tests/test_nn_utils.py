@@ -345,3 +345,132 @@ def test_an_empty_generator_warns_where_it_is_given():
         nn.utils.clip_grad_norm_([], 1.0)
         nn.utils.clip_grads_with_norm_((p for p in ()), 1.0, facula.tensor(1.0))
     assert [w.filename for w in caught] == [__file__] and str(caught[0].message).startswith("clip_grad_norm_: ")
+
+
+# calls with other parameters
+
+
+def test_functional_calls_with_names_that_a_module_has_not():
+    class Bar(nn.Module):
+        def forward(self, x):
+            return x + self.extra
+
+    module = Bar()
+    assert facula.func.functional_call(module, {"extra": facula.ones(())}, facula.ones(())).item() == 2
+    assert not hasattr(module, "extra")
+    layer = nn.Linear(2, 2)
+    layer.register_forward_hook(lambda m, args, out: seen.append([n for n, _ in m.named_parameters()]))
+    seen = []
+    values = {"extra": nn.Parameter(facula.ones(1)), "bias": None}
+    facula.func.functional_call(layer, values, facula.ones(2))
+    assert seen == [["weight", "extra"]] and layer.bias is not None and not hasattr(layer, "extra")
+    with pytest.raises(TypeError, match="got int at 'bias'"):
+        facula.func.functional_call(layer, {"bias": 3}, facula.ones(2))
+    layer.itself = nn.Sequential()
+    layer.itself.add_module("up", layer)
+    out = facula.func.functional_call(layer, {"itself.up.bias": facula.zeros(2)}, facula.ones(2), tie_weights=False)
+    assert facula.equal(out, layer.weight.sum(1))
+
+
+def test_registries_of_global_hooks_may_be_replaced():
+    calls = []
+    module = nn.modules.module
+    module.register_module_forward_hook(lambda *_: calls.append(1))
+    nn.ReLU()(facula.ones(1))
+    module._global_forward_hooks = type(module._global_forward_hooks)()
+    nn.ReLU()(facula.ones(1))
+    assert calls == [1]
+
+
+def test_a_named_tuple_passes_backward_hooks():
+    import collections
+
+    Pair = collections.namedtuple("Pair", "low high")
+
+    class Makes(nn.Module):
+        def forward(self, x):
+            return Pair(x * 1, x * 2)
+
+    net, seen = Makes(), []
+    net.register_full_backward_hook(lambda m, gi, go: seen.append((len(gi), len(go))))
+    out = net(facula.ones(2, requires_grad=True))
+    assert type(out) is Pair
+    (out.low + out.high).sum().backward()
+    assert seen == [(1, 2)]
+
+
+def test_buffers_of_other_kinds():
+    class Like:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return None
+
+    class Old(nn.Module):
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value, True)
+
+    net = nn.Module()
+    net.register_buffer("like", Like())
+    assert isinstance(net.like, Like)
+    old = Old()
+    old.values = nn.Buffer(facula.ones(2))
+    assert "values" in dict(old.named_buffers())
+    with pytest.raises(RuntimeError, match="no argument persistent"):
+        old.more = nn.Buffer(facula.ones(2), persistent=False)
+    net.plain = 5
+    with pytest.raises(KeyError):
+        net.plain = nn.Buffer(facula.ones(2))
+
+
+def test_rows_of_an_embedding_by_short_indices():
+    for kind in (facula.int32, facula.int64):
+        layer = nn.Embedding(4, 3, max_norm=1.0)
+        with facula.no_grad():
+            layer.weight.mul_(100)
+        assert (layer(facula.tensor([0, 2], dtype=kind)).norm(dim=1) <= 1.0001).all()
+    indices = facula.tensor([7, 1])
+    sparse = nn.Embedding(10, 2, sparse=True)
+    sparse(indices).sum().backward()
+    indices[0] = 8
+    assert sparse.weight.grad._indices().tolist() == [[7, 1]]
+    with pytest.raises(RuntimeError, match="2 dimensions"):
+        nn.functional.embedding(indices, facula.ones(1, 1, 1))
+
+
+def test_running_statistics_of_one_channel():
+    norm = nn.InstanceNorm1d(1, track_running_stats=True, momentum=1.0)
+    x = facula.tensor([[[1.0, 3.0]], [[5.0, 7.0]]])
+    norm(x)
+    assert norm.running_mean.item() == 4.0 and norm.running_var.item() == 2.0
+
+
+def test_old_backward_hooks_warn_where_they_see_other_gradients():
+    class Runs(nn.Module):
+        def __init__(self, function):
+            super().__init__()
+            self.function = function
+            self.register_backward_hook(lambda *_: None)
+
+        def forward(self, *args):
+            return self.function(*args)
+
+    a, b = facula.rand(2, requires_grad=True), facula.rand(2, requires_grad=True)
+    for function, args, text in [
+        (lambda l: (l[0] * 1, l[1] * 1), ([a, b],), "Tensors only"), (lambda x, y: [x * 1, y * 1], (a, b), "tuple of Tensors"),
+        (lambda x, y: (x * 1, y * 1), (a, b), "different operations"), (lambda x: x * 1 * 2, (a,), "several operations"),
+    ]:  # fmt: skip
+        with pytest.warns(FutureWarning, match=text):
+            Runs(function)(*args)
+    Runs(lambda x: x * 2)(a)
+
+
+def test_hooks_of_loading_do_not_keep_their_module():
+    import weakref
+
+    module = nn.Linear(1, 1)
+    module._register_load_state_dict_pre_hook(print, with_module=True)
+    copied = pickle.loads(pickle.dumps(module._load_state_dict_pre_hooks))
+    assert len(copied) == 1
+    alive = weakref.ref(module)
+    del module, copied
+    assert alive() is None

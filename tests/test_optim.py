@@ -218,8 +218,10 @@ def test_groups():
     assert a.item() == 0.5 and b.item() == 0.0
     optimizer.add_param_group({"params": parameter(np.ones(1)), "momentum": 0.9})
     assert [g["momentum"] for g in optimizer.param_groups] == [0, 0, 0.9]
-    with pytest.raises(ValueError, match="only once"):
+    with pytest.raises(ValueError, match="in one group only"):
         optimizer.add_param_group({"params": [a]})
+    with pytest.warns(UserWarning, match="each of its parameters once"):
+        optim.SGD([b, b], lr=0.5)
     with pytest.raises(TypeError, match="dict"):
         optimizer.add_param_group([a])
 

@@ -397,3 +397,84 @@ def test_a_package_of_pytorch_opens():
     net.load_state_dict(value["state"])
     assert torch.equal(net(value["whole"]), value["result"]) and is_from_package(value["point"])
     assert value["point"].x == 2 and value["point"].scale(3) == 6
+
+
+def packed_by(save, **options):
+    file = io.BytesIO()
+    with torch.package.PackageExporter(file, **options) as exporter:
+        save(exporter)
+    file.seek(0)
+    return torch.package.PackageImporter(file)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of importlib.resources
+def test_what_cannot_be_imported_is_not_needed():
+    def save(exporter):
+        exporter.intern("**")
+        exporter.save_source_string("reads", "import importlib.resources, notes_of_a_test\nimport os.path\nfrom os.path import join\n")
+        exporter.save_text("notes_of_a_test", "a.txt", "text")
+
+    module = packed_by(save).import_module("reads")
+    assert module.importlib.resources.read_text(module.notes_of_a_test, "a.txt") == "text" and module.join("a", "b")
+
+
+def test_calls_of_import_with_levels_and_names():
+    source = '__import__("one", globals(), fromlist=["Name", ""], level=1)\n__import__("two.three", fromlist=["*"])\n__import__(name)'
+    assert torch.package.find_file_dependencies.find_files_source_depends_on(source, "home") == [
+        ("home.one", "Name"), ("home.one", None), ("two.three", None),
+    ]  # fmt: skip
+
+
+def test_classes_of_packages_have_sources():
+    import inspect
+
+    text = "class Small:\n    size = 3\n"
+    importer = packed_by(lambda exporter: exporter.save_source_string("models.small", text))
+    assert inspect.getsource(importer.import_module("models.small").Small) == text
+
+
+def test_a_graph_module_packs_what_its_code_imports(tmp_path, monkeypatch):
+    (tmp_path / "leaf_of_a_test.py").write_text("def leaf(x):\n    return x * 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import leaf_of_a_test
+
+    graph = torch.fx.Graph()
+    graph.output(graph.call_function(leaf_of_a_test.leaf, (graph.placeholder("x"),)))
+    traced = torch.fx.GraphModule(torch.nn.Module(), graph)
+
+    def save(exporter):
+        exporter.intern("**")
+        exporter.save_pickle("model", "model.pkl", traced)
+
+    importer = packed_by(save)
+    loaded = importer.load_pickle("model", "model.pkl")
+    assert torch.equal(loaded(torch.ones(2)), torch.full((2,), 3.0))
+    assert importer.import_module("leaf_of_a_test") is not leaf_of_a_test
+    again = packed_by(save, importer=(importer, torch.package.sys_importer))
+    assert torch.equal(again.load_pickle("model", "model.pkl")(torch.ones(1)), torch.full((1,), 3.0))
+
+
+def test_what_is_above_an_external_module_is_of_the_package():
+    def save(exporter):
+        exporter.extern("json.decoder")
+        exporter.save_source_string("program", "import json.decoder")
+
+    import json
+
+    importer = packed_by(save)
+    importer.extern_modules[:] = [name for name in importer.extern_modules if name != "json"]
+    importer.import_module("program")
+    assert importer.import_module("json.decoder") is json.decoder
+
+
+def test_a_mocked_module_is_packed_again():
+    first = packed_by(lambda exporter: (exporter.mock("heavy_of_a_test"), exporter.save_source_string("user", "import heavy_of_a_test")))
+    assert "MockedObject" in first.get_source("heavy_of_a_test")
+
+    def save(exporter):
+        exporter.intern("heavy_of_a_test")
+        exporter.mock("**")
+        exporter.save_source_string("user", "import heavy_of_a_test")
+
+    with pytest.raises(NotImplementedError, match="mocked"):
+        packed_by(save, importer=first).import_module("user").heavy_of_a_test.work()

@@ -155,3 +155,15 @@ def test_tensors_in_lists_are_numbers():
         facula.tensor([facula.tensor([0, 1]), facula.tensor([1, 0])])
     with pytest.raises(ValueError, match="tensors of a single element"):
         facula.tensor([facula.tensor([0.0, 1.0])])
+
+
+def test_words_of_segment_reduce():
+    x, lengths = facula.tensor([1.0, 3.0, 2.0]), facula.tensor([2, 1])
+    assert facula._segment_reduce(x, "amax", lengths=lengths).tolist() == [3.0, 2.0]
+    assert facula.segment_reduce(x, "amin", lengths=lengths).tolist() == [1.0, 2.0]
+
+
+def test_products_of_compressed_matrices_are_csr():
+    x = facula.tensor([[0.0, 1.0], [2.0, 0.0]])
+    made = x.to_sparse_csr().t() @ x.to_sparse_csc()
+    assert made.layout is facula.sparse_csr and made.to_dense().equal(x.t() @ x)

@@ -336,3 +336,59 @@ def test_indices_into_planes_belong_to_the_planes(shape, dtype):
         facula._C._ops.gather_planes(facula.ones(1, 2, 4, 4), indices, 2)
     with pytest.raises(RuntimeError, match="max_pool: indices must"):
         facula._C._ops.scatter_planes(facula.ones(PLANE), indices, [4, 4])
+
+
+# empty inputs and results, layouts of parts
+
+
+def test_adaptive_pooling_of_nothing():
+    for pool, shape, size, expected in [
+        (F.adaptive_avg_pool1d, (0, 2), 2, (0, 2)), (F.adaptive_avg_pool2d, (1, 0, 3, 3), 2, (1, 0, 2, 2)),
+        (F.adaptive_avg_pool3d, (0, 2, 3, 3, 3), 2, (0, 2, 2, 2, 2)), (F.adaptive_max_pool1d, (0, 2), 2, (0, 2)),
+        (F.adaptive_max_pool2d, (0, 3, 3), 2, (0, 2, 2)), (F.adaptive_max_pool2d, (1, 2, 3, 3), (0, 1), (1, 2, 0, 1)),
+    ]:  # fmt: skip
+        x = facula.ones(shape, requires_grad=True)
+        result = pool(x, size)
+        assert result.shape == expected
+        result.sum().backward()
+        assert not x.grad.any()
+    for pool in (F.adaptive_max_pool2d, F.max_pool2d):
+        with pytest.raises(RuntimeError, match="only the batch size"):
+            pool(facula.ones(1, 0, 3, 3), 2)
+    with pytest.raises(RuntimeError, match="the batch size and the channels"):
+        F.adaptive_avg_pool2d(facula.ones(1, 2, 0, 3), 2)
+
+
+def test_fractional_pooling_of_nothing():
+    assert F.fractional_max_pool2d(facula.ones(1, 2, 3, 3), 2, output_size=(0, 1)).shape == (1, 2, 0, 1)
+    assert F.fractional_max_pool2d(facula.ones(0, 3, 3), 2, output_size=1).shape == (0, 1, 1)
+    assert F.fractional_max_pool3d(facula.ones(1, 2, 3, 3, 3), 2, output_size=(0, 1, 1)).shape == (1, 2, 0, 1, 1)
+
+
+def test_a_part_of_a_channels_last_input_gives_a_channels_last_result():
+    x = facula.randn(2, 4, 6, 6).contiguous(memory_format=facula.channels_last)
+    for part in (x, x[:, ::2], x[:, :, ::2]):
+        result = F.adaptive_max_pool2d(part, 2)
+        assert result.is_contiguous(memory_format=facula.channels_last)
+        assert facula.equal(result, F.adaptive_max_pool2d(part.contiguous(), 2))
+
+
+def test_power_means_of_infinite_order():
+    x = facula.tensor([[[-1.0, -2.0, 3.0, -4.0, 5.0]]])
+    assert F.lp_pool1d(x, math.inf, 2).tolist() == [[[2, 4]]]
+    assert F.lp_pool1d(x, math.inf, 2, ceil_mode=True).tolist() == [[[2, 4, 5]]]
+    assert F.lp_pool1d(x, -math.inf, 2, ceil_mode=True).tolist() == [[[1, 3, 5]]]
+    assert F.lp_pool2d(x[..., :4].reshape(1, 1, 2, 2), math.inf, 2).item() == 4
+
+
+def test_unpooling_is_not_deterministic():
+    values, indices = F.max_pool2d(facula.rand(1, 1, 4, 4), 2, return_indices=True)
+    facula.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="max_unpool2d does not have a deterministic"):
+            F.max_unpool2d(values, indices, 2)
+        facula.use_deterministic_algorithms(True, warn_only=True)
+        with pytest.warns(UserWarning, match="deterministic"):
+            F.max_unpool2d(values, indices, 2)
+    finally:
+        facula.use_deterministic_algorithms(False)

@@ -91,7 +91,12 @@ def test_lobpcg_errors():
 def test_functions_with_another_home():
     a, b, y = facula.tensor([1.0, 2.0]), facula.tensor([2.0, 0.5]), facula.tensor([1.0, -1.0])
     assert facula.margin_ranking_loss(a, b, y, 0.5, 2) == nn.functional.margin_ranking_loss(a, b, y, 0.5, reduction="sum")
-    assert facula.hinge_embedding_loss(a, y) == nn.functional.hinge_embedding_loss(a, y)
+    assert facula.hinge_embedding_loss(a, y, reduction=1) == nn.functional.hinge_embedding_loss(a, y)
+    # functions of the top level give the loss of each element where no reduction is named
+    assert facula.hinge_embedding_loss(a, y).shape == facula.kl_div(a, b).shape == (2,)
+    assert facula.binary_cross_entropy_with_logits(a, b).shape == (2,)
+    wide = facula.margin_ranking_loss(facula.ones(2, 3), facula.zeros(2, 3), facula.ones(3))
+    assert wide.shape == (2, 3)
     assert facula.poisson_nll_loss(a, b, True, False, 1e-8, 1) == nn.functional.poisson_nll_loss(a, b)
     with pytest.raises(ValueError, match="^triplet_margin_loss: .*got 7"):
         facula.triplet_margin_loss(a, a, a, reduction=7)

@@ -14,7 +14,8 @@ nan = float("nan")
     [
         (facula.ones(3), facula.ones(3) + 1e-7),
         (facula.ones(2, 0), facula.ones(2, 0)),
-        (np.ones(3), facula.ones(3, dtype=facula.float64)),
+        (np.ones(3), np.ones(3)),
+        (facula.eye(2).to_sparse(), facula.eye(2).to_sparse()),
         ({"a": [1.0, (facula.tensor(2),)]}, {"a": [1.0, (facula.tensor(2),)]}),
         (None, None),
         (1 + 2j, 1 + 2j),
@@ -61,7 +62,17 @@ def test_make_tensor(dtype):
     t = make_tensor(50, 4, dtype=dtype, device="cpu", noncontiguous=True, exclude_zero=True)
     assert t.shape == (50, 4) and t.dtype is dtype and not t.is_contiguous() and bool((t != 0).all())
     with pytest.raises(ValueError, match="low must be below high"):
-        make_tensor(2, dtype=dtype, device="cpu", low=1, high=1)
+        make_tensor(2, dtype=dtype, device="cpu", low=1, high=0)
+    if dtype.is_floating_point or dtype.is_complex:
+        with pytest.warns(FutureWarning, match="low below high"):
+            assert make_tensor(2, dtype=dtype, device="cpu", low=1.0, high=1).real.tolist() == [1, 1]
+    else:
+        with pytest.raises(ValueError, match="low must be below high"):
+            make_tensor(2, dtype=dtype, device="cpu", low=1, high=1)
+        assert not make_tensor(99, dtype=dtype, device="cpu", low=-0.9, high=0.9).any()
+    for low, high in ((nan, None), (None, nan), (-(2**1100), -(2**1099)), (2**1099, 2**1100)):
+        with pytest.raises(ValueError, match="^make_tensor"):
+            make_tensor(2, dtype=dtype, device="cpu", low=low, high=high)
 
 
 def test_make_tensor_range():
@@ -69,3 +80,27 @@ def test_make_tensor_range():
     assert t.requires_grad and 2 <= t.min() and t.max() < 3
     with pytest.raises(ValueError, match="require gradients"):
         make_tensor(2, dtype=facula.int8, device="cpu", requires_grad=True)
+
+
+def test_sparse_tensors_that_differ():
+    a = facula.tensor([[1.0, 0.0], [0.0, 2.0]])
+    for change in (lambda t: t.to_sparse(), lambda t: t.to_sparse_csr(), lambda t: t.to_sparse_bsc((1, 1))):
+        for other in (a + facula.ones(2, 2), a.flip(0), a * 2):
+            with pytest.raises(AssertionError, match="^assert_close"):
+                assert_close(change(a), change(other))
+        assert_close(change(a), a, check_layout=False)
+        with pytest.raises(AssertionError, match="layout"):
+            assert_close(change(a), a)
+    with pytest.raises(TypeError, match="no way to compare"):
+        assert_close(a, a.numpy())
+
+
+def test_cases_compare_tensors_in_dicts():
+    import facula
+    from facula.testing._internal.common_utils import TestCase
+
+    case = TestCase()
+    case.assertEqual({"a": facula.ones(2), "b": ["text", (facula.zeros(1),)]}, {"a": facula.ones(2), "b": ["text", (facula.zeros(1),)]})
+    for other in ({"a": facula.zeros(2)}, {"b": facula.ones(2)}, {"a": facula.ones(3)}):
+        with pytest.raises(AssertionError):
+            case.assertEqual({"a": facula.ones(2)}, other)

@@ -228,3 +228,75 @@ def test_flop_counter_sees_recurrent_layers():
     assert count(lambda: torch.nn.LSTM(8, 16)(x)).get_total_flops() == 30720
     packed = torch.nn.utils.rnn.pack_padded_sequence(torch.ones(5, 3, 8), torch.tensor([5, 3, 2]))
     assert count(lambda: torch.nn.LSTM(8, 16)(packed)).get_total_flops() == 30720
+
+
+def test_formulas_of_programs_for_operators():
+    from facula.utils.flop_counter import FlopCounterMode, flop_registry, register_flop_formula
+
+    with pytest.raises(ValueError, match="operators"):
+        register_flop_formula(torch.ops.aten.add.Tensor)
+    register_flop_formula(torch.ops.aten.lgamma)(lambda shape, out_shape: 100 * shape.numel())
+    try:
+        raw = lambda *args, out_val: out_val.numel()  # noqa: E731
+        raw._get_raw = True
+        mapping = {torch.ops.aten.add: lambda *args, out_shape: 5, torch.ops.aten.mul: raw}
+        with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
+            x = torch.ones(3) + torch.ones(3)
+            (x * x).lgamma()
+        assert counter.get_total_flops() == 5 + 3 + 300
+    finally:
+        del flop_registry[torch.ops.aten.lgamma]
+    with pytest.warns(UserWarning, match="not needed"):
+        FlopCounterMode(torch.nn.Linear(1, 1))
+
+
+def test_measurements_of_one_task_merge_whatever_their_blocks():
+    from facula.utils.benchmark import Measurement, TaskSpec
+
+    task = TaskSpec("x", "pass", label="l")
+    (merged,) = Measurement.merge([Measurement(10, [10.0], task), Measurement(2, [4.0], task)])
+    assert merged.number_per_run == 1 and merged.raw_times == [1.0, 2.0]
+
+
+def test_specs_of_named_tuples_and_defaultdicts_as_text():
+    import collections
+
+    from facula.utils import _cxx_pytree, _pytree
+
+    Point = collections.namedtuple("Point", "x y")
+    spec = _pytree.tree_structure({"p": Point(1, 2), "d": collections.defaultdict(list, a=[1])})
+    with pytest.raises(NotImplementedError, match="_register_namedtuple"):
+        _pytree.treespec_dumps(spec)
+    _pytree._register_namedtuple(Point, serialized_type_name="tests.Point")
+    assert _pytree.treespec_loads(_pytree.treespec_dumps(spec)) == spec
+    assert repr(_pytree.tree_structure((1, [2, 3]))) == "TreeSpec(tuple, None, [*,\n  TreeSpec(list, None, [*,\n    *])])"
+    assert _cxx_pytree.__all__ == _pytree.__all__ and _cxx_pytree.tree_map is _pytree.tree_map
+    for wrong, kind in (("text", TypeError), (lambda: 0, TypeError)):
+        with pytest.raises(kind, match="^treespec_dumps: expected a TreeSpec"):
+            _pytree.treespec_dumps(wrong)
+    with pytest.raises(ValueError, match="Unknown protocol"):
+        _pytree.treespec_dumps(spec, -1)
+
+
+def test_weak_dictionaries_compare_tensors_by_identity():
+    import gc
+
+    from facula.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
+
+    x, y = torch.ones(2), torch.ones(2)
+    names = WeakTensorKeyDictionary({x: "x", y: "y"})
+    assert names[x] == "x" and names[y] == "y" and len(names) == 2 and torch.ones(2) not in names
+    ref = TensorWeakRef(x)
+    assert ref() is x
+    del x
+    gc.collect()
+    assert ref() is None and list(names.values()) == ["y"]
+
+
+def test_callbacks_of_futures_that_raise_disturb_nobody(caplog):
+    future, called = torch.futures.Future(), []
+    future.add_done_callback(lambda f: 1 / 0)
+    future.add_done_callback(lambda f: called.append(f.value()))
+    future.set_result(3)
+    future.add_done_callback(lambda f: 1 / 0)
+    assert called == [3] and caplog.text.count("ZeroDivisionError") == 2

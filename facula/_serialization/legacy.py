@@ -35,7 +35,7 @@ def write(obj, file, scope, protocol, location_of):
             )
         key = tensors.storage_key(untyped)
         first = seen.setdefault(key, (str(len(seen)), untyped, dtype))
-        if first[2] is not dtype:
+        if first[2] is not dtype and untyped.nbytes() > 0:
             raise RuntimeError(
                 "save: the legacy format cannot hold one storage seen as two dtypes, "
                 f"{first[2]} and {dtype}; use the zip format"

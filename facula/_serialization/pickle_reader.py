@@ -43,7 +43,7 @@ class PickleReader:
         scope: decides what names mean; see `allowed.Scope`.
         persistent_load: called with each persistent id (a value from the stream).
         start: offset of the first opcode.
-        encoding: how byte strings written by Python 2 become str.
+        encoding: how byte strings written by Python 2 become str; "bytes" keeps them.
     """
 
     def __init__(self, buffer, scope, persistent_load, start=0, encoding="utf-8"):
@@ -241,7 +241,8 @@ class PickleReader:
         self._push(str(self._take(n), "utf-8", "surrogatepass"))
 
     def _old_text(self, n):
-        self._push(str(self._take(n), self._encoding))
+        data = bytes(self._take(n))
+        self._push(data if self._encoding == "bytes" else str(data, self._encoding))
 
     def _long(self, n):
         self._push(int.from_bytes(self._take(n), "little", signed=True))

@@ -106,6 +106,8 @@ class autocast:
         return False
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        if not callable(func):
+            raise TypeError(f"autocast: a function is decorated, got {type(func).__name__}")
         return autocast_decorator(self, func)
 
 

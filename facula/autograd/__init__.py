@@ -14,9 +14,10 @@ from ._run import _tensor_backward as _tensor_backward
 from ._run import backward, grad
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, NestedIOFunction
+from .grad_mode import _force_original_view_tracking as _force_original_view_tracking
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 from .grad_mode import is_multithreading_enabled as is_multithreading_enabled
 from .grad_mode import is_view_replay_enabled as is_view_replay_enabled
-from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 
 if TYPE_CHECKING:  # loaded on first use, below
     from typing import Any
@@ -45,6 +46,15 @@ def __getattr__(name: str) -> Any:
     if name == "Variable":
         return importlib.import_module(f"{__name__}.variable").Variable
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def kineto_available() -> bool:
+    """Return whether profiles see what devices do, which Facula records itself: always.
+
+    >>> torch.autograd.kineto_available()
+    True
+    """
+    return True
 
 
 def _profiler_enabled():

@@ -126,9 +126,10 @@ def _values(sparse):
 
 def _with_values(sparse, values):
     """A sparse tensor of the same pattern."""
+    from .. import sparse_compressed_tensor, sparse_coo_tensor
+
     if sparse.layout == _C.sparse_coo:
-        return _C.sparse_coo_tensor(sparse._indices(), values, sparse.shape, is_coalesced=sparse.is_coalesced())
-    from .. import sparse_compressed_tensor
+        return sparse_coo_tensor(sparse._indices(), values, sparse.shape, is_coalesced=sparse.is_coalesced())
 
     by_row = sparse.layout in (_C.sparse_csr, _C.sparse_bsr)
     outer = sparse.crow_indices() if by_row else sparse.ccol_indices()
@@ -196,3 +197,8 @@ def tangents(func, inputs, varied, direction, others=None):
             if others and i != varied.index and isinstance(x, Tensor) and x.requires_grad:
                 duals[i] = make_dual(duals[i], others(duals[i]))
         return [unpack_dual(o).tangent for o in as_outputs(func(*duals))]
+
+
+def close(a, b, rtol, atol):
+    """Whether all components of `a` are those of `b`, up to atol + rtol * |b|."""
+    return bool(_C.le((a - b).abs(), atol + rtol * b.abs()).all())

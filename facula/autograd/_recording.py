@@ -16,6 +16,15 @@ _NODE_PREFIX = "autograd::engine::evaluate_function: "
 _PREFIX = {"op": "aten::", "composite": "aten::", "node": _NODE_PREFIX}
 
 
+def _shown(kind, name):
+    """Return what PyTorch's profiles call an event."""
+    if kind == "node" and name == "AccumulateGrad":
+        return f"{_NODE_PREFIX}torch::autograd::AccumulateGrad"
+    if kind in ("op", "composite"):
+        name = name.removeprefix("functional_")  # of nn.functional, beside a method of the same name
+    return _PREFIX.get(kind, "") + name
+
+
 class Recording:
     """Events and changes of memory, as the core recorded them.
 
@@ -73,7 +82,7 @@ class Recording:
                     made[-1].self_cpu_memory_usage += nbytes
                     made[-1].self_device_memory_usage += device_bytes
                 continue
-            event = FunctionEvent(len(self.events), _PREFIX.get(kind, "") + name, thread, begin / 1e3, end / 1e3, kind)
+            event = FunctionEvent(len(self.events), _shown(kind, name), thread, begin / 1e3, end / 1e3, kind)
             event.sequence_nr = sequence
             event.self_cpu_memory_usage = nbytes
             event.self_device_memory_usage = device_bytes

@@ -94,11 +94,30 @@ def backward(tensors: Tensor | GradientEdge | Sequence[Any], grad_tensors: Tenso
         _check_values(inputs, "backward")
     grads = _gradients(grad_tensors, len(tensors), "backward")
     keep = create_graph if retain_graph is None else bool(retain_graph)
+    if create_graph:
+        _warn_of_cycle()
     captured = _C._run_backward(tensors, grads, inputs, keep, bool(create_graph), True)
     for tensor, gradient in zip(inputs or (), captured):
         # leaves accumulate in the engine; results of ops do it here
         if gradient is not None and isinstance(tensor, Tensor) and not tensor.is_leaf:
             _accumulate(tensor, gradient, create_graph)
+
+
+_warned_of_cycle = False
+
+
+def _warn_of_cycle():
+    """Once, as the graph of a gradient in ``.grad`` refers to the leaf, which refers to the gradient."""
+    global _warned_of_cycle
+    from ..functions.settings import is_warn_always_enabled
+
+    if not _warned_of_cycle or is_warn_always_enabled():
+        _warned_of_cycle = True
+        warnings.warn(
+            "backward: Using backward() with create_graph=True makes a leaf and its gradient refer to each other, which can "
+            "keep memory; use autograd.grad, or set .grad to None afterwards",
+            stacklevel=4,
+        )
 
 
 def _accumulate(tensor, gradient, create_graph):
@@ -179,7 +198,7 @@ def grad(
         results = _C._run_backward(outputs, grads, inputs, keep, bool(create_graph), False)
     results = tuple(_shown(x, g) for x, g in zip(inputs, results))
     if materialize_grads:
-        return tuple(_zeros_of(x) if g is None else g for g, x in zip(results, inputs))
+        return tuple(_zeros_of(x, bool(create_graph)) if g is None else g for g, x in zip(results, inputs))
     if not allow_unused:
         for i, gradient in enumerate(results):
             if gradient is None:
@@ -190,11 +209,12 @@ def grad(
     return results
 
 
-def _zeros_of(value):
-    if isinstance(value, Tensor):
-        return _C.zeros_like(value.detach())
-    shape, dtype, device = value.node._input_metadata[value.output_nr]
-    return _C.zeros(shape, dtype=dtype, device=device)
+def _zeros_of(value, recorded):
+    if _is_edge(value):
+        raise RuntimeError(
+            "grad: materialize_grads makes zeros for tensors, not for a GradientEdge, got one that was not used"
+        )
+    return _C.zeros_like(value.detach()).requires_grad_(recorded)
 
 
 def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):

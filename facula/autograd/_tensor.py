@@ -76,27 +76,19 @@ def register_prehook(self, fn):
     return _handle(_C._node_prehooks(self), fn)
 
 
-class _Shown:
-    """A private attribute of tensors in PyTorch that is read and cannot be deleted."""
+def _grad_fn(self):
+    return self.grad_fn
 
-    def __init__(self, name, read):
-        self.name, self.read = name, read
 
-    def __get__(self, tensor, owner=None):
-        return self if tensor is None else self.read(tensor)
-
-    def __set__(self, tensor, value):
-        raise RuntimeError(f"{self.name}: it belongs to the graph and cannot be set, got {type(value).__name__}")
-
-    def __delete__(self, tensor):
-        raise RuntimeError(f"{self.name}: it belongs to the graph and cannot be deleted")
+def _no_deletion(self):
+    raise RuntimeError("_grad_fn: it belongs to the graph and cannot be deleted (use detach())")
 
 
 _C._install_methods(
     {
         "register_hook": register_hook,
         "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
-        "_grad_fn": _Shown("_grad_fn", lambda tensor: tensor.grad_fn),
+        "_grad_fn": property(_grad_fn, None, _no_deletion),
     }
 )
 _C._install_node_methods({"register_hook": register_node_hook, "register_prehook": register_prehook})

@@ -126,6 +126,17 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     ...     fwAD.unpack_dual(x * x).tangent
     tensor([ 2., 40.])
     """
+    _current(level, "make_dual")
+    for name, value in (("primal", tensor), ("tangent", tangent)):
+        if _C._is_dual(value):
+            raise RuntimeError(
+                f"make_dual: {name} has a forward gradient at the same level already, got a dual of shape {tuple(value.shape)}"
+            )
+    return _make(tensor, tangent, level)
+
+
+def _make(tensor, tangent, level=None):
+    """`make_dual` of what may depend on duals already: that is forgotten."""
     opened = _current(level, "make_dual")
     if not (tensor.is_floating_point() or tensor.is_complex()):
         raise ValueError(f"make_dual: Expected primal to be floating point or complex, got {tensor.dtype}")
@@ -241,6 +252,10 @@ class dual_level(_Switch):
 
     def __exit__(self, *exception: object) -> None:
         exit_dual_level()
+
+
+def _is_fwd_grad_enabled() -> bool:
+    return _C._is_fwd_grad_enabled()
 
 
 class _set_fwd_grad_enabled(_Switch):

@@ -254,13 +254,13 @@ class _FunctionMeta(FunctionMeta, type(_C._FunctionBase)):
 class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     """Base of operations with a derivative written by hand; use ``MyFunction.apply(*args)``.
 
-    A subclass has static methods: either ``forward(ctx, *args)``, or ``forward(*args)`` together with
+    A subclass has static methods: either ``forward(ctx, *args)``, or ``forward(*args)`` and
     ``setup_context(ctx, inputs, output)``. ``backward(ctx, *grad_outputs)`` (or vjp) gives one gradient (or None) per argument
     of forward. ``jvp(ctx, *tangents)`` serves forward mode, ``vmap(info, in_dims, *args)`` (or ``generate_vmap_rule = True``)
     vmap.
 
     Args:
-        args, kwargs: not used: a Function is not meant to be instantiated, which gives a DeprecationWarning.
+        args, kwargs: of an instance, which is of no use: a DeprecationWarning.
 
     Errors: RuntimeError for calling an instance, NotImplementedError for a method that is needed and missing.
 
@@ -296,18 +296,13 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
     ...         return 2 * x, in_dims[0]
     >>> torch.func.jvp(Double.apply, (torch.ones(1),), (torch.ones(1),))
     (tensor([2.]), tensor([2.]))
-    >>> torch.vmap(Double.apply)(torch.ones(2))
-    tensor([2., 2.])
     """
 
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
-            f"{type(self).__name__}: a Function should not be instantiated, call {type(self).__name__}.apply(...)",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        text = f"{type(self).__name__}: a Function should not be instantiated, call its apply(...), got {args} and {kwargs}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
@@ -336,13 +331,11 @@ class Function(_C._FunctionBase, FunctionCtx, metaclass=_FunctionMeta):
         "Another name for backward, of which a class defines one: gradients of arguments from those of results.",
     )
     jvp: Any = _placeholder(
-        "jvp",
-        "Function: implement the static method jvp to use it in forward mode",
+        "jvp", "Function: implement the static method jvp to use it in forward mode",
         "The tangents of the results from those of the arguments of forward, which are None where there is none.",
     )
     vmap: Any = _placeholder(
-        "vmap",
-        "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap",
+        "vmap", "Function: implement the static method vmap, or set generate_vmap_rule, to use it within vmap",
         "(results, the dimensions of batches in them), from (info, the dimensions of batches in arguments, *arguments).",
     )
 
@@ -482,7 +475,7 @@ def _apply_with_jvp(cls, args):
         if tangent is None or not isinstance(result, Tensor):
             duals.append(result)
             continue
-        dual = forward_ad.make_dual(result, tangent)
+        dual = forward_ad._make(result, tangent)
         written = next((a for a, p in zip(args, primals) if p is result), None)
         duals.append(dual if written is None else written.copy_(dual))  # mark_dirty: the argument itself comes back
     return duals[0] if single else tuple(duals)

@@ -69,7 +69,16 @@ def _filled(values, like, create_graph, strict, name):
             f"{name}: the output does not depend on input {[v is None for v in values].index(True)} (strict mode)"
         )
     filled = tuple(_C.zeros_like(x.detach()) if v is None else v for v, x in zip(values, like))
+    if strict and create_graph:
+        _check_recorded(filled, name)
     return filled if create_graph else tuple(v.detach() for v in filled)
+
+
+def _check_recorded(derivatives, name):
+    """In strict mode with create_graph: what is to be differentiated again must depend on the inputs."""
+    for i, derivative in enumerate(derivatives):
+        if not derivative.requires_grad:
+            raise RuntimeError(f"{name}: derivative {i} does not depend on the inputs (strict mode with create_graph)")
 
 
 def _shape_like(values, single):
@@ -164,6 +173,8 @@ def _jacobian_rows(output, inputs, create_graph, strict):
         pulled = _pull((flat,), inputs, (seed,), create_graph) if flat.requires_grad else (None,) * len(inputs)
         if strict and any(p is None for p in pulled):
             raise RuntimeError("jacobian: the output does not depend on an input (strict mode)")
+        if strict and create_graph:
+            _check_recorded(pulled, "jacobian")
         rows.append(pulled)
     return tuple(_stacked([row[k] for row in rows], output, x) for k, x in enumerate(inputs))
 
@@ -272,8 +283,9 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
 
 
 def _scalar(output, name):
+    _tuple_of(output, name, "the result of func")
     if not isinstance(output, Tensor):
-        raise RuntimeError(f"{name}: func must return a Tensor, got {type(output).__name__}")
+        raise RuntimeError(f"{name}: func must return a single Tensor, got {len(output)}")
     if output.numel() != 1:
         raise RuntimeError(f"{name}: func must return a single element, got shape {tuple(output.shape)}")
     return output.reshape(())

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import _C
 from . import _finite_differences as parts
+from ._old_jacobians import get_analytical_jacobian as get_analytical_jacobian
+from ._old_jacobians import get_numerical_jacobian as get_numerical_jacobian
 from ._run import grad as _grad
 from .function import Function
 from .grad_mode import enable_grad
@@ -61,13 +63,9 @@ def _directions(size, like, fast):
     return [_draw(size, like)] if fast else list(parts.units(size, like))
 
 
-def _close(a, b, rtol, atol):
-    return bool(_C.le((a - b).abs(), atol + rtol * b.abs()).all())
-
-
 def _compare(found, expected, options, kind, place, scale=1.0):
     expected = expected.to(found.dtype)
-    if not found.numel() or _close(found, expected, options.rtol, options.atol * scale):
+    if not found.numel() or parts.close(found, expected, options.rtol, options.atol * scale):
         return
     worst = (found - expected).abs().max().item()
     what = "products with one direction" if options.fast else "matrices"
@@ -86,7 +84,7 @@ def _pull(output, varied, cotangent, options, place):
         )
     row = varied.row(gradient)
     again = varied.row(parts.pulled(output, varied.x, cotangent))
-    if row.numel() and not _close(again, row, 0.0, options.nondet_tol):
+    if row.numel() and not parts.close(again, row, 0.0, options.nondet_tol):
         raise GradcheckError(
             f"gradcheck: backward must give the same gradient each time (nondet_tol {options.nondet_tol}), got a largest "
             f"difference of {(again - row).abs().max().item():.3g} for output {place[1]} and input {place[0]}"
@@ -185,9 +183,9 @@ def _check_derivatives(func, inputs, options, varied):
 def _check_same_tangents(results, text):
     for k, (one, other) in enumerate(zip(*results)):
         for a, b in ((one, other), (other, one)):
-            if a is None and b is not None and not _close(_C.zeros_like(b), b, 0.0, 0.0):
+            if a is None and b is not None and not parts.close(_C.zeros_like(b), b, 0.0, 0.0):
                 raise GradcheckError(f"gradcheck: {text}, got none and {b.tolist()} for output {k}")
-        if one is not None and other is not None and not _close(one.detach(), other.detach(), 1e-5, 1e-8):
+        if one is not None and other is not None and not parts.close(one.detach(), other.detach(), 1e-5, 1e-8):
             raise GradcheckError(f"gradcheck: {text}, got {one.tolist()} and {other.tolist()} for output {k}")
 
 
@@ -239,7 +237,7 @@ def _check_batched(func, inputs):
         for k, seed in enumerate(seeds.unbind(0)):
             alone = _grad([output], xs, [seed], retain_graph=True, allow_unused=True)
             for i, (a, b) in enumerate(zip(together, alone)):
-                if (a is None) != (b is None) or a is not None and not _close(a[k], b, 1e-5, 1e-8):
+                if (a is None) != (b is None) or a is not None and not parts.close(a[k], b, 1e-5, 1e-8):
                     raise GradcheckError(f"gradcheck: batched gradients of input {i} differ from those of each cotangent")
 
 

@@ -112,7 +112,7 @@ class save_on_cpu(saved_tensors_hooks):
     """Within it, values saved for backward are kept in main memory, and go back to their device when they are used.
 
     Args:
-        pin_memory: whether in page-locked memory, which copies faster.
+        pin_memory: whether in page-locked memory, which copies faster; changes nothing where no device could use it.
         device_type: the device whose kind of pinned memory is meant.
 
     >>> x = torch.ones(2, requires_grad=True)
@@ -124,8 +124,10 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        from .. import cuda
+
         def pack(tensor):
-            if not pin_memory:
+            if not (pin_memory and cuda.is_available()):
                 return tensor.device, tensor.cpu()
             packed = _C.empty(tensor.size(), dtype=tensor.dtype, device="cpu", pin_memory=True)
             packed.copy_(tensor)
@@ -310,7 +312,7 @@ def allow_mutation_on_saved_tensors():
 
     Backward has to run within it, too. Writes are seen when they are made by functions and methods of the library.
 
-    Errors: RuntimeError when entered twice, and for a backward after it ended.
+    Errors: RuntimeError when entered twice, AssertionError for a backward after it ended.
 
     >>> x = torch.ones(2, requires_grad=True)
     >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: PyTorch's packages, and what stands in their places
 _PACKAGES = {"torch": "facula", "functorch": "facula.compat.functorch"}
+#: modules without a file: the module that puts each in sys.modules
+_MADE_BY = {"facula._C._nn": "facula.fx._public"}
 
 
 def facula_name(name: str) -> str:
@@ -58,6 +60,8 @@ class TorchFinder:
 
 def _locate(own):
     """(origin, whether a package) of the Facula module called so; (None, False) where there is none."""
+    if own in _MADE_BY:
+        importlib.import_module(_MADE_BY[own])
     module = sys.modules.get(own)
     if module is None:
         try:

@@ -47,6 +47,10 @@ ELSEWHERE = {
     "torch.distributed._tensor.experimental.implicit_replication": (
         "facula.distributed.tensor.experimental.implicit_replication"
     ),
+    "torch.masked._canonical_dim": "facula.masked._masks.canonical_dim",
+    "torch.masked._input_mask": "facula.masked._masks.input_mask",
+    "torch.masked._output_mask": "facula.masked._masks.output_mask",
+    "torch._storage_classes": "facula.storage.STORAGE_CLASSES",
     "torch._C._LinAlgError": "facula.linalg.LinAlgError",
     "torch._C.PyTorchFileReader": "facula.PyTorchFileReader",
     "torch._C.Graph": "facula.onnx._graph.Graph",

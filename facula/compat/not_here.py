@@ -374,6 +374,10 @@ NAMES = {
         "torch.masked.maskedtensor": "MaskedTensor is_masked_tensor",
     },
     "mobile": {
+        "torch.utils.bundled_inputs": """
+            InflatableArg augment_many_model_functions_with_bundled_inputs augment_model_with_bundled_inputs bundle_inputs
+            bundle_large_tensor bundle_randn""",
+        "torch.utils.show_pickle": "DumpUnpickler FakeClass FakeObject main",
         "torch.utils.mobile_optimizer": "LintCode MobileOptimizerType generate_mobile_module_lints optimize_for_mobile",
     },
     "internal": {
@@ -387,10 +391,9 @@ NAMES = {
         "torch.utils._contextlib": "",
         "torch._C._distributed_c10d": "",
         "torch._subclasses.functional_tensor": "FunctionalTensor",
-        "torch._C._nn": "",
         "torch.autograd": "enforce_grad_layout_policy",
         "torch.autograd.grad_mode": "enforce_grad_layout_policy",
-        "torch.autograd.gradcheck": "get_analytical_jacobian get_numerical_jacobian get_numerical_jacobian_wrt_specific_input",
+        "torch.autograd.gradcheck": "get_numerical_jacobian_wrt_specific_input",
         "torch.autograd.graph": "region_activation_memory_budget set_override_stale_capture_stream",
         "torch.autograd.variable": "VariableMeta",
         "torch.multiprocessing.pool": "clean_worker",
@@ -418,7 +421,6 @@ NAMES = {
         "torch.utils.checkpoint": "GraphExecGroup SAC_IGNORED_OPS",
         "torch.utils.cpp_backtrace": "get_cpp_backtrace",
         "torch.utils.dlpack": "DLDeviceType",
-        "torch.utils.flop_counter": "register_flop_formula",
         "torch.utils.bottleneck": "",
     },
 }

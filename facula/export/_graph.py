@@ -44,9 +44,12 @@ class Builder:
         program: a `_C._Program`.
         lifted: whether parameters, buffers and constants are inputs of the graph; else they are attributes.
         keep: (name, tensor) of every attribute, called when `lifted` is False.
+        mutations: of writes at the end, the node's number to (which input, the value written): the graph gives these values
+            before its results, and does not write them.
     """
 
-    def __init__(self, program, lifted, keep=None):
+    def __init__(self, program, lifted, keep=None, mutations=None):
+        self.mutations = mutations or {}
         self.program, self.lifted, self.keep = program, lifted, keep
         self.graph = fx.Graph()
         self.nodes, self.symbols, self.modules = {}, {}, {}  # modules: the graphs that nodes call
@@ -63,14 +66,17 @@ class Builder:
                 node = self.graph.get_attr(path)
             self._note(number, node)
         off = False
-        for *node, no_grad in self.program.nodes:
+        for place, (*node, no_grad) in enumerate(self.program.nodes):
+            if place in self.mutations:
+                continue
             if no_grad != off:
                 self.graph.call_function(facula.set_grad_enabled, (off,))
                 off = no_grad
             self._call(*node)
         if off:
             self.graph.call_function(facula.set_grad_enabled, (True,))
-        return [self._argument(a) for a in self.program.outputs]
+        written = [self.nodes[number] for _, number in self.mutations.values()]
+        return written + [self._argument(a) for a in self.program.outputs]
 
     def _note(self, number, node):
         self.nodes[number] = node

@@ -93,17 +93,32 @@ def _spread(view, indices):
     return tuple(slice(None) if i is None else i for i in indices)
 
 
+def _rank(view, indices):
+    """Return how many dimensions there are where the indices point to."""
+    given = [i for i in indices if i is not None]
+    taken = sum(i.dim() if i.dtype is facula.bool else 1 for i in given)
+    return view.dim() - taken + max(1 if i.dtype is facula.bool else i.dim() for i in given)
+
+
+def _without_leading_ones(value, dims):
+    """What is assigned may have more dimensions than the place, of size 1; the op takes no such values."""
+    while value.dim() > dims and value.size(0) == 1:
+        value = value.squeeze(0)
+    return value
+
+
 def setitem(x, key, value):
     """x[key] = value"""
     view, indices = _indices(x, key)
     if not indices:
         if isinstance(value, facula.Tensor):
-            view.copy_(value)
+            view.copy_(_without_leading_ones(value, view.dim()))
         else:
             view.fill_(value)
         return
     if not isinstance(value, facula.Tensor):
         value = _C.full((), value, dtype=x.dtype, device=x.device)
+    value = _without_leading_ones(value, _rank(view, indices))
     spread = _spread(view, indices)
 
     def run():

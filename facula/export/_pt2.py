@@ -106,7 +106,7 @@ class _Writer:
             else:
                 specs.append(self.state_spec(kind, name, path, persistent))
             inputs.append(arg)
-        written = _mutations(self.program) if self.exported is not None and self.exported._functional else {}
+        written = mutations(self.program) if self.exported is not None and self.exported._functional else {}
         for i, node in enumerate(self.program.nodes):
             if i not in written:
                 self.node(*node)
@@ -337,7 +337,7 @@ class _Writer:
         return name
 
 
-def _mutations(program):
+def mutations(program):
     """Of the writes at the end of a program: the node's number to (which input, the value written)."""
     places = {number: i for i, (_, number, *_) in enumerate(program.inputs)}
     found = {}

@@ -26,6 +26,10 @@ _KINDS = {
     "user": signatures.InputKind.USER_INPUT, "parameter": signatures.InputKind.PARAMETER,
     "buffer": signatures.InputKind.BUFFER, "constant": signatures.InputKind.CONSTANT_TENSOR,
 }  # fmt: skip
+_MUTATIONS = {
+    "user": signatures.OutputKind.USER_INPUT_MUTATION, "buffer": signatures.OutputKind.BUFFER_MUTATION,
+    "parameter": signatures.OutputKind.PARAMETER_MUTATION, "constant": signatures.OutputKind.BUFFER_MUTATION,
+}  # fmt: skip
 _ROLES = {
     "result": signatures.OutputKind.USER_OUTPUT, "loss": signatures.OutputKind.LOSS_OUTPUT,
     "parameter_gradient": signatures.OutputKind.GRADIENT_TO_PARAMETER,
@@ -136,11 +140,17 @@ class ExportedProgram:
         """The program itself."""
         return self._program
 
+    def _writes_at_the_end(self):
+        """Of a program without other writes, the number of each node that writes to (which input, the value written)."""
+        from facula.export._pt2 import mutations
+
+        return mutations(self._program) if self._functional else {}
+
     @property
     def graph_module(self) -> GraphModule:
         """The program as a GraphModule whose inputs begin with parameters, buffers and constants."""
         if self._graph_module is None:
-            builder = Builder(self._program, lifted=True)
+            builder = Builder(self._program, lifted=True, mutations=self._writes_at_the_end())
             outputs = builder.run()
             builder.graph.output(tuple(outputs))
             self._graph_module = facula.fx.GraphModule(builder.modules, builder.graph, "GraphModule")
@@ -165,6 +175,10 @@ class ExportedProgram:
             target = None if kind == "user" else path
             inputs.append(signatures.InputSpec(_KINDS[kind], arg, target, persistent if kind == "buffer" else None))
         outputs, roles = [], self._program.roles
+        for place, value in self._writes_at_the_end().values():
+            kind, number, path = self._program.inputs[place][:3]
+            arg, target = signatures.TensorArgument(values[value][0]), values[number][0] if kind == "user" else path
+            outputs.append(signatures.OutputSpec(_MUTATIONS[kind], arg, target))
         names = {i[2]: values[i[1]][0] for i in self._program.inputs if i[0] == "user"}
         for place, (kind, value) in enumerate(self._program.outputs):
             if kind == "value":

@@ -17,9 +17,11 @@ from ._transforms import (
     _flatten,
     _Inputs,
     _levels_of,
+    _outward,
     _physical,
     _real,
     _rewrap,
+    _some,
     _unflatten,
     _with_aux,
 )
@@ -69,8 +71,12 @@ def jacrev(func: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False,
             [0., 4.]])
     """
 
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"jacrev: chunk_size should be greater than 0, got {chunk_size}")
+
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
+        recorded = _C.is_grad_enabled()
         with enable_grad():
             numbers, tree = _chosen(args, argnums, "jacrev")
             flat, spec = _flatten(tree)
@@ -80,9 +86,10 @@ def jacrev(func: Callable[..., Any], argnums: int = 0, *, has_aux: bool = False,
             )
             flat_output, output_spec = _flatten(output)
             blocks = [
-                _rows(out, inputs, flat, chunk_size) for out in _real(flat_output, "jacrev", "outputs")
+                _rows(out, inputs, flat, chunk_size) for out in _real(_some(flat_output, "jacrev"), "jacrev", "outputs")
             ]
-        result = _unflatten([_unflatten([inputs.cut(b) for b in row], spec) for row in blocks], output_spec)
+        rows = [_unflatten([_outward(inputs.cut(b), recorded) for b in row], spec) for row in blocks]
+        result = _unflatten(rows, output_spec)
         return (result, _cut_tree(aux, inputs)) if has_aux else result
 
     return wrapper
@@ -148,6 +155,7 @@ def jacfwd(func: Callable[..., Any], argnums: int = 0, has_aux: bool = False, *,
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
+        recorded = _C.is_grad_enabled()
         with enable_grad():
             numbers, tree = _chosen(args, argnums, "jacfwd")
             flat, spec = _flatten(tree)
@@ -156,10 +164,10 @@ def jacfwd(func: Callable[..., Any], argnums: int = 0, has_aux: bool = False, *,
                 func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacfwd"
             )
             flat_output, output_spec = _flatten(output)
-            _real(flat_output, "jacfwd", "outputs")
+            _real(_some(flat_output, "jacfwd"), "jacfwd", "outputs")
             columns = [_columns(flat_output, inputs, flat, k) for k in range(len(flat))]
         rows = [
-            _unflatten([_cut(columns[k][j], inputs.leaves) for k in range(len(flat))], spec)
+            _unflatten([_outward(_cut(columns[k][j], inputs.leaves), recorded) for k in range(len(flat))], spec)
             for j in range(len(flat_output))
         ]
         result = _unflatten(rows, output_spec)

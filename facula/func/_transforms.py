@@ -162,11 +162,20 @@ def _cut_tree(tree, inputs):
 
 
 def _argnums(args, argnums, name):
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"{name}: argnums must be int or Tuple[int, ...], got {type(argnums).__name__}")
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not numbers:
+        raise RuntimeError(f"{name}: argnums must be non-empty, got ()")
     for n in numbers:
+        if not isinstance(n, int):
+            raise RuntimeError(f"{name}: argnums must be int or Tuple[int, ...], got {type(n).__name__} in a tuple")
         if not -len(args) <= n < len(args):
             raise RuntimeError(f"{name}: Got argnum={n}, but only {len(args)} positional inputs")
-    return tuple(n % len(args) for n in numbers)
+    numbers = tuple(n % len(args) for n in numbers)
+    if len(set(numbers)) != len(numbers):
+        raise RuntimeError(f"{name}: argnums must be unique, got {argnums}")
+    return numbers
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Sequence[int] | int = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -186,6 +195,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Sequence[int] | int = 0, h
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         numbers = _argnums(args, argnums, "grad")
+        recorded = _C.is_grad_enabled()
         with enable_grad():
             chosen = args[argnums % len(args)] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
             flat, spec = _flatten(chosen)
@@ -198,8 +208,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Sequence[int] | int = 0, h
             output, aux = _with_aux(output, has_aux, "grad")
             _check_scalar(output)
             pulled = _pull([output], [None], inputs)
-        grads = _unflatten([inputs.cut(g) for g in pulled], spec)
-        value = inputs.cut(output)
+        grads = _unflatten([_outward(inputs.cut(g), recorded) for g in pulled], spec)
+        value = _outward(inputs.cut(output), recorded)
         return grads, ((value, _cut_tree(aux, inputs)) if has_aux else value)
 
     return wrapper
@@ -237,7 +247,22 @@ def _with_aux(output, has_aux, name):
         raise RuntimeError(
             f"{name}: with has_aux, the function returns a pair (output, aux), got {type(output).__name__}"
         )
+    for value in _flatten(output[1])[0]:
+        if not isinstance(value, Tensor):
+            raise RuntimeError(f"{name}: aux holds Tensors only, got {type(value).__name__}")
     return output
+
+
+def _some(flat_output, name):
+    """The outputs of a function, of which there must be one at least."""
+    if not flat_output:
+        raise RuntimeError(f"{name}: Expected the function to return at least one Tensor, got none")
+    return flat_output
+
+
+def _outward(tensor, recorded):
+    """A result as the caller sees it: without history where it does not record."""
+    return tensor if recorded else tensor.detach()
 
 
 def _check_scalar(output):
@@ -301,6 +326,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
     """
     if not primals:
         raise RuntimeError("vjp: expected at least one primal")
+    recorded = _C.is_grad_enabled()
     with enable_grad():
         flat, spec = _flatten(primals)
         for primal in flat:
@@ -309,7 +335,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
         inputs = _Inputs(flat)
         output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "vjp")
     flat_output, output_spec = _flatten(output)
-    for value in _checked(flat_output, "vjp", "the outputs of the function"):
+    for value in _checked(_some(flat_output, "vjp"), "vjp", "the outputs of the function"):
         if not _is_differentiable(value):
             raise RuntimeError(f"vjp: expected outputs that are floating-point or complex, got {value.dtype}")
 
@@ -322,12 +348,13 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
                 raise RuntimeError(
                     f"vjp_fn: a cotangent needs the output's shape {tuple(out.shape)}, got {tuple(cotangent.shape)}"
                 )
+        still = _C.is_grad_enabled()
         with enable_grad():
-            pulled = [inputs.cut(g) for g in _pull(flat_output, given, inputs)]
+            pulled = [_outward(inputs.cut(g), still) for g in _pull(flat_output, given, inputs)]
         result = _unflatten(pulled, spec)
         return result
 
-    shown = _unflatten([inputs.cut(o) for o in flat_output], output_spec)
+    shown = _unflatten([_outward(inputs.cut(o), recorded) for o in flat_output], output_spec)
     return (shown, vjp_fn, _cut_tree(aux, inputs)) if has_aux else (shown, vjp_fn)
 
 
@@ -373,6 +400,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
             f"jvp: expected primals and tangents to be tuples, got {type(primals).__name__} and "
             f"{type(tangents).__name__}"
         )
+    recorded = _C.is_grad_enabled()
     with enable_grad():
         flat, spec = _flatten(primals)
         flat_tangents, tangent_spec = _flatten(tangents)
@@ -388,9 +416,10 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
                 )
         output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "jvp")
         flat_output, output_spec = _flatten(output)
-        pushed = _push(_checked(flat_output, "jvp", "the outputs of the function"), inputs, flat_tangents, strict)
-    shown = _unflatten([inputs.cut(o) for o in flat_output], output_spec)
-    tangent = _unflatten([_cut(p, inputs.leaves) for p in pushed], output_spec)
+        _checked(_some(flat_output, "jvp"), "jvp", "the outputs of the function")
+        pushed = _push(flat_output, inputs, flat_tangents, strict)
+    shown = _unflatten([_outward(inputs.cut(o), recorded) for o in flat_output], output_spec)
+    tangent = _unflatten([_outward(_cut(p, inputs.leaves), recorded) for p in pushed], output_spec)
     return (shown, tangent, _cut_tree(aux, inputs)) if has_aux else (shown, tangent)
 
 

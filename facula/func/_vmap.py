@@ -201,6 +201,8 @@ def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_
 
 def apply_function(cls, args):
     """autograd.Function within vmap: its own vmap rule, or a generated one."""
+    from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
+
     level = max(map(_C._batch_level, _tensors_in(args)))
     size = next(t._value.shape[0] for t in _tensors_in(args) if is_batched(t, level))
     if not cls._has_vmap:
@@ -210,17 +212,26 @@ def apply_function(cls, args):
                 f"generate_vmap_rule = True"
             )
         return _apply_generated(cls, level, size, args)
-    in_dims = tuple(0 if is_batched(a, level) else None for a in args)
-    values = tuple(a._value if is_batched(a, level) else a for a in args)
-    outputs, out_dims = cls.vmap(_VmapInfo(size, _RANDOMNESS[_C._vmap_levels()[level - 1][1]]), in_dims, *values)
-    single = isinstance(outputs, Tensor)
-    outputs = (outputs,) if single else tuple(outputs)
-    out_dims = (out_dims,) * len(outputs) if not isinstance(out_dims, (tuple, list)) else tuple(out_dims)
-    results = tuple(
+    if cls.generate_vmap_rule:
+        raise RuntimeError(f"vmap: {cls.__name__} has the static method vmap and generate_vmap_rule = True, choose one of them")
+    in_dims = tuple(tree_map(lambda a: 0 if is_batched(a, level) else None, a) for a in args)
+    values = tuple(tree_map(lambda a: a._value if is_batched(a, level) else a, a) for a in args)
+    returned = cls.vmap(_VmapInfo(size, _RANDOMNESS[_C._vmap_levels()[level - 1][1]]), in_dims, *values)
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        got = f"{len(returned)}" if isinstance(returned, tuple) else f"a {type(returned).__name__}"
+        raise RuntimeError(f"vmap: {cls.__name__}.vmap is expected to have two returns (output, out_dims), got {got}")
+    flat, spec = tree_flatten(returned[0])
+    dims = _broadcast_to_and_flatten(returned[1], spec)
+    if dims is None or (isinstance(returned[0], Tensor) and isinstance(returned[1], (tuple, list))):
+        raise RuntimeError(
+            f"vmap: {cls.__name__}.vmap returned an incompatible (output, out_dims): the dimensions need the structure of the "
+            f"output, got {returned[1]}"
+        )
+    results = [
         o if d is None or not isinstance(o, Tensor) else wrap(o.movedim(d, 0) if d else o, level)
-        for o, d in zip(outputs, out_dims)
-    )
-    return results[0] if single else results
+        for o, d in zip(flat, dims)
+    ]
+    return tree_unflatten(results, spec)
 
 
 def _apply_generated(cls, level, size, args):

@@ -24,7 +24,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
     Returns an int64 tensor of shape (count, input.dim()), or the tuple.
 
-    Errors: TypeError for out together with as_tuple.
+    Errors: RuntimeError for out together with as_tuple.
 
     >>> torch.nonzero(torch.tensor([[0, 5], [7, 0]]))
     tensor([[0, 1],
@@ -35,7 +35,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if not as_tuple:
         return _C.nonzero(input, out=out)
     if out is not None:
-        raise TypeError(f"nonzero: out= goes with as_tuple=False only, got out of type {type(out).__name__}")
+        raise RuntimeError(f"nonzero: out= goes with as_tuple=False only, got out of type {type(out).__name__}")
     return _C.nonzero(input if input.dim() else input.unsqueeze(0)).unbind(1)
 
 

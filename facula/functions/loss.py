@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula._autocast import in_float32
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -60,6 +62,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     return _functional().hinge_embedding_loss(input, target, margin, reduction=how)
 
 
+@in_float32
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
     """max(0, -target * (input1 - input2) + margin): target 1 wants input1 to be larger, -1 input2.
 
@@ -73,8 +76,10 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     >>> torch.margin_ranking_loss(torch.tensor([1.]), torch.tensor([3.]), torch.tensor([1.]), reduction=1)
     tensor(2.)
     """
+    from facula.nn._reduction import reduced
+
     how = _reduction("margin_ranking_loss", reduction)
-    return _functional().margin_ranking_loss(input1, input2, target, margin, reduction=how)
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), how)
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:

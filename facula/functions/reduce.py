@@ -167,7 +167,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
 
     Args:
         data: floating, (*batch, n, ...).
-        reduce: "sum", "mean", "prod", "max" or "min".
+        reduce: "sum", "mean", "prod", "max" or "min"; "amax" and "amin" are the last two.
         lengths: how many elements each run has, (*batch, runs).
         indices: nothing else than None.
         offsets: in place of lengths where the runs begin and end, (*batch, runs + 1).
@@ -183,6 +183,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
     >>> torch.segment_reduce(torch.tensor([1., 2., 3., 4.]), "sum", lengths=torch.tensor([1, 3]))
     tensor([1., 9.])
     """
+    reduce = {"amax": "max", "amin": "min"}.get(reduce, reduce)
     if reduce not in _SEGMENT_REDUCE:
         raise RuntimeError(f"segment_reduce: reduce is one of {', '.join(_SEGMENT_REDUCE)}, got {reduce!r}")
     if indices is not None:
@@ -207,15 +208,57 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Tensor | None = None, ind
     shape = [*counts.shape[:-1], runs + 1, *data.shape[axis + 1 :]]
     index = run.reshape(*run.shape, *[1] * (data.dim() - axis - 1)).expand(data.shape)
     start = _SEGMENT_START[reduce] if initial is None else initial
-    result = _C.full(shape, start, dtype=data.dtype).scatter_reduce(
-        axis, index, data, _SEGMENT_REDUCE[reduce], include_self=True
-    )
-    result = result.narrow(axis, 0, runs)
+    first = _C.full(shape, start, dtype=data.dtype)
+    if reduce in ("max", "min", "prod"):
+        gradient = _gradient_of_product if reduce == "prod" else _gradient_of_extremes
+        return _reduced(first, axis, index, data, _SEGMENT_REDUCE[reduce], gradient).narrow(axis, 0, runs)
+    result = first.scatter_reduce(axis, index, data, _SEGMENT_REDUCE[reduce], include_self=True).narrow(axis, 0, runs)
     if reduce == "mean":
         sizes = counts.reshape(*counts.shape, *[1] * (data.dim() - axis - 1))
         empty = math.nan if initial is None else initial
         result = _C.where(sizes > 0, result / sizes.clamp(min=1), _C.full((), empty, dtype=data.dtype))
     return result
+
+
+def _reduced(first, axis, index, data, reduce, gradient):
+    """`first` with the elements of `data` at the places `index`, reduced; `gradient` says what of it goes to `data`."""
+    from facula.autograd import Function
+
+    class Reduced(Function):
+        @staticmethod
+        def forward(ctx, data):
+            result = first.scatter_reduce(axis, index, data, reduce, include_self=True)
+            ctx.save_for_backward(data, result)
+            return result
+
+        @staticmethod
+        def backward(ctx, grad):
+            return gradient(grad, *ctx.saved_tensors, first, axis, index)
+
+    return Reduced.apply(data)
+
+
+def _gradient_of_extremes(grad, data, result, first, axis, index):
+    """The equals of an extreme share its gradient, and the NaNs of a run: not what the run started from."""
+    chosen = ((data == result.gather(axis, index)) | data.isnan()).to(data.dtype)
+    shares = _C.zeros(first.shape, dtype=data.dtype).scatter_add(axis, index, chosen)
+    return chosen * (grad / shares.clamp(min=1)).gather(axis, index)
+
+
+def _gradient_of_product(grad, data, result, first, axis, index):
+    """The product of the others: of the whole by the element, where that is neither 0 nor NaN."""
+    zero, nan = data == 0, data.isnan()
+    special = zero | nan
+    plain = first.scatter_reduce(axis, index, _C.where(special, 1.0, data), "prod", include_self=True)
+
+    def others(kind):  # how many other elements of the run are so
+        count = _C.zeros(first.shape, dtype=data.dtype).scatter_add(axis, index, kind.to(data.dtype))
+        return count.gather(axis, index) - kind.to(data.dtype)
+
+    product = _C.where(others(zero) > 0, 0.0, plain.gather(axis, index))
+    product = _C.where(others(nan) > 0, math.nan, product)
+    by_element = result.gather(axis, index) / _C.where(special, 1.0, data)
+    return grad.gather(axis, index) * _C.where(special, product, by_element)
 
 
 def _check_runs(data, counts, axis, offsets):

@@ -73,7 +73,8 @@ def set_default_tensor_type(t: Any, /) -> None:
 class _Settings:
     """Process-wide switches that only have to be remembered."""
 
-    deterministic = "default"
+    deterministic = False
+    deterministic_warns = False
     warn_always = False
     interop_threads = None
 
@@ -82,18 +83,32 @@ _DETERMINISTIC_MODES = ("default", "warn", "error")
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Asks for ops whose results do not vary from run to run; on the CPU all of them are so already.
+    """Ask for ops whose results do not vary from run to run.
+
+    Ops that PyTorch calls nondeterministic on the CPU (max_unpool, put_ without accumulate) then raise, and memory of new
+    tensors is filled (torch.utils.deterministic.fill_uninitialized_memory); all others give one result anyway.
 
     Args:
         mode: True to ask, False to go back.
         warn_only: whether an op that has no such way warns rather than raises.
 
+    Errors: TypeError where one of the two is not a bool.
+
     >>> torch.use_deterministic_algorithms(True, warn_only=True)
-    >>> torch.are_deterministic_algorithms_enabled()
-    True
+    >>> torch.are_deterministic_algorithms_enabled(), torch.empty(2)
+    (True, tensor([nan, nan]))
     >>> torch.use_deterministic_algorithms(False)
     """
-    set_deterministic_debug_mode(("warn" if warn_only else "error") if mode else "default")
+    for name, value in (("mode", mode), ("warn_only", warn_only)):
+        if not isinstance(value, bool):
+            raise TypeError(f"use_deterministic_algorithms: {name} is a bool, got {type(value).__name__}")
+    _set_deterministic(mode, warn_only)
+
+
+def _set_deterministic(mode, warn_only):
+    _Settings.deterministic, _Settings.deterministic_warns = mode, warn_only
+    _C._set_deterministic((1 if warn_only else 2) if mode else 0)
+    _C._cuda_set_flag("deterministic_algorithms", mode)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -102,7 +117,7 @@ def are_deterministic_algorithms_enabled() -> bool:
     >>> torch.are_deterministic_algorithms_enabled()
     False
     """
-    return _Settings.deterministic != "default"
+    return _Settings.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
@@ -111,7 +126,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
     >>> torch.is_deterministic_algorithms_warn_only_enabled()
     False
     """
-    return _Settings.deterministic == "warn"
+    return _Settings.deterministic_warns
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -128,16 +143,15 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     >>> torch.set_deterministic_debug_mode(0)
     """
     if isinstance(debug_mode, str) and debug_mode in _DETERMINISTIC_MODES:
-        _Settings.deterministic = debug_mode
-    elif isinstance(debug_mode, int) and 0 <= debug_mode <= 2:
-        _Settings.deterministic = _DETERMINISTIC_MODES[debug_mode]
+        debug_mode = _DETERMINISTIC_MODES.index(debug_mode)
+    if isinstance(debug_mode, int) and 0 <= debug_mode <= 2:
+        _set_deterministic(debug_mode > 0, debug_mode == 1)
     elif isinstance(debug_mode, (str, int)):
         raise RuntimeError(
             f"set_deterministic_debug_mode: one of {_DETERMINISTIC_MODES} or 0, 1, 2, got {debug_mode!r}"
         )
     else:
         raise TypeError(f"set_deterministic_debug_mode: a str or an int, got {type(debug_mode).__name__}")
-    _C._cuda_set_flag("deterministic_algorithms", _Settings.deterministic != "default")
 
 
 def get_deterministic_debug_mode() -> int:
@@ -146,7 +160,7 @@ def get_deterministic_debug_mode() -> int:
     >>> torch.get_deterministic_debug_mode()
     0
     """
-    return _DETERMINISTIC_MODES.index(_Settings.deterministic)
+    return (1 if _Settings.deterministic_warns else 2) if _Settings.deterministic else 0
 
 
 def set_warn_always(b: Any, /) -> None:
@@ -245,7 +259,8 @@ def set_num_interop_threads(count: Any, /) -> None:
     Args:
         count: at least 1.
 
-    Errors: RuntimeError for a number that is not positive, TypeError for what is no int.
+    Errors: RuntimeError for a number that is not positive, ValueError for one of more than 64 bits, TypeError for what is no
+    int.
 
     >>> torch.set_num_interop_threads(2)
     >>> torch.get_num_interop_threads()
@@ -255,4 +270,6 @@ def set_num_interop_threads(count: Any, /) -> None:
         raise TypeError(f"set_num_interop_threads: an int, got {type(count).__name__}")
     if count <= 0:
         raise RuntimeError(f"set_num_interop_threads: a positive number of threads, got {count}")
+    if count >= 2**63:
+        raise ValueError(f"set_num_interop_threads: a number of 64 bits, got one of {count.bit_length()}")
     _Settings.interop_threads = count

@@ -11,6 +11,7 @@ import builtins
 import functools
 import importlib
 import inspect
+import sys
 import types
 
 import facula
@@ -155,17 +156,21 @@ class _Names(types.ModuleType):
     def __init__(self, name, module, prefix="", renamed=None):
         super().__init__(name)
         self._module, self._prefix, self._renamed = module, prefix, renamed or {}
+        self._others = (_C,)
 
     def __getattr__(self, name):
         wanted = self._renamed.get(name, name).removeprefix(self._prefix)
         if name.startswith("__") or not hasattr(self._module, wanted):
-            if hasattr(_C, name) and not name.startswith("__"):
-                return getattr(_C, name)
+            if not name.startswith("__"):
+                for place in self._others:
+                    if hasattr(place, name):
+                        return getattr(place, name)
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return getattr(self._module, wanted)
 
 
 _C._nn = _Names("torch._C._nn", _nn, renamed={new: old for old, new in _RENAMED.items()})
+sys.modules["facula._C._nn"] = _C._nn
 _PLACES = {"facula._C.linalg": "linalg", "facula._C.special": "special", "facula._C.fft": "fft"}
 for _place in _PLACES.values():
     setattr(_C, f"_{_place}", _Names(f"torch._C._{_place}", getattr(_C, _place), f"{_place}_"))

@@ -501,7 +501,7 @@ class Tracer(TracerBase):
         """Where arguments are nested: the graph takes their leaves."""
         values = args[1:] if is_module else args
         leaves, spec = pytree.tree_flatten(tuple(values))
-        if concrete_args is None or not any(isinstance(value, (dict, list, tuple)) for value in values):
+        if concrete_args is None or all(map(pytree.tree_is_leaf, values)):
             return fn, args
         self.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(names[1:] if is_module else list(names), spec, None))
 

@@ -256,9 +256,9 @@ class GraphModule(facula.nn.Module):
 
     def __reduce_package__(self, exporter: Any) -> Any:
         """For a package: the code becomes a module of it, whose imports are packed, too."""
-        body, python_code = self._body()
+        body, code = self._body()
         name = f"fx-generated._{exporter.get_unique_id()}"
-        exporter.save_source_string(name, f"{_format_import_block(python_code.globals, exporter.importer)}\n{body.pop('_code')}")
+        exporter.save_source_string(name, f"{_format_import_block(code.globals, exporter.importer)}\n{body.pop('_code')}")
         return reduce_package_graph_module, (body, name)
 
     def _body(self):

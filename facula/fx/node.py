@@ -41,6 +41,8 @@ _IMPURE_IN_TORCH = """
     manual_seed seed set_default_dtype set_grad_enabled _foreach_add_ _check _check_is_size _check_value _check_type
 """.split()
 _side_effectful_functions.update(getattr(facula, name) for name in _IMPURE_IN_TORCH if hasattr(facula, name))
+_RANGES = ("_record_function_enter", "_record_function_enter_new", "_record_function_exit")
+_side_effectful_functions.update(getattr(facula.ops.profiler, name) for name in _RANGES)
 dtype_abbrs: dict[Any, Any] = {
     facula.bfloat16: "bf16", facula.float64: "f64", facula.float32: "f32", facula.float16: "f16", facula.complex32: "c32",
     facula.complex64: "c64", facula.complex128: "c128", facula.int8: "i8", facula.int16: "i16", facula.int32: "i32",

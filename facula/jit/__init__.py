@@ -394,6 +394,8 @@ def wait(future: Future[Any]) -> int:
     >>> torch.jit.wait(torch.jit.fork(torch.neg, torch.ones(1)))
     tensor([-1.])
     """
+    if not hasattr(future, "wait"):
+        raise RuntimeError(f"jit.wait: expected a future, got {type(future).__name__}")
     return future.wait()
 
 

@@ -11,7 +11,6 @@ from facula import Tensor
 
 from .optimizer import Optimizer
 
-
 EPOCH_DEPRECATION_WARNING = (
     "lr_scheduler.step: the argument epoch is deprecated and mostly not needed, as the scheduler counts its calls"
 )

@@ -42,12 +42,13 @@ class RuleOptimizer(Optimizer):
                     "got capturable=False"
                 )
 
-    def _step_group(self, group) -> None:
-        """Parameter by parameter; what has been prepared is run also when a later one raises."""
-        check_step(type(self).__name__, group, group["params"])
+    def _step_group(self, group, params=None) -> None:
+        """Parameter by parameter, of all or of some; what has been prepared is run also when a later one raises."""
+        params = group["params"] if params is None else params
+        check_step(type(self).__name__, group, params)
         steps = []
         try:
-            for param in group["params"]:
+            for param in params:
                 grad = param.grad
                 if grad is None:
                     continue
@@ -97,4 +98,17 @@ def counted(group: Mapping[str, Any], step: Tensor) -> float:
 
 def run_steps(steps: Sequence[tuple[Tensor | str | tuple[Any, ...], ...] | None]) -> None:
     """Runs what `_run` has prepared: those of a device together."""
-    _C._optim_steps([step for step in steps if step])
+    steps = [step for step in steps if step]
+    wrapped = [step for step in steps if _stands_in(step[1]) or _stands_in(step[2])]
+    if not wrapped:
+        _C._optim_steps(steps)
+        return
+    _C._optim_steps([step for step in steps if not (_stands_in(step[1]) or _stands_in(step[2]))])
+    with facula.no_grad():
+        for step in wrapped:
+            _rules.apply(*step)
+
+
+def _stands_in(tensor: Tensor) -> bool:
+    """Whether a tensor's class stands in for kernels, so that its steps are done in ops."""
+    return hasattr(type(tensor), "__torch_dispatch__")

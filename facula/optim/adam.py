@@ -74,7 +74,9 @@ class Adam(RuleOptimizer):
             if group["differentiable"] or group["capturable"]:
                 self._step_group(group)
             else:
-                _C._optim_adam(group, self.state, self._start)
+                left = _C._optim_adam(group, self.state, self._start)
+                if left:
+                    self._step_group(group, left)
         return loss
 
     def _update(self, group, param, grad, state, step):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -165,7 +166,10 @@ class Optimizer(_HookMethods):
         if isinstance(params, set):
             raise TypeError(f"{name}: params must be an ordered collection, got a set")
         params = [params] if isinstance(params, Tensor) else list(params)
-        if params and all(isinstance(p, tuple) for p in params):
+        named = [isinstance(p, tuple) for p in params]
+        if any(named) and not all(named):
+            raise ValueError(f"{name}: either all parameters of a group have names or none, got a mixture")
+        if any(named):
             param_group["param_names"] = [p[0] for p in params]
             params = [p[1] for p in params]
         param_group["params"] = params
@@ -176,8 +180,14 @@ class Optimizer(_HookMethods):
                 raise ValueError(f"{name}: parameters must be leaf tensors, got the result of an operation")
         self._complete_group(name, param_group)
         known = {id(p) for group in self.param_groups for p in group["params"]}
-        if len({id(p) for p in params}) < len(params) or any(id(p) in known for p in params):
-            raise ValueError(f"{name}: a parameter may appear only once in all groups, got a duplicate")
+        if len({id(p) for p in params}) < len(params):
+            warnings.warn(
+                f"{name}: a group should have each of its parameters once, got one several times, which is stepped as often",
+                UserWarning,
+                stacklevel=3,
+            )
+        if any(id(p) in known for p in params):
+            raise ValueError(f"{name}: a parameter may appear in one group only, got one that is in several")
         self.param_groups.append(param_group)
 
     def _complete_group(self, name: str, group: dict[str, Any]) -> None:

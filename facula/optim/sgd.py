@@ -11,7 +11,7 @@ from facula.nn._explained import explained
 from ._checks import check_lr, check_non_negative
 from ._explained import LISTS, OPTIONS
 from ._functional import step_lists
-from ._rule_optimizer import RuleOptimizer
+from ._rule_optimizer import RuleOptimizer, run_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +72,10 @@ class SGD(RuleOptimizer):
                 self._step_group(group)
             else:
                 for param in _C._optim_sgd(group, self.state) or ():
-                    self._update_sparse(group, param, param.grad, self.state[param])
+                    if param.grad.layout is facula.strided:
+                        self._step_group(group, [param])
+                    else:
+                        self._update_sparse(group, param, param.grad, self.state[param])
         return loss
 
     @staticmethod
@@ -91,10 +94,11 @@ class SGD(RuleOptimizer):
             grad = grad.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
         param.add_(grad, alpha=-float(group["lr"]))
 
-    def _step_group(self, group):
-        for param in group["params"]:  # in ops
+    def _step_group(self, group, params=None):
+        for param in group["params"] if params is None else params:  # in ops
             if param.grad is not None:
-                self._update(group, param, param.grad, self.state[param] if group["momentum"] else {}, None)
+                state = self.state[param] if group["momentum"] else {}
+                run_steps([self._update(group, param, param.grad, state, None)])
 
     def _update(self, group, param, grad, state, step):
         momentum, buffer, undamped = group["momentum"], None, 1 - group["dampening"]

@@ -107,6 +107,15 @@ class _Mismatch(Exception):
     pass
 
 
+_INDICES = {
+    "sparse_coo": ("indices",),
+    "sparse_csr": ("crow_indices", "col_indices"),
+    "sparse_bsr": ("crow_indices", "col_indices"),
+    "sparse_csc": ("ccol_indices", "row_indices"),
+    "sparse_bsc": ("ccol_indices", "row_indices"),
+}
+
+
 class _Comparison:
     def __init__(self, rtol, atol, equal_nan, allow_subclasses, attributes):
         self.rtol, self.atol, self.equal_nan, self.allow_subclasses = rtol, atol, equal_nan, allow_subclasses
@@ -153,12 +162,32 @@ class _Comparison:
     def tensors(self, actual, expected, place):
         if not self.allow_subclasses and type(actual) is not type(expected):
             raise TypeError(f"assert_close: subclasses are not allowed, got {type(actual)} and {type(expected)}{_at(place)}")
+        if not (isinstance(actual, type(expected)) or isinstance(expected, type(actual))):
+            raise TypeError(f"assert_close: no way to compare {type(actual)} with {type(expected)}{_at(place)}")
         actual, expected = (v if isinstance(v, facula.Tensor) else facula.as_tensor(v) for v in (actual, expected))
         self.attribute("shape", actual.shape, expected.shape, True, place)
         for name in ("layout", "device", "dtype"):
             self.attribute(name, getattr(actual, name), getattr(expected, name), self.attributes[name], place)
+        actual, expected = actual.detach(), expected.detach()
+        if actual.layout is not expected.layout:
+            actual, expected = (v if v.layout is facula.strided else v.to_dense() for v in (actual, expected))
+        if actual.layout is not facula.strided:
+            return self.sparse(actual, expected, place)
         self.attribute("stride()", actual.stride(), expected.stride(), self.attributes["stride"], place)
-        self.elements(actual.detach(), expected.detach(), place, None)
+        self.elements(actual, expected, place, None)
+
+    def sparse(self, actual, expected, place):
+        """Places have to be the same, values close."""
+        kind = str(actual.layout).removeprefix("torch.")
+        if actual._nnz() != expected._nnz():
+            counts = f"{actual._nnz()} != {expected._nnz()}"
+            self.fail(f"The number of specified values in {kind} tensors does not match: {counts}", place)
+        for name in _INDICES[kind]:
+            a, e = (getattr(v, f"_{name}" if kind == "sparse_coo" else name)() for v in (actual, expected))
+            if a.shape != e.shape or not bool((a == e).all()):
+                self.fail(f"The {name} of {kind} tensors do not match: {a.tolist()} != {e.tolist()}", place)
+        a, e = (v._values() if kind == "sparse_coo" else v.values() for v in (actual, expected))
+        self.elements(a, e, place, None)
 
     def attribute(self, name, actual, expected, wanted, place):
         if wanted and actual != expected:

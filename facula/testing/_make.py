@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import TYPE_CHECKING
 
 import facula
@@ -38,7 +40,8 @@ def make_tensor(
         exclude_zero: whether zeros become the dtype's smallest positive number.
         memory_format: the order of the elements in memory; not together with `noncontiguous`.
 
-    Errors: ValueError for low >= high, for requires_grad of integers, and for noncontiguous with a memory_format.
+    Errors: ValueError for low >= high (a FutureWarning where both are one number of a floating or complex dtype), for NaN,
+    for bounds that the dtype does not hold, for requires_grad of integers, and for noncontiguous with a memory_format.
 
     >>> x = torch.testing.make_tensor(2, 3, dtype=torch.int32, device="cpu", low=0, high=5)
     >>> x.shape, x.dtype, bool(((x >= 0) & (x < 5)).all())
@@ -73,12 +76,21 @@ def _interval(dtype, low, high):
         info = facula.iinfo(dtype)
         least, most, defaults = info.min, info.max + 1, (-9, 10) if info.min < 0 else (0, 10)
     low, high = (d if v is None else v for v, d in zip((low, high), defaults))
-    if not low < high:
+    if any(isinstance(v, float) and math.isnan(v) for v in (low, high)):
+        raise ValueError(f"make_tensor: low and high must not be NaN, got low={low}, high={high}")
+    if low == high and (dtype.is_floating_point or dtype.is_complex):
+        text = f"make_tensor: low below high; that both are {low} is an old form of torch.full"
+        warnings.warn(text, FutureWarning, stacklevel=3)
+    elif not low < high:
         raise ValueError(f"make_tensor: low must be below high, got low={low}, high={high}")
+    if high < least or low > most or (low == most and not dtype.is_floating_point and not dtype.is_complex):
+        raise ValueError(f"make_tensor: {dtype} holds numbers from {least} to {most}, got low={low}, high={high}")
     return max(low, least), min(high, most)
 
 
 def _draw(shape, dtype, device, low, high):
+    if low == high:
+        return facula.full(shape, complex(low, low) if dtype.is_complex else low, dtype=dtype, device=device)
     if dtype.is_complex:
         part = facula.float64 if dtype is facula.complex128 else facula.float32
         real, imag = (facula.empty(shape, dtype=part, device=device).uniform_(low, high) for _ in range(2))
@@ -86,4 +98,4 @@ def _draw(shape, dtype, device, low, high):
     if dtype.is_floating_point:
         wide = dtype if dtype in (facula.float32, facula.float64) else facula.float32
         return facula.empty(shape, dtype=wide, device=device).uniform_(low, high).to(dtype)
-    return facula.randint(int(low), int(high), shape, device=device).to(dtype)
+    return facula.randint(math.ceil(low), math.ceil(high), shape, device=device).to(dtype)

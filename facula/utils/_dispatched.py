@@ -59,6 +59,7 @@ _OTHER_NAMES = {
     "sum.dim_IntList_out": "sum.IntList_out", "mean.dim_out": "mean.out", "pow_.Tensor_Scalar": "pow_.Scalar",
     "pow_.Tensor_Tensor": "pow_.Tensor", "floor_divide_.Scalar": "floor_divide_.Tensor",
     "floor_divide_.default": "floor_divide_.Tensor", "floor_divide.Scalar": "floor_divide.default",
+    "transpose_.int": "transpose_.default",
 }  # fmt: skip
 _FACTORIES = frozenset(
     """

@@ -41,6 +41,10 @@ KERNELS["_linalg_qr"] = lambda do, A, mode: call("linalg_qr.default", *((A,) if 
 KERNELS["_unique_consecutive"] = lambda do, self, return_inverse, return_counts: call(
     "unique_consecutive.default", self, *trimmed((return_inverse, return_counts), (False, False))
 )
+KERNELS["elu"] = lambda do, self, alpha=1, scale=1, input_scale=1: call(
+    "elu.default", self, alpha, *trimmed((scale, input_scale), (1, 1))
+)
+KERNELS["hardtanh"] = lambda do, self, min_val=-1, max_val=1: call("hardtanh.default", self, min_val, max_val)
 KERNELS["linalg_det"] = lambda do, A: do("_linalg_det.default", A)[0]
 KERNELS["linalg_slogdet"] = lambda do, A: do("_linalg_slogdet.default", A)[:2]
 KERNELS["log_sigmoid"] = KERNELS["logsigmoid"] = lambda do, self: do("log_sigmoid_forward.default", self)[0]

@@ -16,20 +16,35 @@ Tensor = _C.Tensor
 PARTS["matmul"] = lambda do, self, other: matmul(do, self, other)
 
 
+def _whole_sizes(self, shape):
+    """The sizes, with what -1 stands for; None where they do not fit."""
+    sizes, count = list(shape), self.numel()
+    known = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) == 1 and known:
+        sizes[sizes.index(-1)] = count // known
+    return sizes if -1 not in sizes and math.prod(sizes) == count else None
+
+
+def _is_view(self, sizes):
+    """Whether sizes are a view of the tensor."""
+    if self.is_contiguous():
+        return True
+    _C._change_dispatch_disabled(1)
+    try:
+        facula.empty_strided(self.shape, self.stride(), device="meta").view(sizes)
+    except RuntimeError:
+        return False
+    finally:
+        _C._change_dispatch_disabled(-1)
+    return True
+
+
 @rule(PARTS, "reshape")
 def _(do, self, shape):
-    made = facula.empty(self.shape, device="meta").reshape(shape) if -1 in shape else None
-    sizes = list(shape if made is None else made.shape)
-    if math.prod(sizes) != self.numel():
+    sizes = _whole_sizes(self, shape)
+    if sizes is None:
         return NotImplemented
-    if self.is_contiguous():
-        return do("view.default", self, sizes)
-    strided = facula.empty_strided(self.shape, self.stride(), device="meta")
-    try:
-        strided.view(sizes)
-    except RuntimeError:
-        return _flat(do, self, sizes)
-    return do("view.default", self, sizes)
+    return do("view.default", self, sizes) if _is_view(self, sizes) else _flat(do, self, sizes)
 
 
 def _float_input(do, self, dtype):
@@ -106,7 +121,7 @@ def _(do, input, p=0.5, train=True):
         return input
     if not 0 < p < 1:
         return NotImplemented
-    kept = do("bernoulli_.float", do("empty_like.default", input), 1 - p)
+    kept = do("bernoulli_.float", do("empty_like.default", input), *(() if p == 0.5 else (1 - p,)))
     return do("mul.Tensor", input, do("div_.Scalar", kept, 1 - p))
 
 

@@ -1,21 +1,29 @@
-"""Whether memory of new tensors is filled when algorithms have to be deterministic: it is not, and cannot be."""
+"""Whether memory of new tensors is filled while deterministic algorithms are asked for."""
 
 import sys
 import types
 
+from facula import _C
+
 
 class _Deterministic(types.ModuleType):
+    _fill = True
+
     @property
     def fill_uninitialized_memory(self):
-        """False. Setting it to True raises NotImplementedError: `empty` gives memory as it is."""
-        return False
+        """Whether torch.empty and its like, and elements that resize_ adds, hold NaN, the greatest integer or True.
+
+        Only while torch.use_deterministic_algorithms(True) holds, so that a program that reads memory before it has
+        written it does the same in every run. True at first; RuntimeError for what is not a bool.
+        """
+        return self._fill
 
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, mode):
         if not isinstance(mode, bool):
-            raise TypeError(f"fill_uninitialized_memory: expected a bool, got {type(mode).__name__}")
-        if mode:
-            raise NotImplementedError("fill_uninitialized_memory: memory of new tensors is not filled (use zeros), got True")
+            raise RuntimeError(f"fill_uninitialized_memory: expected a bool, got {type(mode).__name__}")
+        _C._set_fill_new_memory(mode)
+        self._fill = mode
 
 
 sys.modules[__name__].__class__ = _Deterministic

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import facula
 from facula._text_table import table
 from facula.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from facula.overrides import TorchFunctionMode
+from facula.utils._python_dispatch import TorchDispatchMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,49 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["FlopCounterMode"]
+__all__ = ["FlopCounterMode", "register_flop_formula"]
+
+#: formulas of programs: packets of operators to (formula, whether it is given tensors rather than their shapes)
+flop_registry: dict[Any, Any] = {}
+
+
+def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function that gives the number of operations of a call of an operator, for every `FlopCounterMode`.
+
+    Args:
+        targets: the operator, like ``torch.ops.mylib.foo``, or a list of them.
+        get_raw: whether the function is called with the operator's arguments and ``out_val``, the result. By default shapes
+            stand in the place of tensors, and ``out_shape`` is that of the result.
+
+    Errors: ValueError for what is no operator, or one overload of it.
+
+    >>> @torch.utils.flop_counter.register_flop_formula(torch.ops.aten.lgamma)
+    ... def lgamma_flops(x_shape, out_shape):
+    ...     return 100 * x_shape.numel()
+    >>> with torch.utils.flop_counter.FlopCounterMode(display=False) as counter:
+    ...     y = torch.lgamma(torch.ones(5))
+    >>> counter.get_total_flops()
+    500
+    >>> _ = torch.utils.flop_counter.flop_registry.pop(torch.ops.aten.lgamma)
+    """
+    from facula._ops import OpOverloadPacket
+
+    packets = list(targets) if isinstance(targets, (list, tuple)) else [targets]
+    for packet in packets:
+        if not isinstance(packet, OpOverloadPacket):
+            raise ValueError(f"register_flop_formula: targets must be operators (OpOverloadPacket), got {packet}")
+
+    def register(formula):
+        flop_registry.update(dict.fromkeys(packets, (formula, get_raw)))
+        return formula
+
+    return register
+
+
+def _shapes(tree):
+    from facula.utils._pytree import tree_map
+
+    return tree_map(lambda value: value.shape if isinstance(value, facula.Tensor) else value, tree)
 
 
 def _product(a, b, out):
@@ -141,8 +185,9 @@ class FlopCounterMode:
         mods: not needed: all modules are followed.
         depth: of modules in the table.
         display: print the table at the end.
-        custom_mapping: functions, with f(*args, out_val=result, **kwargs) that gives the count of a call (of its
-            forward pass; nothing is counted for its backward pass).
+        custom_mapping: operators, with f(*args, out_shape=shape, **kwargs) that gives the count of a call, with shapes in the
+            place of tensors (or with the tensors and out_val, the result, where f has an attribute ``_get_raw`` that is True);
+            or functions, with f(*args, out_val=result, **kwargs), for their forward pass.
 
     >>> counter = torch.utils.flop_counter.FlopCounterMode(display=False)
     >>> with counter:
@@ -155,11 +200,14 @@ class FlopCounterMode:
 
     def __init__(self, mods: Any = None, depth: int = 2, display: bool = True,
                  custom_mapping: dict[Callable[..., Any], Callable[..., Any]] | None = None) -> None:  # fmt: skip
+        if mods is not None:
+            warnings.warn("FlopCounterMode: mods is not needed, all modules are followed", UserWarning, stacklevel=2)
         self.depth = depth
         self.display = display
         self.custom_mapping: dict[Any, Any] = dict(custom_mapping or {})
         self.flop_counts: dict[Any, Any] = defaultdict(lambda: defaultdict(int))
         self._mode = _Watch(self)
+        self._operators = _WatchOperators(self)
         self._stack = ["Global"]
         self._names = {}
         self._handles = []
@@ -196,9 +244,11 @@ class FlopCounterMode:
         self._start = _now()
         self._active = True
         self._mode.__enter__()
+        self._operators.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._operators.__exit__(*exception)
         self._mode.__exit__(*exception)
         self._active = False
         for handle in self._handles:
@@ -219,6 +269,19 @@ class FlopCounterMode:
     def _add(self, count, function, modules):
         for module in dict.fromkeys(modules):
             self.flop_counts[module][function] += count
+
+    def _formulas(self):
+        """What programs say of operators: packets to (formula, whether it is given tensors)."""
+        own = {k: (f, getattr(f, "_get_raw", False)) for k, f in self.custom_mapping.items() if hasattr(k, "overloads")}
+        return {**flop_registry, **own}
+
+    def _note_operator(self, packet, args, kwargs, out):
+        formula, raw = self._formulas()[packet]
+        if raw:
+            count = formula(*args, **kwargs, out_val=out)
+        else:
+            count = formula(*_shapes(args), **_shapes(kwargs), out_shape=_shapes(out))
+        self._add(count, packet, self._stack)
 
     def _note(self, function, args, kwargs, out):
         name = getattr(function, "__name__", "")
@@ -243,6 +306,34 @@ class FlopCounterMode:
                     self._add(backward, f"{name}_backward", modules)
 
             grad_fn.register_prehook(when_it_runs)
+
+
+class _WatchOperators(TorchDispatchMode):
+    """Sees the operators for which a program has formulas, in backward, too; nothing where it has none."""
+
+    def __init__(self, counter):
+        super().__init__()
+        self._counter = counter
+        self._inside = False
+
+    def __enter__(self):
+        if self._counter._formulas():
+            self._inside = True
+            super().__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        if self._inside:
+            self._inside = False
+            super().__exit__(*exception)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        packet = getattr(func, "overloadpacket", None)
+        if packet in self._counter._formulas():
+            self._counter._note_operator(packet, args, kwargs, out)
+        return out
 
 
 class _Watch(TorchFunctionMode):

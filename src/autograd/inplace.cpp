@@ -3,6 +3,7 @@
 #include "autograd/copies.h"
 #include "core/checked.h"
 #include "core/op_id.h"
+#include "core/several.h"
 #include "core/sparse.h"
 #include "functions.h"
 #include "op_ids_create.h"
@@ -154,6 +155,12 @@ void check_writable(const Tensor& self, const char* op) {
       !self.impl()->base || !is_wanting_leaf(self.impl()->base), ErrorKind::Runtime, op,
       ": a view of a leaf Variable that requires "
       "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ",
+      self.sizes());
+  FACULA_CHECK(
+      !(self.flags() & kOneOfSeveral), ErrorKind::Runtime, op,
+      ": This view is the output of a function that returns multiple views (unbind, split, chunk), which are not "
+      "written in place where gradients are recorded (work on a copy, or index the tensor instead), got a view of "
+      "shape ",
       self.sizes());
   // Its elements have a history that it does not know.
   bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) && is_inexact(self.dtype()) &&

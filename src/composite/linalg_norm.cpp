@@ -130,9 +130,11 @@ Tensor linalg_cond_uncast(const Tensor& self, const std::optional<Scalar>& p) {
   if (std::abs(order) != 2) return condition(self, *p);
   if (self.numel() == 0)
     return zeros(self.sizes().slice(0, static_cast<size_t>(self.dim()) - 2), real_dtype(self.dtype()), self.device());
-  Tensor values = linalg_svdvals(self, std::nullopt), largest = select(values, -1, 0),
+  const Tensor infinite = isinf(self);  // such a matrix has no singular values; its condition is NaN, as NumPy has it
+  Tensor values = linalg_svdvals(where(infinite, 0.0, self), std::nullopt), largest = select(values, -1, 0),
          smallest = select(values, -1, -1);
-  return order > 0 ? div(largest, smallest) : div(smallest, largest);
+  const Tensor condition = order > 0 ? div(largest, smallest) : div(smallest, largest);
+  return where(any(any(infinite, -1, false), -1, false), NAN, condition);
 }
 
 Tensor linalg_cond_uncast(const Tensor& self, std::string_view p) {

@@ -3,6 +3,7 @@
 
 #include "composite/parts.h"
 #include "core/checked.h"
+#include "core/several.h"
 #include "functions.h"
 
 namespace facula {
@@ -21,7 +22,7 @@ std::vector<Tensor> unbind(const Tensor& self, int64_t dim) {
   check_parts("unbind", self.size(d));
   std::vector<Tensor> parts;
   for (int64_t i = 0; i < self.size(d); ++i) parts.push_back(select(self, d, i));
-  return parts;
+  return one_of_several(std::move(parts));
 }
 
 Tensor sum_to_size(const Tensor& self, IntList size) {

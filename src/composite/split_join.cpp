@@ -6,6 +6,7 @@
 #include "autograd/batching.h"
 #include "composite/parts.h"
 #include "core/checked.h"
+#include "core/several.h"
 #include "functions.h"
 #include "ops/copies.h"
 #include "ops/kernel_table.h"
@@ -14,7 +15,9 @@ namespace facula {
 
 // ---- splitting
 
-std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
+namespace {
+
+std::vector<Tensor> parts_of(const Tensor& self, int64_t split_size, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split: a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(split_size >= 0, ErrorKind::Runtime, "split: split_size must not be negative, got ", split_size);
   int64_t d = wrap_dim(dim, self.dim(), "split"), size = self.size(d);
@@ -30,7 +33,7 @@ std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
   return parts;
 }
 
-std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) {
+std::vector<Tensor> parts_of(const Tensor& self, IntList split_sizes, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "split_with_sizes: a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "split_with_sizes"), at = 0;
   Checked total = 0;
@@ -48,26 +51,44 @@ std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, in
   return parts;
 }
 
+}  // namespace
+
+std::vector<Tensor> split(const Tensor& self, int64_t split_size, int64_t dim) {
+  return one_of_several(parts_of(self, split_size, dim));
+}
+std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) {
+  return one_of_several(parts_of(self, split_sizes, dim));
+}
 std::vector<Tensor> split(const Tensor& self, IntList split_size, int64_t dim) {
   return split_with_sizes(self, split_size, dim);
 }
 std::vector<Tensor> unsafe_split(const Tensor& self, int64_t split_size, int64_t dim) {
-  return split(self, split_size, dim);
+  return parts_of(self, split_size, dim);
 }
 std::vector<Tensor> unsafe_split_with_sizes(const Tensor& self, IntList split_sizes, int64_t dim) {
-  return split_with_sizes(self, split_sizes, dim);
+  return parts_of(self, split_sizes, dim);
 }
 
-std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim) {
+namespace {
+
+std::vector<Tensor> chunks_of(const Tensor& self, int64_t chunks, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "chunk: a tensor with dimensions, got a 0-d one");
   FACULA_CHECK(chunks > 0, ErrorKind::Runtime, "chunk: chunks must be greater than zero, got ", chunks);
   int64_t d = wrap_dim(dim, self.dim(), "chunk"), size = self.size(d), each = size / chunks + (size % chunks != 0);
-  if (size > 0) return split(self, each, d);
+  if (size > 0) return parts_of(self, each, d);
   check_parts("chunk", chunks);
-  return std::vector<Tensor>(split_with_sizes(self, Dims(static_cast<size_t>(chunks), 0), d));
+  return parts_of(self, IntList(Dims(static_cast<size_t>(chunks), 0)), d);
 }
 
-std::vector<Tensor> unsafe_chunk(const Tensor& self, int64_t chunks, int64_t dim) { return chunk(self, chunks, dim); }
+}  // namespace
+
+std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim) {
+  return one_of_several(chunks_of(self, chunks, dim));
+}
+
+std::vector<Tensor> unsafe_chunk(const Tensor& self, int64_t chunks, int64_t dim) {
+  return chunks_of(self, chunks, dim);
+}
 
 std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "tensor_split: a tensor with dimensions, got a 0-d one");
@@ -78,7 +99,7 @@ std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t d
           longer = self.size(d) % sections;
   Dims sizes;
   for (int64_t k = 0; k < sections; ++k) sizes.push_back(each + (k < longer));
-  return split_with_sizes(self, sizes, d);
+  return parts_of(self, IntList(sizes), d);
 }
 
 std::vector<Tensor> tensor_split(const Tensor& self, IntList indices, int64_t dim) {

@@ -134,10 +134,10 @@ std::string_view public_op_name(std::string_view op) {
 
 std::string with_public_name(std::string_view text) {
   const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-  if (text.empty() || text[0] != '_' || end == std::string_view::npos || (text[end] != ':' && text[end] != '('))
-    return std::string(text);
-  const std::string_view name = text.substr(0, end);
-  if (!find_op_info(name)) return std::string(text);  // not an op: a method or function that PyTorch calls so
+  if (end == 0 || end == std::string_view::npos || (text[end] != ':' && text[end] != '(')) return std::string(text);
+  std::string name(text.substr(0, end));
+  if (!find_op_info(name)) name.insert(0, 1, '_');  // element-wise loops are called so without the underscore
+  if (name[0] != '_' || !find_op_info(name)) return std::string(text);  // a method or function that PyTorch calls so
   return std::string(public_op_name(name)).append(text.substr(end));
 }
 

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/kernel.h"
 #include "core/os_memory.h"
+#include "core/storage_owner.h"
 #include "core/storage_room.h"
 
 namespace facula {
@@ -95,7 +96,18 @@ uint32_t identity_of(Storage* s) {
   return s->identity.compare_exchange_strong(identity, fresh) ? fresh : identity;
 }
 
+std::atomic<int64_t> storages_with_objects{0};
+bool (*release_storage_object)(Storage* storage) = nullptr;
+
+void watch_end(Storage* s) {
+  if (s->release_data) return;  // large: destroy_storage() is called anyway
+  s->header_bytes = static_cast<uint32_t>(kStorageHeader + s->nbytes);
+  s->context = reinterpret_cast<void*>(s->nbytes);
+  s->release_data = release_room;
+}
+
 void destroy_storage(Storage* s) {
+  if (storages_with_objects.load() > 0 && !release_storage_object(s)) return;
   end_identity(s);
   note_storage_change(s, -static_cast<int64_t>(s->nbytes));
   s->release_data(s);

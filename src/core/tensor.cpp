@@ -8,6 +8,7 @@
 #include "core/making.h"
 #include "core/mode.h"
 #include "core/number.h"
+#include "core/several.h"
 #include "core/sparse.h"
 
 namespace facula {
@@ -173,6 +174,7 @@ void set_base(TensorImpl* view, TensorImpl* from) {
   view->base = from->base ? from->base : from;
   retain(view->base);
   view->flags |= kWatchBase;  // until a history is recorded
+  view->flags |= from->flags & kOneOfSeveral;
 }
 
 }  // namespace

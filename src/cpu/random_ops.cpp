@@ -200,7 +200,9 @@ void dirichlet_cpu(const Tensor& out, const Tensor& concentration, Generator& ge
       using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
       const C below_one = std::nextafter(C(1), C(0));
       const T* shapes = concentration.data<T>();
-      for (size_t i = 0; i < draws.size(); ++i) draws[i] = draw_gamma(static_cast<double>(shapes[i]), g);
+      constexpr double least = std::numeric_limits<double>::min();  // the sum of a row is not 0
+      for (size_t i = 0; i < draws.size(); ++i)
+        draws[i] = std::max(draw_gamma(static_cast<double>(shapes[i]), g), least);
       for (int64_t row = 0; row < rows; ++row) {
         const double* values = draws.data() + row * size;
         const double sum = std::accumulate(values, values + size, 0.0);

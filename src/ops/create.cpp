@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "core/number.h"
+#include "ops/deterministic.h"
 #include "ops/pinned.h"
 #include "raw_create.h"
 
@@ -18,6 +19,12 @@ void fill_all(const Tensor& self, const Scalar& value) {
   for (size_t d = 0; d < sizes.size(); ++d)
     if (self.strides()[d] == 0) sizes[d] = 1;
   fill_kernel(self.device(), make_view(self, sizes, self.strides(), 0, false), value);
+}
+
+/// A dtype that the caller names is that of out=, if there is one.
+void check_named(const char* op, std::optional<DType> dtype, const Out& out) {
+  FACULA_CHECK(!out.given() || !dtype || *dtype == out.tensor().dtype(), ErrorKind::Runtime, op, ": dtype is ", *dtype,
+               ", got out= of ", out.tensor().dtype());
 }
 
 // Zero is all bits zero in every dtype; `self` is dense.
@@ -40,27 +47,31 @@ Tensor like(const Tensor& self, std::optional<MemoryFormat> format, std::optiona
 
 Tensor empty(IntList size, std::optional<MemoryFormat> format, std::optional<DType> dtype, std::optional<Device> device,
              const Out& out) {
+  check_named("empty", dtype, out);
   DType d = dtype.value_or(out.dtype_or(default_dtype()));
-  if (out.given()) return out.make(size, d, device.value_or(out.device_or(kCPU)));
+  if (out.given()) return fill_new(out.make(size, d, device.value_or(out.device_or(kCPU))));
   MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
-  if (order == MemoryFormat::Contiguous) return facula::empty(size, d, device.value_or(kCPU));
-  return facula::empty_strided(size, strides_of(size, order, "empty"), d, device.value_or(kCPU));
+  if (order == MemoryFormat::Contiguous) return fill_new(facula::empty(size, d, device.value_or(kCPU)));
+  return fill_new(facula::empty_strided(size, strides_of(size, order, "empty"), d, device.value_or(kCPU)));
 }
 
 Tensor full(IntList size, const Scalar& value, std::optional<DType> dtype, std::optional<Device> device,
             const Out& out) {
+  check_named("full", dtype, out);
   Tensor t = out.make(size, dtype.value_or(out.dtype_or(value.dtype())), device.value_or(out.device_or(kCPU)));
   fill_all(t, value);
   return t;
 }
 
 Tensor zeros(IntList size, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  check_named("zeros", dtype, out);
   Tensor t = out.make(size, dtype.value_or(out.dtype_or(default_dtype())), device.value_or(out.device_or(kCPU)));
   set_zero(t);
   return t;
 }
 
 Tensor ones(IntList size, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
+  check_named("ones", dtype, out);
   return full(size, Scalar(1), dtype.value_or(out.dtype_or(default_dtype())), device, out);
 }
 
@@ -80,7 +91,7 @@ Tensor zeros_like(const Tensor& self, std::optional<MemoryFormat> format, std::o
 
 Tensor empty_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
                   std::optional<Device> device) {
-  return like(self, format, dtype, device);
+  return fill_new(like(self, format, dtype, device));
 }
 
 Tensor full_like(const Tensor& self, const Scalar& value, std::optional<MemoryFormat> format,
@@ -93,7 +104,7 @@ Tensor full_like(const Tensor& self, const Scalar& value, std::optional<MemoryFo
 Tensor empty_strided(IntList size, IntList stride, std::optional<DType> dtype, std::optional<Device> device) {
   FACULA_CHECK(size.size() == stride.size(), ErrorKind::Runtime, "empty_strided: as many strides as sizes, got ", size,
                " and ", stride);
-  return facula::empty_strided(size, stride, dtype.value_or(default_dtype()), device.value_or(kCPU));
+  return fill_new(facula::empty_strided(size, stride, dtype.value_or(default_dtype()), device.value_or(kCPU)));
 }
 
 Tensor empty_permuted(IntList size, IntList physical_layout, std::optional<DType> dtype, std::optional<Device> device) {
@@ -110,11 +121,11 @@ Tensor empty_permuted(IntList size, IntList physical_layout, std::optional<DType
     strides[d] = step;
     step = wrapping_mul(step, std::max<int64_t>(size[d], 1));
   }
-  return facula::empty_strided(size, strides, dtype.value_or(default_dtype()), device.value_or(kCPU));
+  return fill_new(facula::empty_strided(size, strides, dtype.value_or(default_dtype()), device.value_or(kCPU)));
 }
 
 Tensor new_empty(const Tensor& self, IntList size, std::optional<DType> dtype, std::optional<Device> device) {
-  return facula::empty(size, dtype.value_or(self.dtype()), device.value_or(self.device()));
+  return fill_new(facula::empty(size, dtype.value_or(self.dtype()), device.value_or(self.device())));
 }
 
 Tensor new_empty_strided(const Tensor& self, IntList size, IntList stride, std::optional<DType> dtype,
@@ -168,6 +179,12 @@ void check_resizable(const Tensor& self, const char* op) {
                ": a tensor that requires grad cannot be resized, got shape ", self.sizes());
 }
 
+void resize_to(const Tensor& self, IntList size, IntList strides) {
+  const size_t before = self.storage()->nbytes;
+  resize_tensor(self, size, strides);
+  fill_grown(self, before);
+}
+
 }  // namespace
 
 Tensor resize_(const Tensor& self, IntList size, std::optional<MemoryFormat> format) {
@@ -175,7 +192,7 @@ Tensor resize_(const Tensor& self, IntList size, std::optional<MemoryFormat> for
   MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
   FACULA_CHECK(order != MemoryFormat::Preserve, ErrorKind::Runtime, "resize_: memory_format must name an order, got ",
                order);
-  if (self.sizes() != size || format) resize_tensor(self, size, strides_of(size, order, "resize_"));
+  if (self.sizes() != size || format) resize_to(self, size, strides_of(size, order, "resize_"));
   return self;
 }
 
@@ -184,7 +201,7 @@ Tensor resize_as_(const Tensor& self, const Tensor& the_template, std::optional<
   MemoryFormat order = format.value_or(MemoryFormat::Contiguous);
   if (order == MemoryFormat::Preserve) order = the_template.suggest_memory_format();
   if (self.sizes() != the_template.sizes() || format)
-    resize_tensor(self, the_template.sizes(), strides_of(the_template.sizes(), order, "resize_as_"));
+    resize_to(self, the_template.sizes(), strides_of(the_template.sizes(), order, "resize_as_"));
   return self;
 }
 

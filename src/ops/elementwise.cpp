@@ -36,6 +36,11 @@ void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) 
   }
 }
 
+void check_quotient(const ElementwiseOp& op, const Operand& above, const Operand& below) {
+  FACULA_CHECK(!is_bits(above.dtype()) || !is_bits(below.dtype()), ErrorKind::Runtime, op.name,
+               ": a quotient of which one tensor is floating or complex, got ", above.dtype(), " and ", below.dtype());
+}
+
 void check_degree(const ElementwiseOp& op, const Operand& degree) {
   if (!degree.is_tensor()) {
     const double number = degree.scalar().to_double();  // what no integer can hold counts as negative
@@ -104,7 +109,8 @@ void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, 
                  " and does not fit in place into shape ", given.sizes());
   }
   bool fits = op.exact_out && !in_place ? result == given.dtype() : can_cast(result, given.dtype());
-  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result, " cannot be written into ", given.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result,
+               " can't be cast, so it cannot be written into ", given.dtype());
   FACULA_CHECK(!given.storage()->read_only, ErrorKind::Runtime, op.name,
                ": the tensor written is on read-only memory, got shape ", given.sizes());
   if (!in_place) resize_output(given, shape, op.name);
@@ -246,6 +252,8 @@ bool in_one_row(const ElementwiseOp& op, const Operand* inputs, int count, const
 
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
                    const Tensor* out, bool in_place) {
+  if (count == 3 && is_bits(inputs[2].dtype()) && std::string_view(op.name) == "addcdiv")
+    check_quotient(op, inputs[1], inputs[2]);
   if (count == 2 && !out) {
     if (Tensor result = by_rows(op, inputs, params, param_count); result.defined()) return result;
   }

@@ -1,5 +1,7 @@
 // Indexing with tensors: self[indices] and writing to it, take and put.
+#include "core/host.h"
 #include "ops/copies.h"
+#include "ops/deterministic.h"
 #include "ops/index_support.h"
 #include "raw_index.h"
 
@@ -24,6 +26,7 @@ std::vector<Tensor> without_masks(const Tensor& self, TensorList indices, const 
       plain.push_back(!t.defined() || t.dim() < 0 ? Tensor() : moved_to(self, t, op, "indices"));
       continue;
     }
+    if (t.dtype() == DType::UInt8 && host.warn) host.warn("index: masks of uint8 are an old form; give one of bool");
     FACULA_CHECK(static_cast<int64_t>(plain.size()) + t.dim() <= self.dim(), ErrorKind::Index, op,
                  ": too many indices for a tensor of ", self.dim(), " dimensions, got a mask of ", t.dim());
     for (int64_t d = 0; d < t.dim(); ++d) {
@@ -164,11 +167,21 @@ Tensor index(const Tensor& self, TensorList indices) {
   return result;
 }
 
+void warn_of_internal_overlap(const Tensor& self, const char* op) {
+  bool shared = false;
+  for (int64_t i = 0; i < self.dim(); ++i) shared |= self.size(i) > 1 && self.stride(i) == 0;
+  if (self.storage()->read_only || !shared) return check_no_internal_overlap(self, op);
+  if (!host.warn) return;
+  host.warn((std::string(op) + ": elements of the written tensor lie in the same place in memory, where the last write "
+                               "stays (clone it first)")
+                .c_str());
+}
+
 void index_put_(const Tensor& self, TensorList indices, const Tensor& given, bool accumulate) {
   const Tensor values = given.dim() == 0 ? moved_to(self, given, "index_put", "a value") : given;
   FACULA_CHECK(values.device() == self.device(), ErrorKind::Runtime,
                "index_put: the tensor and values must be on one device, got ", self.device(), " and ", values.device());
-  check_no_internal_overlap(self, "index_put_");
+  warn_of_internal_overlap(self, "index_put_");
   std::vector<Tensor> plain = without_masks(self, indices, "index_put");
   Geometry g = geometry(self, plain, "index_put");
   check_values(self, values, g);
@@ -196,6 +209,7 @@ Tensor take(const Tensor& self, const Tensor& index, const Out& out) {
 }
 
 void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
+  if (!accumulate) alert_not_deterministic("put_");
   check_no_internal_overlap(self, "put_");
   check_apart(self, index, "put_");
   check_apart(self, source, "put_");

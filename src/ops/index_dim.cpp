@@ -1,5 +1,7 @@
 // Ops that index one dimension: gather and scatter with an index per element, index_* with an index per
 // position.
+#include <cmath>
+
 #include "ops/copies.h"
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
@@ -290,6 +292,8 @@ Tensor select_positions(const Tensor& self, int64_t dim, const Tensor& index, co
   Positions p = check_positions(self, dim, index, op);
   FACULA_CHECK(self.dim() || index.numel() == 1, ErrorKind::Runtime, op,
                ": of a 0-d tensor one position is selected, got ", index.numel(), " indices");
+  FACULA_CHECK(p.index.numel() == 0 || self.dim() == 0 || self.size(p.dim) > 0, ErrorKind::Runtime, op,
+               ": a dimension with elements to select from, got dimension ", p.dim, " of ", self.sizes());
   Dims shape = selected_shape(self, p);
   Tensor result = out.make(self.dim() ? IntList(shape) : IntList(), self.dtype(), self.device());
   if (self.is_meta() || result.numel() == 0) return result;
@@ -304,7 +308,8 @@ Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index, const 
 void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
   check_in_place(self, {&index, &source}, "index_add_");
   bool one = !alpha.is_complex() && alpha.to_double() == 1;
-  FACULA_CHECK(one || self.dtype() == DType::Bool || !is_bits(self.dtype()) || !alpha.is_floating(), ErrorKind::Runtime,
+  const bool whole = !alpha.is_complex() && std::trunc(alpha.to_double()) == alpha.to_double();
+  FACULA_CHECK(one || self.dtype() == DType::Bool || !is_bits(self.dtype()) || whole, ErrorKind::Runtime,
                "index_add: alpha must be an integer for an integer tensor, got ", alpha.to_double());
   Tensor scaled = one || source.is_meta() || source.numel() == 0
                       ? source
@@ -334,7 +339,8 @@ namespace {
 
 /// `one`: a 0-d tensor of self's dtype and device.
 void index_fill_from(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& one) {
-  check_in_place(self, {&index}, "index_fill_");
+  warn_of_internal_overlap(self, "index_fill_");
+  check_apart(self, index, "index_fill_");
   FACULA_CHECK(index.dtype() == DType::Int64, ErrorKind::Index, "index_fill: the index must be int64, got ",
                index.dtype());
   Positions p = check_positions(self, dim, index, "index_fill");

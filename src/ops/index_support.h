@@ -30,6 +30,10 @@ inline Tensor copy_to_write(const Tensor& self, const Out& out) {
   return result;
 }
 
+/// For writes of one value to many places: where elements share theirs, the program is told, as PyTorch tells it, and
+/// the write is made. Read-only memory is refused.
+void warn_of_internal_overlap(const Tensor& self, const char* op);
+
 /// An in-place scatter reads tensors that must not lie where it writes.
 inline void check_apart(const Tensor& self, const Tensor& read, const char* op) {
   if (self.storage() != read.storage() || self.numel() == 0 || read.numel() == 0) return;

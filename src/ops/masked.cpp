@@ -3,6 +3,8 @@
 #include "ops/index_support.h"
 #include "raw_elementwise.h"
 #include "raw_index.h"
+#include "raw_reduce.h"
+#include "raw_shape.h"
 
 namespace facula::ops {
 namespace {
@@ -15,7 +17,7 @@ void check_fill(const Tensor& self, const Tensor& mask) {
   check_mask(mask, "masked_fill_");
   FACULA_CHECK(broadcasts_to(mask.sizes(), self.sizes()), ErrorKind::Runtime,
                "masked_fill_: the mask must broadcast to shape ", self.sizes(), ", got ", mask.sizes());
-  check_no_internal_overlap(self, "masked_fill_");
+  warn_of_internal_overlap(self, "masked_fill_");
   if (!mask.is_same(self)) check_no_partial_overlap(self, mask, "masked_fill_");
 }
 
@@ -28,6 +30,20 @@ Tensor fill_value(const Tensor& self, const Tensor& value) {
   if (value.is_cpu())  // a number, which has to have a value in the dtype
     return facula::scalar_tensor(number_in(value.item(), self.dtype(), "masked_fill"), self.dtype());
   return as_contiguous(value, self.dtype());
+}
+
+// Elements that share a place are one, which is filled where the mask shows any of them.
+void fill_in_place(const Tensor& self, const Tensor& mask, const Operand& value) {
+  Tensor each = self, shown = mask;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (each.size(d) <= 1 || each.stride(d) != 0) continue;
+    if (shown.sizes() != each.sizes()) shown = ops::expand(shown, each.sizes(), false);
+    Dims sizes(each.sizes());
+    sizes[static_cast<size_t>(d)] = 1;
+    each = make_view(each, sizes, each.strides(), 0, false);
+    shown = ops::any(shown, d, true);
+  }
+  _where_into(each, true, shown, value, Operand(each));
 }
 
 Tensor filled(const Tensor& self, const Tensor& mask, const Operand& value, const Out& out) {
@@ -67,7 +83,7 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Scalar& value, 
 }
 void masked_fill_(const Tensor& self, const Tensor& mask, const Scalar& value) {
   check_fill(self, mask);
-  _where_into(self, true, mask, Operand(number_in(value, self.dtype(), "masked_fill_")), Operand(self));
+  fill_in_place(self, mask, Operand(number_in(value, self.dtype(), "masked_fill_")));
 }
 Tensor masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, const Out& out) {
   Tensor fitting = fill_value(self, value);
@@ -76,7 +92,7 @@ Tensor masked_fill(const Tensor& self, const Tensor& mask, const Tensor& value, 
 void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
   check_fill(self, mask);
   Tensor fitting = fill_value(self, value);
-  _where_into(self, true, mask, Operand(fitting), Operand(self));
+  fill_in_place(self, mask, Operand(fitting));
 }
 
 Tensor masked_select(const Tensor& self, const Tensor& mask, const Out& out) {

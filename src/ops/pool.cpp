@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "ops/conv.h"
 #include "ops/copies.h"
+#include "ops/deterministic.h"
 #include "ops/out.h"
 #include "raw_pool.h"
 
@@ -34,15 +35,38 @@ Tensor with_batch(const Tensor& self, int64_t spatial) {
   return make_view(self, sizes, strides, 0, false);
 }
 
-Input read_input(const char* op, const Tensor& self, int64_t spatial, bool empty_allowed = false) {
+/// Whether channels are the innermost of the dimensions, also of a part of a channels-last tensor.
+bool channels_innermost(const Tensor& self) {
+  IntList sizes = self.sizes(), strides = self.strides();
+  if (self.is_contiguous() || strides[1] == 0) return false;
+  int64_t reach = strides[1] * sizes[1];
+  for (size_t d = sizes.size() - 1; d > 1; --d) {
+    if (strides[d] < reach) return false;
+    reach = strides[d] * sizes[d];
+  }
+  return strides[0] >= reach;
+}
+
+MemoryFormat format_of(const Tensor& self, int64_t spatial) {
+  const MemoryFormat told = self.suggest_memory_format();
+  if (told != MemoryFormat::Contiguous || spatial < 2 || self.numel() == 0 || !channels_innermost(self)) return told;
+  return spatial == 2 ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsLast3d;
+}
+
+/// Which dimensions of the input may be of size zero, besides the batch.
+enum class Empty { None, FirstOnly, Channels, Any };
+
+Input read_input(const char* op, const Tensor& self, int64_t spatial, Empty empty = Empty::None) {
   FACULA_CHECK(self.dim() == spatial + 1 || self.dim() == spatial + 2, ErrorKind::Runtime, op, ": input must have ",
                spatial + 2, " dimensions, or ", spatial + 1, " without batch, got shape ", self.sizes());
-  for (int64_t d = self.dim() - spatial - (empty_allowed ? 0 : 1); d < self.dim(); ++d) {
-    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op, ": only the batch size of the input may be zero, got shape ",
-                 self.sizes());
-  }
   bool batched = self.dim() == spatial + 2;
-  MemoryFormat format = batched ? self.suggest_memory_format() : MemoryFormat::Contiguous;
+  const int64_t first = empty == Empty::Channels ? self.dim() - spatial : batched || empty == Empty::FirstOnly ? 1 : 0;
+  for (int64_t d = empty == Empty::Any ? self.dim() : first; d < self.dim(); ++d) {
+    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, op, ": only ",
+                 empty == Empty::Channels ? "the batch size and the channels" : "the batch size",
+                 " of the input may be zero, got shape ", self.sizes());
+  }
+  MemoryFormat format = batched ? format_of(self, spatial) : MemoryFormat::Contiguous;
   return {as_contiguous(with_batch(self, spatial), format), batched, format};
 }
 
@@ -181,7 +205,7 @@ Tensor accumulated(const Input& input, IntList size, F&& f) {
 
 // `windows`: how many the geometry has along each dimension; the kernel reads one element of self for each.
 Tensor spread(const char* op, const Tensor& self, IntList size, IntList windows, const PoolGeometry& geometry) {
-  Input input = read_input(op, self, static_cast<int64_t>(size.size()), true);
+  Input input = read_input(op, self, static_cast<int64_t>(size.size()), Empty::Any);
   check_dtype(op, self.dtype(), false);
   FACULA_CHECK(spatial_part(input.tensor) == windows, ErrorKind::Runtime, op, ": planes of size ", size,
                " have windows ", windows, ", got a gradient of shape ", self.sizes());
@@ -235,7 +259,7 @@ Dims read_output_size(const char* op, IntList output_size, int64_t spatial) {
 Tensor adaptive_avg_pool(const Tensor& self, IntList output_size) {
   int64_t spatial = static_cast<int64_t>(output_size.size());
   const char* op = name_of(kAdaptiveAvgPool, output_size.size());
-  Input input = read_input(op, self, spatial);
+  Input input = read_input(op, self, spatial, Empty::Channels);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
   return mean_over(input, out, adaptive_geometry(spatial_part(input.tensor), out));
@@ -252,7 +276,7 @@ Tensor adaptive_avg_pool_transpose(const Tensor& self, IntList size) {
 Pair adaptive_max_pool(const Tensor& self, IntList output_size) {
   int64_t spatial = static_cast<int64_t>(output_size.size());
   const char* op = name_of(kAdaptiveMaxPool, output_size.size());
-  Input input = read_input(op, self, spatial);
+  Input input = read_input(op, self, spatial, Empty::FirstOnly);
   check_dtype(op, self.dtype(), false);
   Dims out = read_output_size(op, output_size, spatial);
   return max_over(input, out, adaptive_geometry(spatial_part(input.tensor), out), true);
@@ -261,7 +285,7 @@ Pair adaptive_max_pool(const Tensor& self, IntList output_size) {
 Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output_size, const Tensor& random_samples) {
   size_t spatial = kernel_size.size();
   const char* op = name_of(kFractionalMaxPool, spatial);
-  Input input = read_input(op, self, static_cast<int64_t>(spatial));
+  Input input = read_input(op, self, static_cast<int64_t>(spatial), Empty::FirstOnly);
   check_dtype(op, self.dtype(), false);
   input.tensor = as_contiguous(input.tensor, MemoryFormat::Contiguous);
   input.format = MemoryFormat::Contiguous;
@@ -269,8 +293,8 @@ Pair fractional_max_pool(const Tensor& self, IntList kernel_size, IntList output
   IntList size = spatial_part(input.tensor);
   Dims out = per_dimension(output_size, static_cast<int64_t>(spatial), op, "output_size");
   for (size_t d = 0; d < spatial; ++d) {
-    FACULA_CHECK(out[d] > 0 && kernel_size[d] > 0, ErrorKind::Runtime, op,
-                 ": kernel_size and output_size must be positive, got ", kernel_size, " and ", out);
+    FACULA_CHECK(out[d] >= 0 && kernel_size[d] > 0, ErrorKind::Runtime, op,
+                 ": kernel_size must be positive and output_size not negative, got ", kernel_size, " and ", out);
     FACULA_CHECK(out[d] <= size[d] - kernel_size[d] + 1, ErrorKind::Runtime, op,
                  ": windows of kernel_size=", kernel_size, " are too large for output_size=", out,
                  ", got an input of spatial size ", size);
@@ -300,6 +324,7 @@ void check_indices(const char* op, const Tensor& self, const Tensor& indices) {
 }
 
 Tensor unpool(const char* op, const Tensor& self, const Tensor& indices, IntList size) {
+  alert_not_deterministic(op);  // as PyTorch has it: indices that stand twice
   int64_t spatial = static_cast<int64_t>(size.size());
   check_indices(op, self, indices);
   Input input = read_input(op, self, spatial);
@@ -317,7 +342,7 @@ Tensor scatter_planes(const Tensor& self, const Tensor& indices, IntList output_
   int64_t spatial = static_cast<int64_t>(output_size.size());
   check_indices("max_pool", self, indices);
   if (!self.is_complex()) check_dtype("max_pool", self.dtype(), true);  // complex: derivatives of unpooling
-  Input input = read_input("max_pool", self, spatial, true);
+  Input input = read_input("max_pool", self, spatial, Empty::Any);
   Tensor where = as_contiguous(with_batch(indices, spatial), input.format);
   return accumulated(input, output_size, [&](const Tensor& total, const Tensor& given) {
     scatter_planes_kernel(total.device(), total, given, where, true, "max_pool");
@@ -327,7 +352,7 @@ Tensor scatter_planes(const Tensor& self, const Tensor& indices, IntList output_
 Tensor gather_planes(const Tensor& self, const Tensor& indices, int64_t spatial) {
   FACULA_CHECK(spatial >= 1 && spatial <= 3, ErrorKind::Runtime,
                "max_unpool: planes have one to three dimensions, got ", spatial);
-  Input input = read_input("max_unpool", self, spatial, true);
+  Input input = read_input("max_unpool", self, spatial, Empty::Channels);
   const size_t planes = self.sizes().size() - static_cast<size_t>(spatial);
   FACULA_CHECK(indices.dtype() == DType::Int64 && indices.dim() == self.dim() &&
                    indices.sizes().slice(0, planes) == self.sizes().slice(0, planes),

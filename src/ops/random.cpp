@@ -2,6 +2,7 @@
 #include "ops/random.h"
 
 #include "core/checked.h"
+#include "core/host.h"
 #include "core/parallel.h"
 #include "ops/checks.h"
 #include "ops/copies.h"
@@ -39,6 +40,19 @@ Tensor fill(const Tensor& self, RandomFill f, Generator* generator) {
   return self;
 }
 
+/// fill() of real and complex numbers: of complex32 the parts are drawn, as so many float16 numbers.
+Tensor fill_parts(const Tensor& self, const RandomFill& f, Generator* generator) {
+  if (self.dtype() != DType::Complex32 || self.is_meta()) return fill(self, f, generator);
+  check_no_internal_overlap(self, f.op);
+  Dims sizes(self.sizes()), strides(self.strides());
+  for (int64_t& stride : strides) stride *= 2;
+  sizes.push_back(2);
+  strides.push_back(1);
+  const int64_t offset = (self.impl()->data - self.storage()->data) / item_size(DType::Float16);
+  fill(tensor_on_storage(self.storage(), DType::Float16, offset, sizes, strides, f.op), f, generator);
+  return self;
+}
+
 void check_continuous(const Tensor& self, const char* op) {
   FACULA_CHECK(is_floating(self.dtype()), ErrorKind::Runtime, op,
                ": a continuous distribution needs a floating dtype, got ", self.dtype());
@@ -64,6 +78,15 @@ int digits_of(DType dtype) {
   return dtype == DType::Float64 ? 53 : dtype == DType::Float32 ? 24 : dtype == DType::Float16 ? 11 : 8;
 }
 
+/// Beyond the digits of a floating dtype not every integer is a number of it.
+void warn_of_gaps(DType dtype, const char* end, int64_t value, const char* op) {
+  const int64_t whole = int64_t{1} << digits_of(dtype);
+  if ((value >= -whole && value <= whole) || !host.warn) return;
+  std::ostringstream text;
+  text << op << ": " << end << " is beyond the integers that " << dtype << " holds without gaps, got " << value;
+  host.warn(text.str().c_str());
+}
+
 Tensor fill_range(const Tensor& self, int64_t from, int64_t to, Generator* generator, const char* op) {
   FACULA_CHECK(from < to, ErrorKind::Runtime, op, ": 'from' must be less than 'to', got ", from, " and ", to);
   Limits limits = limits_of(self.dtype());
@@ -71,6 +94,10 @@ Tensor fill_range(const Tensor& self, int64_t from, int64_t to, Generator* gener
                self.dtype(), ", got ", from);
   FACULA_CHECK(to - 1 >= limits.low && to - 1 <= limits.high, ErrorKind::Runtime, op,
                ": 'to' - 1 is out of bounds for ", self.dtype(), ", got ", to - 1);
+  if (is_floating(self.dtype())) {
+    warn_of_gaps(self.dtype(), "from", from, op);
+    warn_of_gaps(self.dtype(), "to - 1", to - 1, op);
+  }
   return fill(self,
               {.distribution = Distribution::Range,
                .range = static_cast<uint64_t>(to) - static_cast<uint64_t>(from),
@@ -114,7 +141,7 @@ RandomFill normal_fill(const Tensor& self, double mean, double std, const char* 
 }  // namespace
 
 Tensor normal_(const Tensor& self, double mean, double std, Generator* generator) {
-  return fill(self, normal_fill(self, mean, std, "normal_"), generator);
+  return fill_parts(self, normal_fill(self, mean, std, "normal_"), generator);
 }
 
 Tensor uniform_(const Tensor& self, double from, double to, Generator* generator) {
@@ -126,7 +153,7 @@ Tensor uniform_(const Tensor& self, double from, double to, Generator* generator
                              : self.dtype() == DType::Float16 ? 65504.0
                                                               : std::numeric_limits<float>::max()),
                ErrorKind::Runtime, "uniform_: the range does not fit into ", self.dtype(), ", got ", from, " to ", to);
-  return fill(self, {.distribution = Distribution::Uniform, .a = from, .b = to, .op = "uniform_"}, generator);
+  return fill_parts(self, {.distribution = Distribution::Uniform, .a = from, .b = to, .op = "uniform_"}, generator);
 }
 
 Tensor random_(const Tensor& self, int64_t from, std::optional<int64_t> to, Generator* generator) {

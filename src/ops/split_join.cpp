@@ -128,10 +128,7 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
     if (!all_count && !is_legacy_empty(t)) counting.push_back(t);
   }
   TensorList parts = all_count ? tensors : TensorList(counting);
-  if (parts.empty()) {
-    wrap_dim(dim, 1, "cat");
-    return out.make({0}, dtype, tensors[0].device());
-  }
+  if (parts.empty()) return out.make({0}, dtype, tensors[0].device());  // whatever dim is
   int64_t d = wrap_dim(dim, parts[0].dim(), "cat");
   Dims sizes(parts[0].sizes());
   sizes[d] = 0;

@@ -264,6 +264,7 @@ PyObject* method_detach(PyObject* self, PyObject*) {
   return guarded([&] { return wrap(alias(settled_tensor_of(self))); });
 }
 PyObject* method_detach_(PyObject* self, PyObject*) {
+  if (is_overridden(self)) return call_override("detach_", true, self, nullptr, 0, nullptr);
   return guarded([&] {
     const Tensor& t = tensor_of(self);
     FACULA_CHECK(

@@ -8,11 +8,13 @@
 #include "ops/copies.h"
 #include "ops/kernel_table.h"
 #include "ops/out.h"
+#include "python/arrays.h"
 #include "python/bindings.h"
 #include "python/docs/functions.h"
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
 #include "python/node_object.h"
+#include "python/storage_object.h"
 
 namespace facula::python {
 namespace {
@@ -38,8 +40,14 @@ bool is_plain(PyObject* o) {
 
 bool is_sequence_like(PyObject* o) {
   return (PyList_Check(o) || PyTuple_Check(o) ||
-          (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_number(o))) &&
+          (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_number(o) && !is_scalar_array(o))) &&
          !is_tensor(o);
+}
+
+/// The number in a NumPy array of no dimension.
+Owned number_of_array(PyObject* array) {
+  Owned nothing(check(PyTuple_New(0)));
+  return Owned(check(PyObject_GetItem(array, nothing.get())));
 }
 
 bool is_ndarray(PyObject* o) { return std::string_view(Py_TYPE(o)->tp_name) == "numpy.ndarray"; }
@@ -66,8 +74,8 @@ int64_t bit_length(PyObject* integer) {
   return to_int(bits.get());
 }
 
-// The shape is that of the first element at every depth; the others are checked when they are stored. A tensor that comes
-// first is a number; where sequences came first, it is one of them.
+// The shape is that of the first element at every depth; the others are checked when they are stored. A tensor that
+// comes first is a number; where sequences came first, it is one of them.
 void scan(PyObject* data, size_t depth, Scan& result) {
   if (PyFloat_CheckExact(data)) return result.add(result.floats);
   if (PyLong_CheckExact(data)) return result.add(DType::Int64);
@@ -90,6 +98,7 @@ void scan(PyObject* data, size_t depth, Scan& result) {
     }
     return;
   }
+  if (is_scalar_array(data)) return result.add(number_dtype(number_of_array(data).get()));
   if (is_tensor(data)) {
     if (depth == 0) result.shape = Dims(tensor_of(data).sizes());
   } else {
@@ -121,6 +130,9 @@ T element(PyObject* o) {
       if (value == -1.0 && PyErr_Occurred()) throw PythonError{};
       return Scalar(value).to<T>();
     }
+  }
+  if constexpr (std::is_same_v<T, bool>) {
+    if (PyComplex_Check(o)) return PyObject_IsTrue(o) == 1;
   }
   FACULA_CHECK(is_complex(dtype) || !PyComplex_Check(o), ErrorKind::Type, "tensor: a real number for ", dtype,
                ", got a complex one");
@@ -160,7 +172,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
                    "tensor: only tensors of a single element can stand for numbers (use torch.stack to join tensors), ",
                    "got one of shape ", tensor_of(data).sizes());
     }
-    const T value = element<T>(data);
+    const T value = element<T>(is_scalar_array(data) ? number_of_array(data).get() : data);
     std::memcpy(at, &value, sizeof value);
     return at + sizeof value;
   }
@@ -434,6 +446,12 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
     Owned made(check(PyObject_CallMethod(module.get(), "tensor_of", "O", data)));
     return convert(tensor_of(made.get()), wanted, copy);
   }
+  if (!is_number(data) && has_storage(data)) {
+    const DType own = wanted.dtype.value_or(storage_dtype(data).value_or(DType::Int64));
+    Storage* storage = storage_for(data, own, "tensor");
+    const int64_t count = static_cast<int64_t>(storage->nbytes) / item_size(own);
+    return convert(tensor_on_storage(storage, own, 0, {count}, {1}, "tensor"), {std::nullopt, device}, false);
+  }
   if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
     Owned array(check(PyObject_CallMethod(data, "__array__", nullptr)));
     return convert(from_array(array.get()), wanted, copy);
@@ -447,7 +465,7 @@ PyObject* make_tensor(PyObject* data, const Wanted& wanted, bool copy, bool requ
   Tensor t;
   if (is_tensor(data)) {
     constexpr const char* kText =
-        "tensor: a copy of a tensor is better made by source.detach().clone(), with requires_grad_() where that is "
+        "tensor: a copy of a tensor is better made by source.detach().clone(), with requires_grad_() where it is "
         "wanted";
     if (copy && PyErr_WarnEx(PyExc_UserWarning, kText, 1) < 0) throw PythonError{};
     const Tensor& source = settled_tensor_of(data);

@@ -1,5 +1,5 @@
-// What classes and modes that stand in for kernels (`__torch_dispatch__`) see of calls that are no kernel's: composites that
-// are one operator to PyTorch, indexing, conversions. See dispatch.cpp.
+// What classes and modes that stand in for kernels (`__torch_dispatch__`) see of calls that are no kernel's: composites
+// that are one operator to PyTorch, indexing, conversions. See dispatch.cpp.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@ extern std::atomic<bool> classes_stand_in;
 inline bool dispatch_possible() {
   return __builtin_expect((watching() & kWatchDispatch) || classes_stand_in.load(std::memory_order_relaxed), 0);
 }
-/// Whether a call on these tensors is shown to a mode or a class in the place of kernels, whole: nothing is recorded for
-/// derivatives.
+/// Whether a call on these tensors is shown to a mode or a class in the place of kernels, whole: nothing is recorded
+/// for derivatives.
 bool dispatch_sees_whole(std::initializer_list<const Tensor*> tensors);
 /// Of a composite that Python calls: what whoever stands in for kernels answers; null: nobody does. `whole`: it is one
 /// operator to PyTorch.

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "autograd/node.h"
+#include "core/host.h"
 #include "core/number.h"
+#include "core/sparse.h"
 #include "functions.h"
 #include "python/args.h"
 #include "python/dispatch.h"
@@ -195,6 +197,7 @@ class Reader {
       ++at_;
       return;
     }
+    if (t.dtype() == DType::UInt8 && host.warn) host.warn("index: masks of uint8 are an old form; give one of bool");
     for (int64_t d = 0; d < t.dim(); ++d) {
       FACULA_CHECK(t.size(d) == result_.view.size(at_ + d), ErrorKind::Index, "index: the mask's shape ", t.sizes(),
                    " does not match the indexed tensor of shape ", result_.view.sizes(), " at dimension ", d);
@@ -317,6 +320,8 @@ bool assigned_by_class(const Tensor& self, const Indexed& indexed, PyObject* val
 }
 
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
+  FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: elements of a sparse tensor cannot be assigned, got layout ",
+               layout_of(self));
   bool quick = false;
   Indexed indexed{quick_view(self, key, quick), {}};
   if (!quick) indexed = Reader(self).read(key);

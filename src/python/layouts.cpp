@@ -33,6 +33,9 @@ Tensor sparse_zeros(const Tensor* like, bool sized, IntList size, std::optional<
   if (like && !device) device = like->device();
   const Layout wanted = wanted_layout(layout, like);
   if (like && !sized && is_sparse(*like) && wanted != Layout::Strided) {
+    FACULA_CHECK(wanted == layout_of(*like), ErrorKind::Runtime,
+                 "empty_like: a tensor of another sparse layout cannot be made (convert it), got ", layout_of(*like),
+                 " and ", wanted);
     std::optional<IntList> block;
     const Dims sizes = block_sizes(*like);
     if (is_blocked(wanted)) block = sizes;

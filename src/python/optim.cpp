@@ -109,7 +109,18 @@ double advance(const Tensor& step) {
 
 // ---- whole groups
 
-/// _optim_sgd(group, states): gives a list of the parameters with sparse gradients, which it leaves, or None.
+/// Whether a step is left to Python: of tensors whose class stands in for kernels.
+bool is_left(const Tensor& param, const Tensor& grad) {
+  return __builtin_expect((param.flags() | grad.flags()) & kPythonDispatch, 0);
+}
+
+void leave(Owned& left, PyObject* param) {
+  if (!left) left = Owned(check(PyList_New(0)));
+  if (PyList_Append(left.get(), param) < 0) throw PythonError{};
+}
+
+/// _optim_sgd(group, states): gives a list of the parameters that it leaves, or None: those with sparse gradients, and
+/// those whose class stands in for kernels.
 PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&]() -> PyObject* {
     FACULA_CHECK(nargs == 2, ErrorKind::Type, "_optim_sgd: takes a group and the states, got ", nargs, " arguments");
@@ -122,11 +133,7 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     OptimSteps steps;
     Owned left;
     each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
-      if (__builtin_expect(is_sparse(grad), 0)) {
-        if (!left) left = Owned(check(PyList_New(0)));
-        check(PyList_Append(left.get(), object));
-        return;
-      }
+      if (__builtin_expect(is_sparse(grad), 0) || is_left(param, grad)) return leave(left, object);
       if (momentum == 0) return steps.add(OptimRule::Sgd, param, grad, {}, numbers);
       Item state = dict_item(states, object);
       if (!state.get()) {
@@ -150,7 +157,8 @@ PyObject* sgd(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   });
 }
 
-/// _optim_adam(group, states, start): start(group, param) makes the state of a parameter.
+/// _optim_adam(group, states, start): start(group, param) makes the state of a parameter. Gives a list of the
+/// parameters whose class stands in for kernels, which it leaves, or None.
 PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&]() -> PyObject* {
     FACULA_CHECK(nargs == 3, ErrorKind::Type, "_optim_adam: takes a group, the states and a function, got ", nargs,
@@ -175,7 +183,9 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
                                                     1.0 - beta2};
     double corrected_for = -1;
     OptimSteps steps;
+    Owned left;
     each_parameter(group, steps, [&](PyObject* object, const Tensor& param, const Tensor& grad) {
+      if (is_left(param, grad)) return leave(left, object);
       FACULA_CHECK(!is_sparse(grad), ErrorKind::Runtime, decoupled ? "AdamW" : "Adam",
                    " does not support sparse gradients", decoupled ? "" : ", please consider SparseAdam instead",
                    ", got layout ", layout_of(grad));
@@ -191,7 +201,7 @@ PyObject* adam(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
                  amsgrad ? state_tensor(state, n.max_exp_avg_sq) : Tensor()},
                 numbers);
     });
-    Py_RETURN_NONE;
+    return left ? left.release() : Py_NewRef(Py_None);
   });
 }
 

@@ -2,6 +2,7 @@
 #include "core/parallel.h"
 #include "cpu/allocator.h"
 #include "cpu/backend.h"
+#include "ops/deterministic.h"
 #include "ops/out.h"
 #include "python/bindings.h"
 #include "python/docs/functions.h"
@@ -38,6 +39,18 @@ PyObject* set_parameter_class(PyObject*, PyObject* cls) {
   parameter_class = Py_NewRef(cls);
   Py_RETURN_NONE;
 }
+PyObject* set_deterministic(PyObject*, PyObject* mode) {
+  return guarded([&] {
+    const int64_t value = to_int(mode);
+    FACULA_CHECK(value >= 0 && value <= 2, ErrorKind::Value, "_set_deterministic: 0, 1 or 2, got ", value);
+    ops::set_deterministic(static_cast<ops::Deterministic>(value));
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* set_fill_new_memory(PyObject*, PyObject* fill) {
+  ops::set_fill_new_memory(fill == Py_True);
+  Py_RETURN_NONE;
+}
 // The Tensor type is built in and cannot be written to from Python: its Python half is installed here.
 PyObject* install_methods(PyObject*, PyObject* methods) {
   return guarded([&] {
@@ -60,6 +73,10 @@ PyMethodDef functions[] = {
     {"set_default_dtype", set_default, METH_O, docs::functions::kSetDefaultDtype},
     {"get_num_threads", get_threads, METH_NOARGS, docs::functions::kGetNumThreads},
     {"set_num_threads", set_threads, METH_O, docs::functions::kSetNumThreads},
+    {"_set_deterministic", set_deterministic, METH_O,
+     "What an op without a deterministic way does: 0 runs, 1 warns, 2 raises."},
+    {"_set_fill_new_memory", set_fill_new_memory, METH_O,
+     "Whether new memory is filled while deterministic algorithms are asked for."},
     {"_isa_level", isa_level, METH_NOARGS, "The instruction-set level of the CPU kernels in use: v4, v3, v2 or base."},
     {"_set_parameter_class", set_parameter_class, METH_O, "Makes ops on nn.Parameter as quick as on plain tensors."},
     {"_install_methods", install_methods, METH_O, "Adds methods written in Python to Tensor."},

@@ -5,8 +5,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 #include "core/checked.h"
 #include "core/storage_room.h"
@@ -18,80 +18,13 @@
 #include "python/free_threading.h"
 #include "python/node_object.h"
 #include "python/shared_memory.h"
+#include "python/storage_object.h"
 
 namespace facula::python {
 
-PyTypeObject StorageType = {PyVarObject_HEAD_INIT(nullptr, 0)};
-
 namespace {
 
-struct PyStorage {
-  PyObject_HEAD Storage* storage;
-  Tensor origin;  // the tensor it was last taken from
-  int copy_fd;    // shared memory with a copy of bytes that could not move, or -1
-};
-
-PyStorage* self_of(PyObject* o) { return reinterpret_cast<PyStorage*>(o); }
-
-ShortLock objects_lock;
-std::unordered_map<Storage*, PyObject*>& objects() {
-  static auto* map = new std::unordered_map<Storage*, PyObject*>;  // outlives the interpreter's teardown
-  return *map;
-}
-size_t count_objects(Storage* storage) {
-  Holding guard(objects_lock);
-  return objects().count(storage);
-}
-
-bool is_storage(PyObject* o) { return Py_TYPE(o) == &StorageType; }
-
-/// The one object of a storage.
-PyObject* wrap_storage(Storage* storage, const Tensor& origin = {}) {
-  Tensor from = origin;  // and then the one before, which dies outside of the lock
-  const auto present = [&]() -> PyObject* {
-    auto found = objects().find(storage);
-    if (found == objects().end() || !try_reference(found->second)) return nullptr;  // one that dies is replaced
-    if (from.defined()) std::swap(self_of(found->second)->origin, from);
-    return found->second;
-  };
-  {
-    Holding guard(objects_lock);
-    if (PyObject* o = present()) return o;
-  }
-  Owned made(check(StorageType.tp_alloc(&StorageType, 0)));
-  allow_try_reference(made.get());
-  retain(storage);
-  self_of(made.get())->storage = storage;
-  new (&self_of(made.get())->origin) Tensor(origin);
-  self_of(made.get())->copy_fd = -1;
-  Holding guard(objects_lock);
-  if (PyObject* o = present()) return o;  // another thread was faster; `made` dies after the lock
-  objects()[storage] = made.get();
-  return made.release();
-}
-
-}  // namespace
-
-PyObject* adopt_storage(Storage* storage) {
-  PyObject* o = wrap_storage(storage);
-  release(storage);
-  return o;
-}
-
-namespace {
-
-void storage_dealloc(PyObject* o) {
-  PyStorage* self = self_of(o);
-  {
-    Holding guard(objects_lock);
-    const auto found = objects().find(self->storage);
-    if (found != objects().end() && found->second == o) objects().erase(found);  // else there is another object now
-  }
-  self->origin.~Tensor();
-  release(self->storage);
-  if (self->copy_fd >= 0) close(self->copy_fd);
-  StorageType.tp_free(o);
-}
+PyStorage* self_of(PyObject* o) { return storage_object(o); }
 
 void share_or_throw(Storage* s, const Tensor& origin, const char* op) {
   FACULA_CHECK(share(s, origin, op), ErrorKind::Runtime, op,
@@ -175,29 +108,36 @@ void fill_bytes(const Tensor& bytes, uint8_t value) {
   if (!bytes.is_meta() && bytes.numel()) fill_kernel(bytes.device(), bytes, Scalar(value));
 }
 
-PyObject* storage_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
+Storage* storage_with(PyObject* values, Device where) {
+  Owned list(PySequence_List(values));
+  FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ",
+               Py_TYPE(values)->tp_name);
+  Owned bytes(PyBytes_FromObject(list.get()));
+  if (!bytes) PyErr_Clear();
+  FACULA_CHECK(bytes, ErrorKind::Type, "UntypedStorage(): a sequence of ints from 0 to 255, got ",
+               Py_TYPE(values)->tp_name, " of something else");
+  Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), kCPU);
+  std::memcpy(s->data, PyBytes_AS_STRING(bytes.get()), s->nbytes);
+  if (where.is_cpu()) return s;
+  Storage* moved = make_storage(s->nbytes, where);
+  if (!where.is_meta()) copy_elements(bytes_of(moved), bytes_of(s));
+  release(s);
+  return moved;
+}
+
+PyObject* storage_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"size", "device", nullptr};
   PyObject *size = nullptr, *device = Py_None;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", const_cast<char**>(names), &size, &device))
     return nullptr;
   return guarded([&] {
+    FACULA_CHECK(type != &StorageBaseType, ErrorKind::Runtime,
+                 "StorageBase: there is no object of this class itself, expected UntypedStorage, got a call");
     Device where = device == Py_None ? kCPU : to_device_value(device);
-    if (!size || is_int(size)) {
-      int64_t bytes = size ? to_int(size) : 0;
-      FACULA_CHECK(bytes >= 0, ErrorKind::Runtime, "UntypedStorage: size must not be negative, got ", bytes);
-      return adopt_storage(make_storage(static_cast<size_t>(bytes), where));
-    }
-    Owned list(PySequence_List(size));
-    FACULA_CHECK(list, ErrorKind::Type, "UntypedStorage(): size is an int or a sequence of bytes, got ",
-                 Py_TYPE(size)->tp_name);
-    Owned bytes(check(PyBytes_FromObject(list.get())));
-    Storage* s = make_storage(static_cast<size_t>(PyBytes_GET_SIZE(bytes.get())), kCPU);
-    std::memcpy(s->data, PyBytes_AS_STRING(bytes.get()), s->nbytes);
-    if (where.is_cpu()) return adopt_storage(s);
-    Storage* moved = make_storage(s->nbytes, where);
-    copy_elements(bytes_of(moved), bytes_of(s));
-    release(s);
-    return adopt_storage(moved);
+    if (size && !is_int(size)) return adopt_storage_as(storage_with(size, where), type);
+    int64_t bytes = size ? to_int(size) : 0;
+    FACULA_CHECK(bytes >= 0, ErrorKind::Runtime, "UntypedStorage: size must not be negative, got ", bytes);
+    return adopt_storage_as(make_storage(static_cast<size_t>(bytes), where), type);
   });
 }
 
@@ -366,42 +306,60 @@ PyObject* storage_tolist(PyObject* o, PyObject*) {
   });
 }
 
-PyObject* storage_reduce(PyObject* o, PyObject*) {
+// Methods written in Python, in facula/storage.py.
+
+template <size_t N>
+struct Text {
+  constexpr Text(const char (&text)[N]) { std::copy_n(text, N, chars); }
+  char chars[N];
+};
+
+PyObject* storage_function(const char* name) {
   Owned module(PyImport_ImportModule("facula.storage"));
-  return module ? PyObject_CallMethod(module.get(), "reduce_untyped", "O", o) : nullptr;
+  return module ? PyObject_GetAttrString(module.get(), name) : nullptr;
 }
 
-PyObject* storage_from_file(PyObject*, PyObject* args, PyObject* kwargs) {
-  Owned module(PyImport_ImportModule("facula.storage"));
-  Owned function(module ? PyObject_GetAttrString(module.get(), "untyped_from_file") : nullptr);
-  return function ? PyObject_Call(function.get(), args, kwargs) : nullptr;
+template <Text name>
+PyObject* in_python(PyObject* o, PyObject* args, PyObject* kwargs) {
+  Owned function(storage_function(name.chars));
+  Owned self(function && o ? PyTuple_Pack(1, o) : nullptr);
+  if (!function || (o && !self)) return nullptr;
+  Owned all(o ? PySequence_Concat(self.get(), args) : Py_NewRef(args));
+  return all ? PyObject_Call(function.get(), all.get(), kwargs) : nullptr;
+}
+
+PyObject* storage_reduce(PyObject* o, PyObject*) {
+  Owned function(storage_function("reduce_untyped"));
+  return function ? PyObject_CallOneArg(function.get(), o) : nullptr;
+}
+
+template <Text name>
+PyObject* cast_to(PyObject* o, PyObject*) {
+  Owned function(storage_function("_cast"));
+  return function ? PyObject_CallFunction(function.get(), "Os", o, name.chars) : nullptr;
+}
+
+PyObject* storage_iter(PyObject* o) {
+  Owned list(PyObject_CallMethod(o, "tolist", nullptr));
+  return list ? PyObject_GetIter(list.get()) : nullptr;
+}
+
+// Each element's bytes in reverse order: what was written on a machine of the other order.
+PyObject* storage_byteswap(PyObject* o, PyObject* dtype) {
+  return with(o, [&](Storage* s) {
+    FACULA_CHECK(is_dtype(dtype), ErrorKind::Type, "byteswap: a dtype, got ", Py_TYPE(dtype)->tp_name);
+    const DType d = to_dtype_value(dtype);
+    const size_t unit = static_cast<size_t>(item_size(d)) / (is_complex(d) ? 2 : 1);
+    FACULA_CHECK(s->device.is_cpu() && !s->read_only, ErrorKind::Runtime,
+                 "byteswap: memory of the CPU that may be written, got device ", s->device);
+    for (size_t at = 0; unit > 1 && at + unit <= s->nbytes; at += unit) std::reverse(s->data + at, s->data + at + unit);
+    s->bump_version(0);
+    return Py_NewRef(Py_None);
+  });
 }
 
 PyObject* storage_sizeof(PyObject* o, PyObject*) {
   return PyLong_FromSize_t(sizeof(PyStorage) + self_of(o)->storage->nbytes);
-}
-
-// from_buffer(buffer, dtype=None, count=-1, offset=0): a copy of the bytes
-PyObject* storage_from_buffer(PyObject*, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"buffer", "byte_order", "count", "offset", "dtype", nullptr};
-  PyObject *buffer, *order = Py_None, *dtype = Py_None;
-  Py_ssize_t count = -1, offset = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OnnO:from_buffer", const_cast<char**>(names), &buffer, &order,
-                                   &count, &offset, &dtype))
-    return nullptr;
-  return guarded([&] {
-    FACULA_CHECK(order == Py_None || PyUnicode_CompareWithASCIIString(order, "big") != 0, ErrorKind::NotImplemented,
-                 "from_buffer: byte_order 'native' or 'little', got 'big'");
-    Storage* whole = storage_on_buffer(buffer);
-    Owned keep(adopt_storage(whole));
-    int64_t unit = dtype == Py_None ? 1 : item_size(to_dtype_value(dtype));
-    const int64_t there = static_cast<int64_t>(whole->nbytes);
-    const int64_t bytes = (count < 0 ? Checked(there) - offset : Checked(count) * unit).value_or(-1);
-    FACULA_CHECK(offset >= 0 && bytes >= 0 && offset <= there && bytes <= there - offset, ErrorKind::Value,
-                 "from_buffer: count and offset must lie in the buffer of ", whole->nbytes, " bytes, got ", count,
-                 " and ", offset);
-    return adopt_storage(copy_of(whole, static_cast<size_t>(offset), static_cast<size_t>(bytes)));
-  });
 }
 
 PyObject* get_device(PyObject* o, void*) { return wrap_device(self_of(o)->storage->device); }
@@ -496,6 +454,12 @@ PyCFunction keywords(F* f) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f));
 }
 
+PyObject* storage_nothing(PyObject*, PyObject*) { Py_RETURN_NONE; }
+PyObject* get_filename(PyObject* o, void*) {
+  Owned function(storage_function("_filename_of"));
+  return function ? PyObject_CallOneArg(function.get(), o) : nullptr;
+}
+
 PyMethodDef storage_methods[] = {
     {"nbytes", storage_nbytes, METH_NOARGS, docs::storage::kNbytes},
     {"size", storage_nbytes, METH_NOARGS, docs::storage::kSize},
@@ -519,10 +483,24 @@ PyMethodDef storage_methods[] = {
     {"fill_", storage_fill, METH_O, docs::storage::kFill},
     {"resize_", storage_resize, METH_O, docs::storage::kResize},
     {"tolist", storage_tolist, METH_NOARGS, docs::storage::kTolist},
-    {"from_buffer", keywords(storage_from_buffer), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+    {"from_buffer", keywords(in_python<"untyped_from_buffer">), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      docs::storage::kFromBuffer},
-    {"from_file", keywords(storage_from_file), METH_VARARGS | METH_KEYWORDS | METH_STATIC, docs::storage::kFromFile},
-    {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
+    {"from_file", keywords(in_python<"untyped_from_file">), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     docs::storage::kFromFile},
+    {"_new_shared", keywords(in_python<"_new_shared">), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "A new storage of as many bytes in memory that other processes can map."},
+    {"new", keywords(in_python<"_new_empty">), METH_VARARGS | METH_KEYWORDS, docs::storage::kNew},
+    {"type", keywords(in_python<"_type_of">), METH_VARARGS | METH_KEYWORDS, docs::storage::kType},
+    {"byteswap", storage_byteswap, METH_O, docs::storage::kByteswap},
+    {"_fix_weakref", storage_nothing, METH_NOARGS, "Nothing: weak references are right."},
+#define CAST(name, dtype) {name, cast_to<dtype>, METH_NOARGS, docs::storage::kCast},
+    CAST("bfloat16", "bfloat16") CAST("bool", "bool") CAST("byte", "uint8") CAST("char", "int8")
+        CAST("complex_double", "complex128") CAST("complex_float", "complex64") CAST("double", "float64")
+            CAST("float", "float32") CAST("float8_e4m3fn", "float8_e4m3fn") CAST("float8_e4m3fnuz", "float8_e4m3fnuz")
+                CAST("float8_e5m2", "float8_e5m2") CAST("float8_e5m2fnuz", "float8_e5m2fnuz") CAST("half", "float16")
+                    CAST("int", "int32") CAST("long", "int64") CAST("short", "int16")
+#undef CAST
+                        {"__reduce__", storage_reduce, METH_NOARGS, nullptr},
     {"__sizeof__", storage_sizeof, METH_NOARGS, nullptr},
     {}};
 PyGetSetDef storage_properties[] = {
@@ -532,6 +510,8 @@ PyGetSetDef storage_properties[] = {
     {"is_cpu", get_is_cpu, nullptr, "On the CPU.", nullptr},
     {"is_hpu", get_no, nullptr, "False.", nullptr},
     {"is_sparse", get_no, nullptr, "False.", nullptr},
+    {"is_sparse_csr", get_no, nullptr, "False.", nullptr},
+    {"filename", get_filename, nullptr, "The file that the bytes are mapped from, None where there is none.", nullptr},
     {}};
 PyMappingMethods storage_mapping = {storage_length, storage_item, storage_assign};
 PyBufferProcs storage_buffer_procs = {storage_buffer, release_storage_buffer};
@@ -581,14 +561,29 @@ Storage* storage_of(PyObject* o, const char* op) {
   return self_of(inner.get())->storage;  // kept alive by the outer object
 }
 
+bool has_storage(PyObject* o) { return is_storage(o) || PyObject_HasAttrString(o, "_untyped_storage"); }
+
+std::optional<DType> storage_dtype(PyObject* o) {
+  if (is_storage(o)) return std::nullopt;
+  Owned dtype(PyObject_GetAttrString(o, "dtype"));
+  if (!dtype) PyErr_Clear();
+  return dtype && is_dtype(dtype.get()) ? std::optional(to_dtype_value(dtype.get())) : std::nullopt;
+}
+
+Storage* storage_for(PyObject* o, DType dtype, const char* op) {
+  Storage* storage = storage_of(o, op);
+  const std::optional<DType> own = storage_dtype(o);
+  FACULA_CHECK(!own || *own == dtype, ErrorKind::Runtime, op, ": a storage of ", dtype,
+               " or an UntypedStorage is expected, got one of ", *own);
+  return storage;
+}
+
 void init_storage(PyObject* module) {
-  host.storage_objects = count_objects;
-  StorageType.tp_name = "torch.UntypedStorage";
-  StorageType.tp_basicsize = sizeof(PyStorage);
-  StorageType.tp_flags = Py_TPFLAGS_DEFAULT;
+  init_storage_object(module);
   StorageType.tp_doc = docs::storage::kUntypedStorage;
+  StorageBaseType.tp_new = storage_new;
   StorageType.tp_new = storage_new;
-  StorageType.tp_dealloc = storage_dealloc;
+  StorageType.tp_iter = storage_iter;
   StorageType.tp_repr = storage_repr;
   StorageType.tp_hash = storage_hash;
   StorageType.tp_richcompare = storage_compare;
@@ -596,6 +591,7 @@ void init_storage(PyObject* module) {
   StorageType.tp_as_buffer = &storage_buffer_procs;
   StorageType.tp_methods = storage_methods;
   StorageType.tp_getset = storage_properties;
+  check(PyType_Ready(&StorageBaseType));
   check(PyType_Ready(&StorageType));
   Py_INCREF(&StorageType);
   PyModule_AddObject(module, "UntypedStorage", reinterpret_cast<PyObject*>(&StorageType));

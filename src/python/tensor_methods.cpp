@@ -7,6 +7,7 @@
 #include "python/dispatch.h"
 #include "python/docs/tensor.h"
 #include "python/node_object.h"
+#include "python/storage_object.h"
 #include "python/tensor_type.h"
 
 namespace facula::python {
@@ -18,6 +19,7 @@ struct Target {
   std::optional<Device> device;
   MemoryFormat format = MemoryFormat::Preserve;
   bool copy = false, non_blocking = false;
+  bool copy_given = false;
 };
 
 Tensor move_to(const Tensor& t, DType dtype, Device device) {
@@ -101,6 +103,8 @@ void read_positional(Target& target, PyObject* const* args, Py_ssize_t n) {
     if (at < n && (args[at] == Py_None || is_dtype(args[at]))) {
       if (args[at] != Py_None) target.dtype = to_dtype_value(args[at]);
       ++at;
+    } else if (at < n) {
+      bad_to_argument(args[at], at);  // non_blocking by position comes behind a dtype
     }
   } else if (n > 0) {
     bad_to_argument(args[0], 0);
@@ -108,6 +112,7 @@ void read_positional(Target& target, PyObject* const* args, Py_ssize_t n) {
   for (int flag = 0; at < n; ++at, ++flag) {
     if (!PyBool_Check(args[at]) || flag > 1) bad_to_argument(args[at], at);
     (flag == 1 ? target.copy : target.non_blocking) = args[at] == Py_True;
+    target.copy_given |= flag == 1;
   }
 }
 
@@ -116,6 +121,7 @@ void read_keyword(Target& target, std::string_view name, PyObject* value) {
     target.non_blocking = to_bool(value);
   } else if (name == "copy") {
     target.copy = to_bool(value);
+    target.copy_given = true;
   } else if (value == Py_None && (name == "dtype" || name == "device" || name == "memory_format")) {
     // the default
   } else if (name == "dtype" && is_dtype(value)) {
@@ -161,6 +167,7 @@ PyObject* method_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObjec
 PyObject* function_parse_to(PyObject*, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&] {
     Target target = read_target(args, n, kwnames);
+    FACULA_CHECK(!target.copy_given, ErrorKind::Runtime, "to(): a module is converted in place, got the argument copy");
     return Py_BuildValue(
         "(NNNN)", target.device ? wrap_device(*target.device) : Py_NewRef(Py_None),
         target.dtype ? wrap_dtype(*target.dtype) : Py_NewRef(Py_None), PyBool_FromLong(target.non_blocking),
@@ -300,7 +307,7 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       put_on_storage(t, strided_tensor_of(source));
       return Py_NewRef(self);
     }
-    Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_of(source, "set_");
+    Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_for(source, dtype, "set_");
     Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset}
                                  : arg_ints(size, 1).values;
     Dims strides = stride == Py_None ? contiguous_strides(sizes) : arg_ints(stride, 1).values;

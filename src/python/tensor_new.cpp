@@ -1,6 +1,7 @@
 // Tensor(...) and the constructors of old programs: FloatTensor(2, 3), x.new(...).
 #include "functions.h"
 #include "python/bindings.h"
+#include "python/storage_object.h"
 
 namespace facula::python {
 namespace {
@@ -28,8 +29,8 @@ Tensor from_tensor(const Tensor& source, const Request& request) {
 }
 
 Tensor from_storage(PyObject* object, const Request& request) {
-  Storage* storage = storage_of(object, request.name);
   DType dtype = request.dtype.value_or(default_dtype());
+  Storage* storage = storage_for(object, dtype, request.name);
   int64_t count = static_cast<int64_t>(storage->nbytes) / item_size(dtype);
   return tensor_on_storage(storage, dtype, 0, {count}, {1}, request.name);
 }

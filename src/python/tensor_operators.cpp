@@ -1,4 +1,5 @@
 // Operators of facula.Tensor: arithmetic, conversions to numbers, comparison, and what sequences do.
+#include <cstring>
 #include <unordered_map>
 
 #include "functions.h"
@@ -196,14 +197,23 @@ PyObject* nb_index(PyObject* a) {
   });
 }
 
+/// Of a tensor and an array, element by element: NumPy leaves these two operators to the tensor (__array_priority__).
+PyObject* equality(const char* name, BinaryOp f, PyObject* a, PyObject* b) {
+  PyObject* result = binary_operator(name, f, a, b);
+  if (result != Py_NotImplemented || std::strcmp(Py_TYPE(b)->tp_name, "numpy.ndarray") != 0) return result;
+  Py_DECREF(result);
+  return guarded([&] {
+    Owned other(wrap(tensor_from_data(b, std::nullopt, std::nullopt, false)));
+    return check(binary_operator(name, f, a, other.get()));
+  });
+}
+
 PyObject* compare(PyObject* a, PyObject* b, int op) {
   switch (op) {
     case Py_EQ:
-      return binary_operator(
-          "__eq__", [](const Operand& x, const Operand& y) -> Tensor { return eq(x.tensor(), y); }, a, b);
+      return equality("__eq__", [](const Operand& x, const Operand& y) -> Tensor { return eq(x.tensor(), y); }, a, b);
     case Py_NE:
-      return binary_operator(
-          "__ne__", [](const Operand& x, const Operand& y) -> Tensor { return ne(x.tensor(), y); }, a, b);
+      return equality("__ne__", [](const Operand& x, const Operand& y) -> Tensor { return ne(x.tensor(), y); }, a, b);
     case Py_LT:
       return binary_operator(
           "__lt__", [](const Operand& x, const Operand& y) -> Tensor { return lt(x.tensor(), y); }, a, b);

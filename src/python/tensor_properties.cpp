@@ -244,8 +244,17 @@ template <bool Answer>
 PyObject* get_constant(PyObject*, void*) {
   return PyBool_FromLong(Answer);
 }
-PyObject* get_is_cuda(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).device().is_cuda()); }
-PyObject* get_is_cpu(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_cpu()); }
+// Of the device that `device` gives.
+template <bool (Device::*F)() const>
+PyObject* is_on(PyObject* o) {
+  if (!(tensor_of(o).flags() & kPythonDispatch)) return PyBool_FromLong((tensor_of(o).device().*F)());
+  return guarded([&] {
+    Owned shown(check(get_device(o, nullptr)));
+    return PyBool_FromLong((to_device_value(shown.get()).*F)());
+  });
+}
+PyObject* get_is_cuda(PyObject* o, void*) { return is_on<&Device::is_cuda>(o); }
+PyObject* get_is_cpu(PyObject* o, void*) { return is_on<&Device::is_cpu>(o); }
 PyObject* get_is_meta(PyObject* o, void*) { return PyBool_FromLong(tensor_of(o).is_meta()); }
 PyObject* get_dict(PyObject* o, void* context) {
   PyObject* dict = PyObject_GenericGetDict(o, context);
@@ -374,7 +383,11 @@ PyObject* method_item(PyObject* self, PyObject*) {
     return wrap(tensor_of(self).item());
   });
 }
+/// Whether a class has an own say in what a tensor tells of itself; modes are not asked.
+bool tells_otherwise(PyObject* o) { return !is_plain_tensor(o) && has_own_override(o) && !overrides_disabled(); }
+
 PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  if (tells_otherwise(self)) return call_override("is_contiguous", true, self, args, n, kwnames);
   return guarded([&] {
     PyObject* format = only_argument("is_contiguous", "memory_format", args, n, kwnames);
     const Tensor& t = strided_tensor_of(self);
@@ -387,8 +400,14 @@ PyObject* method_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t
 PyObject* method_is_floating_point(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_floating()); }
 PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_complex()); }
 PyObject* method_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(is_signed(tensor_of(self).dtype())); }
-PyObject* method_is_conj(PyObject* self, PyObject*) { return PyBool_FromLong(tensor_of(self).is_conj()); }
-PyObject* method_is_neg(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+PyObject* method_is_conj(PyObject* self, PyObject*) {
+  if (tells_otherwise(self)) return call_override("is_conj", true, self, nullptr, 0, nullptr);
+  return PyBool_FromLong(tensor_of(self).is_conj());
+}
+PyObject* method_is_neg(PyObject* self, PyObject*) {
+  if (tells_otherwise(self)) return call_override("is_neg", true, self, nullptr, 0, nullptr);
+  Py_RETURN_FALSE;
+}
 PyObject* method_is_inference(PyObject* self, PyObject*) {
   return PyBool_FromLong((tensor_of(self).flags() & kInference) != 0);
 }

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/backend.h"
+#include "python/arrays.h"
 #include "python/free_threading.h"
 #include "python/objects.h"
 #include "python/record.h"
@@ -61,7 +62,13 @@ bool flag_complex(DType d) { return is_complex(d); }
 bool flag_signed(DType d) { return is_signed(d); }
 PyObject* dtype_itemsize(PyObject* self, void*) { return PyLong_FromLongLong(item_size(value_of<DType>(self))); }
 PyObject* dtype_to_real(PyObject* self, PyObject*) { return wrap_dtype(real_dtype(value_of<DType>(self))); }
-PyObject* dtype_to_complex(PyObject* self, PyObject*) { return wrap_dtype(complex_dtype(value_of<DType>(self))); }
+PyObject* dtype_to_complex(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const DType dtype = value_of<DType>(self);
+    FACULA_CHECK(is_inexact(dtype), ErrorKind::Runtime, "to_complex: a floating or complex dtype, got ", dtype);
+    return wrap_dtype(complex_dtype(dtype));
+  });
+}
 
 PyGetSetDef dtype_properties[] = {
     {"is_floating_point", dtype_flag<flag_floating>, nullptr, "Whether values are real floating-point numbers.",
@@ -376,7 +383,14 @@ bool is_number(PyObject* o) {
 bool is_int(PyObject* o) {
   if (PyLong_Check(o)) return !PyBool_Check(o);
   if (PyObject_TypeCheck(o, &TensorType) || PyFloat_Check(o)) return false;
-  return PyIndex_Check(o) && !(Py_TYPE(o)->tp_as_sequence && Py_TYPE(o)->tp_as_sequence->sq_length);
+  if (!PyIndex_Check(o)) return false;
+  return !(Py_TYPE(o)->tp_as_sequence && Py_TYPE(o)->tp_as_sequence->sq_length) || is_scalar_array(o);
+}
+bool is_scalar_array(PyObject* o) {
+  if (std::string_view(Py_TYPE(o)->tp_name) != "numpy.ndarray") return false;
+  const bool sized = PyObject_Size(o) >= 0;
+  if (!sized) PyErr_Clear();
+  return !sized;
 }
 
 [[noreturn]] static void refuse_integer(PyObject* error, PyObject* o) {

@@ -98,7 +98,8 @@ bool run(const OpCall& call) {
 
 Tensor operand_for_values(const OpCall& call, bool coalesced) {
   const Tensor self = tensor_of(call.arguments[0]);
-  for (size_t i = 1; i < call.arguments.size(); ++i)
+  const size_t inputs = call.form == OpForm::Out ? find_row(call.op)->arity : call.arguments.size();
+  for (size_t i = 1; i < inputs; ++i)  // behind them what is written
     if (call.arguments[i].flags() & kSparse) refuse(call);
   if (!is_sparse(self)) refuse(call);
   return coalesced ? coalesced_of(self) : self;

@@ -60,7 +60,7 @@ Tensor sparse_times_sparse(const Tensor& a, const Tensor& b) {
   const Dims sizes{a.size(0), b.size(1)};
   const Entries made = sparse::merged({places, values});
   if (is_compressed(a) && !is_blocked(layout_of(a)))
-    return sparse::compressed_of_entries(made, sizes, 0, layout_of(a), {1, 1});
+    return sparse::compressed_of_entries(made, sizes, 0, Layout::SparseCsr, {1, 1});
   return sparse::coo_of_entries(made, sizes, 0, true);
 }
 
@@ -252,7 +252,10 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, int64_t row
   if (!sparse) return embedding_dense_backward(grad, indices, rows, padding_idx, scale_grad_by_freq);
   FACULA_CHECK(!scale_grad_by_freq, ErrorKind::Runtime,
                "embedding_backward: scale_grad_by_freq not supported with sparse gradients, got True");
-  Tensor places = reshape(to_dtype(indices, DType::Int64), {-1});
+  // a copy, since the program may write to its indices while the gradient is in use
+  Tensor places = reshape(
+      indices.dtype() == DType::Int64 ? clone(indices, MemoryFormat::Contiguous) : to_dtype(indices, DType::Int64),
+      {-1});
   const int64_t width = grad.size(-1);
   Tensor values = reshape(grad, {places.numel(), width});
   if (padding_idx >= 0) {
@@ -280,3 +283,18 @@ Tensor sparse_scattered(const Tensor& values, IntList sizes, int64_t dim, const 
 }
 
 }  // namespace facula
+
+namespace facula::sparse {
+
+Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, const Scalar& beta, const Scalar& alpha) {
+  FACULA_CHECK(!is_sparse(self) && !is_sparse(vec), ErrorKind::Runtime,
+               "addmv: strided vectors and a matrix, got layouts ", layout_of(self), ", ", layout_of(mat), " and ",
+               layout_of(vec));
+  const Tensor product = mv(mat, vec);
+  FACULA_CHECK(self.dim() <= 1 && (self.numel() == 1 || self.numel() == product.numel()), ErrorKind::Runtime,
+               "addmv: a vector of ", product.numel(), " elements to add, got shape ", self.sizes());
+  if (beta.equals(0)) return mul(product, Operand(alpha));  // whatever is in self, NaN too
+  return add(mul(self, Operand(beta)), product, alpha);
+}
+
+}  // namespace facula::sparse

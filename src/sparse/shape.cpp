@@ -127,7 +127,13 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select(): index ", index,
                " out of range for tensor of size ", self.sizes(), " at dimension ", d);
   const int64_t at = index < 0 ? index + size : index;
-  if (!is_coo(self)) return back_to(self, sparse::select(coo_of(self), d, at));
+  if (!is_coo(self)) {
+    const int64_t batch = sparse_parts(self).indices.dim() - 1;
+    FACULA_CHECK(batch == 0 || d < batch || d >= batch + 2, ErrorKind::Runtime,
+                 "select(): of a batch of compressed matrices no row or column can be taken, got dimension ", d, " of ",
+                 self.sizes());
+    return back_to(self, sparse::select(coo_of(self), d, at));
+  }
   const SparseParts& p = sparse_parts(self);
   Dims sizes(self.sizes());
   sizes.erase(static_cast<size_t>(d));

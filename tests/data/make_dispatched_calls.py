@@ -11,8 +11,8 @@ from pathlib import Path
 
 FILE = Path(__file__).parent / "dispatched_calls.txt"
 HEAD = """\
-# What __torch_dispatch__ sees of a call in PyTorch 2.13: "call | operators", then "| mode ..." where a mode sees others than a class,
-# and "| here ..." for what Facula shows a class where it is made of other operators. See test_dispatch_calls.py.
+# What __torch_dispatch__ sees of a call in PyTorch 2.13: "call | operators", then "| mode ..." where a mode sees others than a class;
+# and "| here ...", "| mode here ..." for what Facula shows a class, and a mode, where that differs. See test_dispatch_calls.py.
 """
 
 
@@ -24,13 +24,8 @@ def as_facula(name):
 
 def seen(test, call):
     """(what a class sees, what a mode sees)."""
-    values = test._values(test.Wrapper)
-    test.Wrapper.calls.clear()
-    eval(call, values)
-    by_class, values = "; ".join(test.Wrapper.calls), test._values(lambda t: t)
-    with test.Log() as log:
-        eval(call, values)
-    return by_class, "; ".join(log.calls)
+    by_class = test.seen_by_class(call)
+    return by_class, test.seen_by_mode(call)
 
 
 def main():
@@ -46,10 +41,10 @@ def main():
         if sys.argv[1] == "pytorch":
             lines.append(f"{call} | {by_class}" + (f" | mode {by_mode}" if by_mode != by_class else ""))
             continue
-        line = f"{call} | {test.ROWS[call]}".split(" | here ")[0]
-        row = line.split(" | ", 1)[1]
-        same = (by_class, by_mode) == (row.split(" | mode ")[0], row.split(" | mode ")[-1])
-        lines.append(line if same else f"{line} | here {by_class}")
+        parts = test.ROWS[call]
+        here = f" | here {by_class}" * (by_class != parts["class"])
+        mode = f" | mode {parts['mode']}" * (parts["mode"] != parts["class"])
+        lines.append(f"{call} | {parts['class']}{mode}{here}" + f" | mode here {by_mode}" * (by_mode != parts["mode"]))
     FILE.write_text(HEAD + "\n".join(lines) + "\n")
 
 

@@ -295,7 +295,7 @@ def _attend_and_project(
     else:
         if attn_mask is not None:
             shared = attn_mask.size(0) == 1
-            attn_mask = attn_mask.unsqueeze(0) if shared else attn_mask.reshape(bsz, num_heads, -1, src_len)
+            attn_mask = attn_mask.unsqueeze(0) if shared else attn_mask.unflatten(0, (bsz, num_heads))
         output = scaled_dot_product_attention(
             q.reshape(bsz, num_heads, tgt_len, head_dim),
             k.reshape(bsz, num_heads, src_len, head_dim),

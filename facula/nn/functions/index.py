@@ -32,8 +32,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
     Shapes: output (*input.shape, features).
 
-    Errors: IndexError for a row that does not exist; AssertionError for such a padding_idx; RuntimeError for a weight that is no
-    matrix.
+    Errors: IndexError for a row that does not exist; AssertionError for such a padding_idx; RuntimeError for a
+    weight that is no matrix.
 
     >>> weight = torch.tensor([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0]])
     >>> F.embedding(torch.tensor([2, 1, 2]), weight)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._prims_common import alert_not_deterministic
 
 from .._explained import explained
 from .._tuples import _list_with_default, _pair, _single, _triple
@@ -377,7 +378,8 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool1d`: puts the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
+    use_deterministic_algorithms is on, as equal indices may meet.
 
     >>> values, indices = F.max_pool1d(torch.tensor([[1.0, 3.0, 2.0, 5.0]]), 2, return_indices=True)
     >>> F.max_unpool1d(values, indices, 2)
@@ -386,6 +388,7 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _single(kernel_size)
     stride = _single(stride) if stride is not None else kernel
     padding = _single(padding)
+    alert_not_deterministic("max_unpool1d")
     size = _unpool_output_size("max_unpool1d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1]).squeeze(-1)
 
@@ -395,7 +398,8 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool2d`: puts the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
+    use_deterministic_algorithms is on, as equal indices may meet.
 
     >>> values, indices = F.max_pool2d(torch.arange(1.0, 5).reshape(1, 2, 2), 2, return_indices=True)
     >>> F.max_unpool2d(values, indices, 2)
@@ -405,6 +409,7 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _pair(kernel_size)
     stride = _pair(stride) if stride is not None else kernel
     padding = _pair(padding)
+    alert_not_deterministic("max_unpool2d")
     size = _unpool_output_size("max_unpool2d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool2d(input, indices, size)
 
@@ -414,7 +419,8 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
                  padding: int | Sequence[int] = 0, output_size: Sequence[int] | None = None) -> Tensor:  # fmt: skip
     """Undoes `max_pool3d`: puts the values where ``indices`` says, and zeros elsewhere.
 
-    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it.
+    Errors: ValueError for an output_size out of reach; RuntimeError for an index outside it, and where
+    use_deterministic_algorithms is on, as equal indices may meet.
 
     >>> values, indices = F.max_pool3d(torch.arange(1.0, 9).reshape(1, 2, 2, 2), 2, return_indices=True)
     >>> F.max_unpool3d(values, indices, 2)
@@ -427,6 +433,7 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _triple(kernel_size)
     stride = _triple(stride) if stride is not None else kernel
     padding = _triple(padding)
+    alert_not_deterministic("max_unpool3d")
     size = _unpool_output_size("max_unpool3d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool3d(input, indices, size, stride, padding)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula.autograd.function import Function
 
 from .pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -260,8 +261,7 @@ def affine_grid(theta: Tensor, size: int | Sequence[int] | None, align_corners: 
         raise ValueError(
             f"affine_grid: theta must be (N, {n}, {n + 1}) for size {tuple(size)}, got {tuple(theta.shape)}"
         )
-    spatial = size[2:]
-    if align_corners and min(spatial) == 1:
+    if align_corners and min(size[2:]) == 1:
         warnings.warn(
             "affine_grid: align_corners=True with a dimension of size 1 samples its centre, got "
             f"{tuple(size)}",
@@ -269,12 +269,50 @@ def affine_grid(theta: Tensor, size: int | Sequence[int] | None, align_corners: 
         )
     elif min(size) <= 0:
         raise ValueError(f"affine_grid: size must be positive, got {tuple(size)}")
-    axes = [_grid_axis(theta, steps, align_corners) for steps in spatial]
+    if theta.requires_grad and facula.is_grad_enabled() and not _C._recording():
+        return _AffineGrid.apply(theta, tuple(size), align_corners)
+    return _grid(theta, size, align_corners)
+
+
+def _grid(theta, size, align_corners: bool):
+    places = _places(theta, size, align_corners)
+    return places.bmm(theta.transpose(1, 2)).reshape(size[0], *size[2:], len(size) - 2)
+
+
+class _AffineGrid(Function):
+    """The product of all places with the maps. It saves nothing, so that backward may be asked for again."""
+
+    @staticmethod
+    def forward(theta, size, align_corners):
+        return _grid(theta, size, align_corners)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.like, ctx.size, ctx.align_corners = inputs[0].new_empty(0), *inputs[1:]
+
+    @staticmethod
+    def backward(ctx, grad):
+        places = _places(ctx.like, ctx.size, ctx.align_corners)
+        return places.transpose(1, 2).bmm(grad.reshape(*places.shape[:2], -1)).transpose(1, 2), None, None
+
+    @staticmethod
+    def jvp(ctx, tangent, *_):
+        return _grid(tangent, ctx.size, ctx.align_corners)
+
+    @staticmethod
+    def vmap(info, in_dims, theta, size, align_corners):
+        flat = theta.movedim(in_dims[0], 0).flatten(0, 1)
+        grid = _AffineGrid.apply(flat, (flat.shape[0], *size[1:]), align_corners)
+        return grid.unflatten(0, (info.batch_size, size[0])), 0
+
+
+def _places(theta, size, align_corners: bool):
+    """The places of all points, with a 1 behind the coordinates: (N, points, n + 1)."""
+    axes = [_grid_axis(theta, steps, align_corners) for steps in size[2:]]
     mesh = facula.meshgrid(*axes, indexing="ij")
     # Last axis: x, y(, z), 1. x belongs to the last spatial dimension.
-    base = facula.stack([*reversed(mesh), facula.ones_like(mesh[0])], dim=-1)
-    base = base.reshape(1, -1, n + 1).expand(size[0], -1, -1)
-    return base.bmm(theta.transpose(1, 2)).reshape(size[0], *spatial, n)
+    places = facula.stack([*reversed(mesh), facula.ones_like(mesh[0])], dim=-1)
+    return places.reshape(1, -1, len(size) - 1).expand(size[0], -1, -1)
 
 
 def _grid_axis(theta, steps: int, align_corners: bool):

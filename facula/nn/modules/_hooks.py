@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
+import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
@@ -237,14 +238,25 @@ class _WrappedHook:
 
     def __init__(self, hook, module=None) -> None:
         self.hook = hook
-        self.module = module
+        self.module = None if module is None else weakref.ref(module)  # which holds the hook
         self.with_module = module is not None
         functools.update_wrapper(self, hook)
 
     def __call__(self, *args, **kwargs):
+        if not self.with_module:
+            return self.hook(*args, **kwargs)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("load_state_dict: the module of this hook is gone, got a call of its hook")
+        return self.hook(module, *args, **kwargs)
+
+    def __getstate__(self):
+        return {**self.__dict__, "module": self.module() if self.with_module else None}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
         if self.with_module:
-            return self.hook(self.module, *args, **kwargs)
-        return self.hook(*args, **kwargs)
+            self.module = weakref.ref(state["module"])
 
 
 class _RunHooks:
@@ -253,7 +265,8 @@ class _RunHooks:
     def _get_backward_hooks(self) -> tuple[list, list]:
         """(full backward hooks, old ones) that apply to this module, global ones first."""
         full, old = [], []
-        (full if _registry("_global_is_full_backward_hook") is True else old).extend(_hooks_in(_registry("_global_backward_hooks")))
+        for_all = _hooks_in(_registry("_global_backward_hooks"))
+        (full if _registry("_global_is_full_backward_hook") is True else old).extend(for_all)
         (full if self._is_full_backward_hook is True else old).extend(_hooks_in(self._backward_hooks))
         return full, old
 
@@ -291,7 +304,7 @@ class _RunHooks:
                 )
             result = boundary.setup_output_hook(result)
         if old_hooks:
-            self._attach_old_backward_hooks(old_hooks, result)
+            self._attach_old_backward_hooks(old_hooks, args, result)
         return result
 
     def _run_forward_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -318,8 +331,10 @@ class _RunHooks:
 
     def _forward_hook_rows(self) -> list[tuple]:
         """(id, hook, whether it takes kwargs, whether it is always called), global hooks first."""
+        for_all_with_kwargs = _registry("_global_forward_hooks_with_kwargs")
+        for_all_always = _registry("_global_forward_hooks_always_called")
         rows = [
-            (i, hook, i in _registry("_global_forward_hooks_with_kwargs"), i in _registry("_global_forward_hooks_always_called"))
+            (i, hook, i in for_all_with_kwargs, i in for_all_always)
             for i, hook in hook_items(_registry("_global_forward_hooks"))
         ]
         rows += [
@@ -344,7 +359,7 @@ class _RunHooks:
                     stacklevel=4,
                 )
 
-    def _attach_old_backward_hooks(self, hooks: list, result) -> None:
+    def _attach_old_backward_hooks(self, hooks: list, args: tuple, result) -> None:
         first = result
         while not isinstance(first, facula.Tensor):
             first = (
@@ -355,5 +370,30 @@ class _RunHooks:
         node = first.grad_fn
         if node is None:
             return
+        self._warn_of_old_hooks(args, result, node)
         for hook in hooks:
             node.register_hook(functools.update_wrapper(functools.partial(hook, self), hook))
+
+    def _warn_of_old_hooks(self, args: tuple, result, node) -> None:
+        """Where the gradients that an old backward hook sees are not those of the module's inputs and outputs."""
+        outputs = result if isinstance(result, tuple) else (result,)
+        nodes = {t.grad_fn for t in outputs if isinstance(t, facula.Tensor)} - {None}
+        why = None
+        if not all(isinstance(t, facula.Tensor) for t in outputs):
+            why = "does not return a Tensor or a tuple of Tensors"
+        elif not all(isinstance(t, facula.Tensor) for t in args):
+            why = "does not take Tensors only"
+        elif len(nodes) > 1:
+            why = "has outputs that different operations made"
+        else:
+            before = {t.grad_fn for t in args} - {None}
+            inner = {n for n, _ in node.next_functions if n is not None and not hasattr(n, "variable")}
+            if nodes != {node} or before != inner:
+                why = "does several operations, of which the hook sees the last"
+        if why:
+            warnings.warn(
+                f"{type(self).__name__}: register_backward_hook is for modules of one operation (use "
+                f"register_full_backward_hook); this one {why}",
+                FutureWarning,
+                stacklevel=5,
+            )

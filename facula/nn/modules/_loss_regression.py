@@ -95,7 +95,7 @@ class HuberLoss(_Loss):
     Shapes: input and target of one shape (others broadcast, with a warning); the result is one number, or for 'none' of
     that shape.
 
-    Errors: RuntimeError, when called, for a delta that is not positive.
+    Errors: TypeError for a delta that is no number; RuntimeError, when called, for one that is not positive.
 
     >>> nn.HuberLoss(reduction="none", delta=2.0)(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
     tensor([0.1250, 4.0000])
@@ -105,6 +105,8 @@ class HuberLoss(_Loss):
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
+        if not isinstance(delta, (int, float)):
+            raise TypeError(f"HuberLoss: delta must be a float or int, got {type(delta).__name__}")
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:

@@ -289,7 +289,7 @@ class _StateMethods:
                     )
 
         load(self, state_dict)
-        del load  # which refers to itself, and to the tensors
+        load = None  # it refers to itself, and to the tensors
         if strict and unexpected_keys:
             error_msgs.insert(0, "Unexpected key(s): " + ", ".join(f'"{k}"' for k in unexpected_keys))
         if strict and missing_keys:

@@ -6,6 +6,7 @@ module in `_traverse`, modes and conversions in `_convert`.
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -381,10 +382,21 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
                 f"{type(value).__name__}"
             )
         if self._is_new_buffer(value):
-            self._forget(name, "_modules")
-            self.register_buffer(name, value, getattr(value, "persistent", True))
+            self._register_assigned(name, value, getattr(value, "persistent", True))
         else:
             self._set_buffer(name, value, name not in self._non_persistent_buffers_set)
+
+    def _register_assigned(self, name: str, value, persistent: bool) -> None:
+        """Register a buffer through `register_buffer`, which a subclass may have defined without `persistent`."""
+        own = type(self).register_buffer
+        if own is Module.register_buffer or "persistent" in inspect.signature(own).parameters:
+            self.register_buffer(name, value, persistent)
+            return
+        if not persistent:
+            raise RuntimeError(
+                f"{type(self).__name__}: register_buffer takes no argument persistent, got a buffer {name!r} that is not"
+            )
+        self.register_buffer(name, value)
 
     def _forget(self, name: str, *registries: str) -> None:
         """Drop a plain attribute and entries of other kinds of the same name."""

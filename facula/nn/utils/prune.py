@@ -51,6 +51,15 @@ def _count(amount, size: int) -> int:
     return round(amount * size)
 
 
+def _check_size(amount, size: int) -> None:
+    """``amount`` is at most a number of ``size`` entries."""
+    _count(amount, size)
+
+
+# what programs call in PyTorch
+_validate_pruning_amount_init, _validate_pruning_amount, _compute_nparams_toprune = _check_amount, _check_size, _count
+
+
 def _check_structured(t, dim: int) -> None:
     if t.dim() <= 1:
         raise ValueError(f"prune: structured pruning needs at least 2 dimensions, got shape {tuple(t.shape)}")

@@ -15,12 +15,12 @@ def find_first_use_of_broken_modules(exc: PackagingError) -> dict[str, list[str]
 
     >>> import io
     >>> exporter = torch.package.PackageExporter(io.BytesIO())
-    >>> exporter.save_source_string("program", "import not_accounted_for")
+    >>> exporter.save_source_string("program", "import numpy")
     >>> try:
     ...     exporter.close()
     ... except torch.package.PackagingError as error:
     ...     torch.package.analyze.find_first_use_of_broken_modules(error)
-    {'not_accounted_for': ['program', 'not_accounted_for']}
+    {'numpy': ['program', 'numpy']}
     """
     if not isinstance(exc, PackagingError):
         raise TypeError(f"find_first_use_of_broken_modules: a PackagingError is needed, got {type(exc).__name__}")

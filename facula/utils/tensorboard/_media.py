@@ -92,6 +92,15 @@ def pillow():
     return Image, ImageDraw
 
 
+def resized(pixels: np.ndarray, rescale: float) -> np.ndarray:
+    """(H, W, C) pixels, enlarged."""
+    if rescale == 1:
+        return pixels
+    Image, _ = pillow()
+    height, width = (int(size * rescale) for size in pixels.shape[:2])
+    return np.asarray(Image.fromarray(pixels).resize((width, height)))
+
+
 def draw_boxes(pixels: np.ndarray, boxes: np.ndarray, labels, rescale: float) -> np.ndarray:
     """Red frames (xmin, ymin, xmax, ymax) on (H, W, C) pixels, with their labels, scaled."""
     Image, ImageDraw = pillow()

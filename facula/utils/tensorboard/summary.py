@@ -111,7 +111,65 @@ def histogram_raw(tag: str, least: Any, most: Any, num: int, total: Any, squares
     return _one(tag, histo=content)
 
 
-def image(tag: str, pixels: np.ndarray) -> Summary:
+def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Summary:
+    """A picture of `dataformats`, uint8 or from 0 to 1; a batch as one. It is enlarged by `rescale`."""
+    return _picture(tag, _media.resized(_pixels(tensor, dataformats), rescale))
+
+
+def image_boxes(tag: str, tensor_image: Any, tensor_boxes: Any, rescale: float = 1, dataformats: str = "CHW",
+                labels: Any = None) -> Summary:  # fmt: skip
+    """A picture with red frames (xmin, ymin, xmax, ymax) and their labels."""
+    boxes = _media.to_numpy(tensor_boxes)
+    return _picture(tag, _media.draw_boxes(_pixels(tensor_image, dataformats), boxes, labels, rescale))
+
+
+def _pixels(tensor: Any, dataformats: str) -> np.ndarray:
+    return _media.to_bytes(_media.to_hwc(_media.to_numpy(tensor), dataformats))
+
+
+def _calc_scale_factor(tensor: Any) -> int:
+    """What makes bytes of pixels: 1 for uint8, 255 for others, which are from 0 to 1."""
+    return 1 if _media.to_numpy(tensor).dtype == np.uint8 else 255
+
+
+def half_to_int(f: float) -> int:
+    """The bits of a number as float16, which is how messages hold it."""
+    return int(np.float16(f).view(np.uint16))
+
+
+def int_to_half(i: int) -> float:
+    """The number whose bits as float16 are `i`."""
+    return float(np.uint16(i).view(np.float16))
+
+
+#: dtype of NumPy -> its name in messages, the field that holds values, and what makes such of an array
+_FIELDS = {
+    "float16": ("DT_HALF", "half_val", lambda a: [half_to_int(x) for x in a]),
+    "float32": ("DT_FLOAT", "float_val", lambda a: a.tolist()),
+    "float64": ("DT_DOUBLE", "double_val", lambda a: a.tolist()),
+    "int8": ("DT_INT8", "int_val", lambda a: a.tolist()),
+    "uint8": ("DT_UINT8", "int_val", lambda a: a.tolist()),
+    "int16": ("DT_INT16", "int_val", lambda a: a.tolist()),
+    "int32": ("DT_INT32", "int_val", lambda a: a.tolist()),
+    "int64": ("DT_INT64", "int64_val", lambda a: a.tolist()),
+    "bool": ("DT_BOOL", "bool_val", lambda a: a.tolist()),
+    "complex64": ("DT_COMPLEX64", "scomplex_val", lambda a: a.view(np.float32).tolist()),
+    "complex128": ("DT_COMPLEX128", "dcomplex_val", lambda a: a.view(np.float64).tolist()),
+}
+
+
+def tensor_proto(tag: str, tensor: Any) -> Summary:
+    """A tensor with its values one by one, of its dtype; bfloat16 as float32."""
+    array = _media.to_numpy(tensor)
+    if str(array.dtype) not in _FIELDS:
+        raise ValueError(f"tensor_proto: expected a dtype among {', '.join(_FIELDS)}, got {array.dtype}")
+    name, field, values = _FIELDS[str(array.dtype)]
+    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=size) for size in array.shape])
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return _one(tag, tensor=TensorProto(dtype=name, tensor_shape=shape, **{field: values(flat)}), metadata=_plugin("tensor"))
+
+
+def _picture(tag: str, pixels: np.ndarray) -> Summary:
     """(H, W, C) uint8 pixels as a picture."""
     height, width, channels = pixels.shape
     content = Summary.Image(height=height, width=width, colorspace=channels, encoded_image_string=_media.png(pixels))

@@ -316,7 +316,7 @@ class SummaryWriter:
             dataformats: names its dimensions: CHW, HWC or HW.
         """
         pixels = _media.to_bytes(_media.to_hwc(_media.to_numpy(img_tensor), dataformats))
-        self._add(summary.image(tag, pixels), global_step, walltime)
+        self._add(summary._picture(tag, pixels), global_step, walltime)
 
     def add_images(self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
                    dataformats: str = "NCHW") -> None:  # fmt: skip
@@ -353,7 +353,7 @@ class SummaryWriter:
             raise ValueError(
                 f"SummaryWriter.add_image_with_boxes: each box has a label, got {boxes.size // 4} and {len(labels)}"
             )
-        self._add(summary.image(tag, _media.draw_boxes(pixels, boxes, labels, rescale)), global_step, walltime)
+        self._add(summary._picture(tag, _media.draw_boxes(pixels, boxes, labels, rescale)), global_step, walltime)
 
     def add_figure(self, tag: str, figure: Any, global_step: int | None = None, close: bool = True,
                    walltime: float | None = None) -> None:  # fmt: skip

@@ -68,6 +68,41 @@ The index of the CUDA device that the bytes are on, -1 on the CPU.
 >>> torch.UntypedStorage(4).get_device()
 -1)";
 
+inline constexpr char kNew[] = R"(new($self, /)
+--
+
+A new empty storage on the same device.
+
+>>> torch.UntypedStorage([1, 2]).new().nbytes()
+0)";
+
+inline constexpr char kType[] = R"(type($self, /, dtype=None, non_blocking=False)
+--
+
+The name of the class; with a dtype, the bytes converted to elements of it, as a `TypedStorage`.
+
+>>> storage = torch.UntypedStorage([1, 2])
+>>> storage.type(), storage.type(torch.int16).tolist()
+('torch.storage.UntypedStorage', [1, 2]))";
+
+inline constexpr char kByteswap[] = R"(byteswap($self, dtype, /)
+--
+
+Reverse the bytes of each element of `dtype`, and of each half of a complex one, in place.
+
+>>> storage = torch.UntypedStorage([1, 2, 3, 4])
+>>> storage.byteswap(torch.int16)
+>>> storage.tolist()
+[2, 1, 4, 3])";
+
+inline constexpr char kCast[] = R"(float($self, /)
+--
+
+The bytes converted to numbers of the dtype that the method is called by, as a `TypedStorage`.
+
+>>> torch.UntypedStorage([1, 2]).float().tolist()
+[1.0, 2.0])";
+
 inline constexpr char kUntyped[] = R"(untyped($self, /)
 --
 

@@ -142,7 +142,7 @@ The dtype of the real part of complex numbers: float32 of complex64; other dtype
 inline constexpr char kToComplex[] = R"(to_complex($self, /)
 --
 
-The complex dtype with parts of this precision: complex64 of float32, and of integers.
+The complex dtype with parts of this precision: complex64 of float32. RuntimeError for integers and bool.
 
 >>> torch.float64.to_complex()
 torch.complex128)";

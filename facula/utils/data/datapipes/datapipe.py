@@ -7,6 +7,8 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from facula._C import _watching
+from facula.autograd.profiler import record_function
 from facula.utils.data.dataset import Dataset, IterableDataset
 
 if TYPE_CHECKING:
@@ -136,7 +138,11 @@ class _Samples:
                 "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
                 f"{pipe!r}. Use `.fork()` where several read one pipe."
             )
-        value = next(self._source)
+        if _watching():
+            with record_function(f"enumerate(DataPipe)#{type(pipe).__name__}"):
+                value = next(self._source)
+        else:
+            value = next(self._source)
         pipe._state = PipeState.ITERATING
         if self._counts:
             pipe._number_of_samples_yielded += 1

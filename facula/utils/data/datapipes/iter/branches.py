@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["DemultiplexerIterDataPipe", "ForkerIterDataPipe"]
 
 
-class _Branch(IterDataPipe["Any"]):
+class _ChildDataPipe(IterDataPipe["Any"]):
     """One of several streams that read another together."""
 
     def __init__(self, main_datapipe: _Shared, instance_id: int) -> None:
@@ -117,7 +117,7 @@ class _Shared(IterDataPipe["Any"]):
 _COPIES = {None: None, "shallow": copying.copy, "deep": copying.deepcopy}
 
 
-class _Fork(_Shared):
+class _ForkerIterDataPipe(_Shared):
     """A stream of which every branch gets all samples."""
 
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int, copy: str | None) -> None:
@@ -132,7 +132,7 @@ class _Fork(_Shared):
         return len(self.main_datapipe)
 
 
-class _Demultiplex(_Shared):
+class _DemultiplexerIterDataPipe(_Shared):
     """A stream each sample of which goes to one branch."""
 
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int, classifier_fn: Callable[..., Any],
@@ -177,8 +177,8 @@ class ForkerIterDataPipe(IterDataPipe["Any"]):
             raise ValueError(f"fork: copy must be None, 'shallow' or 'deep', got {copy!r}")
         if num_instances == 1:
             return datapipe
-        shared = _Fork(datapipe, num_instances, buffer_size, copy)
-        return [_Branch(shared, number) for number in range(num_instances)]
+        shared = _ForkerIterDataPipe(datapipe, num_instances, buffer_size, copy)
+        return [_ChildDataPipe(shared, number) for number in range(num_instances)]
 
 
 @functional_datapipe("demux")
@@ -205,5 +205,5 @@ class DemultiplexerIterDataPipe(IterDataPipe["Any"]):
         if num_instances < 1:
             raise ValueError(f"Expected `num_instances` larger than 0, but {num_instances} is found")
         warn_of_unpicklable(classifier_fn)
-        shared = _Demultiplex(datapipe, num_instances, buffer_size, classifier_fn, drop_none)
-        return [_Branch(shared, number) for number in range(num_instances)]
+        shared = _DemultiplexerIterDataPipe(datapipe, num_instances, buffer_size, classifier_fn, drop_none)
+        return [_ChildDataPipe(shared, number) for number in range(num_instances)]

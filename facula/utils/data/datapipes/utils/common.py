@@ -63,7 +63,18 @@ class StreamWrapper:
         return getattr(self.file_obj, name)
 
     def close(self, *args: Any, **kwargs: Any) -> None:
-        """Close the file, and the archive around it when this was its last open one; arguments are the file's."""
+        """Close the file, and the archive around it when this was its last open one.
+
+        Args:
+            args, kwargs: of the file's own `close`.
+
+        >>> import io
+        >>> from torch.utils.data.datapipes.utils.common import StreamWrapper
+        >>> file = StreamWrapper(io.StringIO())
+        >>> file.close()
+        >>> file.closed
+        True
+        """
         if self.closed:
             return
         self.closed = True
@@ -76,7 +87,16 @@ class StreamWrapper:
                 parent.close()
 
     def autoclose(self) -> None:
-        """Close when there are no open files within; at once where there are none now."""
+        """Close when there are no open files within; at once where there are none now.
+
+        >>> import io
+        >>> from torch.utils.data.datapipes.utils.common import StreamWrapper
+        >>> archive = StreamWrapper(io.BytesIO())
+        >>> inner = StreamWrapper(io.BytesIO(), archive)
+        >>> archive.autoclose()
+        >>> archive.closed, inner.close(), archive.closed
+        (False, None, True)
+        """
         self.close_on_last_child = True
         if self.child_counter == 0:
             self.close()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facula.utils.data.graph_settings import apply_random_seed
+from facula.utils.data import graph_settings as _settings
 
-from ..datapipe import PipeState
+from .. import datapipe as _pipes
 
 if TYPE_CHECKING:
     from typing import Any
@@ -27,14 +27,14 @@ def _simple_graph_snapshot_restoration(datapipe: IterDataPipe[Any], n_iterations
     """
     import facula
 
-    if datapipe._state is PipeState.RESTORED:
+    if datapipe._state is _pipes.PipeState.RESTORED:
         raise RuntimeError("Snapshot restoration cannot be applied. The graph has been restored already; read it first.")
     datapipe._start_over()
-    apply_random_seed(datapipe, facula.Generator() if rng is None else rng)
+    _settings.apply_random_seed(datapipe, facula.Generator() if rng is None else rng)
     samples = iter(datapipe)
     for number in range(n_iterations):
         try:
             next(samples)
         except StopIteration as end:
             raise RuntimeError(f"expected {n_iterations} samples to go past in {datapipe}, got {number}") from end
-    datapipe._restored, datapipe._state = samples, PipeState.RESTORED
+    datapipe._restored, datapipe._state = samples, _pipes.PipeState.RESTORED

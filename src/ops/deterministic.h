@@ -1,0 +1,21 @@
+// What a program asks of ops whose results could vary from run to run (use_deterministic_algorithms).
+#pragma once
+
+#include "core/tensor.h"
+
+namespace facula::ops {
+
+enum class Deterministic : uint8_t { NotAsked, Warn, Error };
+
+void set_deterministic(Deterministic mode);
+/// Whether memory that nobody has written yet is filled while deterministic algorithms are asked for.
+void set_fill_new_memory(bool fill);
+
+/// For an op without a deterministic way: raises or warns where the program asked.
+void alert_not_deterministic(const char* op);
+/// A new tensor, filled where the program asked: with NaN, the greatest integer, or true.
+Tensor fill_new(Tensor made);
+/// The same for the elements of the storage of `self` behind its first `bytes`.
+void fill_grown(const Tensor& self, size_t bytes);
+
+}  // namespace facula::ops

@@ -1,0 +1,11 @@
+// What NumPy's arrays are to this folder, beside sequences and buffers.
+#pragma once
+
+#include "python/python.h"
+
+namespace facula::python {
+
+/// A NumPy array of no dimension, which stands for the number in it.
+bool is_scalar_array(PyObject* o);
+
+}  // namespace facula::python
