@@ -84,6 +84,11 @@ ACCEPTED: list[Accepted] = [
     Accepted("PyTorch writes before it refuses a memory overlap", "^value", said="^unsupported operation: some elements"),
     Accepted("a tangent has the dtype of its primal", "^dtype", "jvp"),
     Accepted("the gradient of the logarithm of the determinant of a singular matrix is an error, not infinite", "backward only ours", said="singular", program="det"),
+    Accepted("a truth value that is written over numbers has no history", "^requires_grad", "(eq|ne|lt|le|gt|ge)_\\(|> 0\\] ="),
+    Accepted("beside a pole, or of numbers that cancelled before, the last digits are nobody's", "^value", "logit|reciprocal|log_?\\("),
+    Accepted("a tangent has the dtype of its primal", "^value", "jvp\\(torch.mul"),
+    Accepted("logical operators in place have no tangent", "^value", "logical_(and|or|xor|not)_"),
+    Accepted("the third argument of __ipow__ is the modulus, which floats have not", "^value", "__ipow__"),
     Accepted("no derivative: PyTorch's result raises when backward meets it, Facula's does not require a gradient", "^requires_grad", "zeta|heaviside|unique|histc"),
     Accepted("a number is kept in double precision beside narrow floats, where PyTorch's overflows", "^value", "remainder|fmod|floor_divide|1e30"),
     # ---- layouts of memory
