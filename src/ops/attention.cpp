@@ -54,9 +54,9 @@ Tensor empty_joined(IntList sizes, DType dtype, Device device) {
   return facula::empty_strided(sizes, {length * heads * size, size, heads * size, 1}, dtype, device);
 }
 
-/// Fresh memory for the result. On the CPU it lies in memory as the query does, where that has whole rows and the
-/// result its shape, and in the order of its dimensions otherwise: as PyTorch's, so that views of it are possible in
-/// the same cases.
+/// Return fresh memory for the result. On the CPU it lies in memory as the query does, where that has whole rows and
+/// the result its shape, and in the order of its dimensions otherwise. So views of it are possible where they are in
+/// PyTorch.
 Tensor empty_result(const Tensor& query, int64_t size) {
   const Dims sizes = with_last(query.sizes(), size);
   if (query.device().is_cuda()) return empty_joined(sizes, query.dtype(), query.device());
