@@ -302,3 +302,12 @@ def test_copying_a_tensor_by_tensor_is_advised_against():
     with pytest.warns(UserWarning, match="detach"):
         assert torch.tensor(x).tolist() == [1.0, 1.0]
     assert torch.as_tensor(x) is x and torch.tensor([x.sum()]).tolist() == [2.0]
+
+
+def test_a_bound_without_dimensions_takes_part_in_the_dtype():
+    x, bound = torch.tensor(1.5), torch.tensor(2.0, dtype=torch.float64)
+    assert torch.clamp(x, min=bound).dtype == torch.float64 and torch.clamp(x, 1, bound).dtype == torch.float32
+
+
+def test_tangents_at_zero_are_numbers():
+    assert torch.func.jvp(torch.sinc, (torch.zeros(1),), (torch.ones(1),))[1].item() == 0.0

@@ -42,8 +42,9 @@ Tensor _xlog1py_backward(const Tensor& grad_output, const Operand& self, const O
 }
 
 Tensor _sinc_backward(const Tensor& grad_output, const Tensor& self) {
-  const Tensor slope = (cos(std::numbers::pi * self) - sinc(self)) / self;
-  return where(eq(self, 0.0), 0.0, grad_output * conj(slope));
+  const Tensor flat = eq(self, 0.0);
+  const Tensor slope = where(flat, 0.0, (cos(std::numbers::pi * self) - sinc(self)) / where(flat, 1.0, self));
+  return grad_output * conj(slope);
 }
 
 }  // namespace facula

@@ -137,10 +137,20 @@ PyObject* pack_tuple(PyObject* const* items, Py_ssize_t n) {
 }
 
 struct Attempt {
+  bool tensors_are_numbers = true;  // a tensor without dimensions fits where a number is wanted
   bool overridden = false;
+  bool refused_tensor = false;  // one would have fitted so
 };
 
+bool is_number_type(ArgType type) {
+  return type == ArgType::Scalar || type == ArgType::OptScalar || type == ArgType::Float || type == ArgType::OptFloat;
+}
+
 bool accept_slow(const ArgSpec& spec, PyObject* value, Attempt& attempt) {
+  if (!attempt.tensors_are_numbers && is_number_type(spec.type) && is_tensor(value)) {
+    attempt.refused_tensor = true;
+    return false;
+  }
   if (fits(spec.type, spec.list_size, value)) {
     if (spec.type <= ArgType::Operand) {
       if (is_tensor(value)) {
@@ -378,9 +388,15 @@ int parse(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nar
   if (kwnames && f.signatures[0].count && !interned_name(f.signatures[0].args[0])) intern_names(f);
   slots[kMaxArgs - 1] = nullptr;
   try {
-    for (int i = 0; i < f.count; ++i) {
+    // Overloads that take a tensor as one come first, in whatever order they are stated: clamp(x, bound).
+    bool refused_tensor = false;
+    for (int k = f.count > 1 ? 0 : f.count; k < 2 * f.count; ++k) {
+      const int i = k % f.count;
       Attempt attempt;
+      attempt.tensors_are_numbers = k >= f.count;
+      if (attempt.tensors_are_numbers && f.count > 1 && !refused_tensor) break;
       bool bound = bind(f.signatures[i], self, args, nargs, kwnames, slots, attempt);
+      refused_tensor = refused_tensor || attempt.refused_tensor;
       if (!bound) {
         Py_CLEAR(slots[kMaxArgs - 1]);
         continue;

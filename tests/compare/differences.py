@@ -123,6 +123,8 @@ def brief(value) -> str:
     if isinstance(value, dict):
         rest = {k: v for k, v in value.items() if k in ("requires_grad", "is_leaf", "stride", "lazy") and v}
         return f"{value['dtype']}{value['shape']} {value['values'][:8]} {rest}" + (f" grad {brief(value['grad'])}" if "grad" in value else "")
+    if isinstance(value, list):
+        return "[" + ", ".join(map(brief, value)) + "]"
     return str(value)[:150]
 
 

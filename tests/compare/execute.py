@@ -1,6 +1,7 @@
 """Execute random programs and write down everything that can be seen after every statement.
 
-    python execute.py PROGRAMS.json RESULTS.jsonl            (PyTorch; Facula by `python -m facula execute.py ...`)
+    python tests/compare/execute.py PROGRAMS.json RESULTS.jsonl                  # PyTorch
+    python -m facula tests/compare/execute.py PROGRAMS.json RESULTS.jsonl        # Facula
 
 A line of the results is one program: for every statement how it ended (`ok` or the class of the exception), the classes of its
 warnings, what has changed since the statement before (of every tensor the dtype, shape, strides, flags, values and gradient), and the

@@ -1,6 +1,7 @@
 """Modules and losses with random arguments, two steps of training from the same seeds on both sides.
 
-    python modules.py COUNT RESULTS.json         (PyTorch; Facula by `python -m facula modules.py ...`)
+    python tests/compare/modules.py COUNT RESULTS.json                  # PyTorch
+    python -m facula tests/compare/modules.py COUNT RESULTS.json        # Facula
 
 Compared are the outputs of both steps, the gradients of the inputs, and the module's state afterwards.
 """

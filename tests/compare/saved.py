@@ -1,6 +1,7 @@
 """Which tensors each op keeps for its backward pass, seen from outside: those that must not change in place before it.
 
-    python saved.py PARITY_FOLDER RESULTS.json        (PyTorch; Facula by `python -m facula saved.py ...`)
+    python tests/compare/saved.py PARITY_FOLDER RESULTS.json                  # PyTorch
+    python -m facula tests/compare/saved.py PARITY_FOLDER RESULTS.json        # Facula
 
 The calls are those of the parity cases. For each differentiable one every result and every input is written to (with the
 value that it has) between forward and backward; the results say for which of them the backward pass raises.
