@@ -110,8 +110,8 @@ void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, 
                  " and does not fit in place into shape ", given.sizes());
   }
   bool fits = op.exact_out && !in_place ? result == given.dtype() : can_cast(result, given.dtype());
-  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result, " can't be cast, so it cannot be written into ",
-               given.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result,
+               " can't be cast, so it cannot be written into ", given.dtype());
   FACULA_CHECK(given.device() == device, ErrorKind::Runtime, op.name, ": out must be on ", device, ", got ",
                given.device());
   check_writes_to(given, shape, op.name);
