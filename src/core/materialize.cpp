@@ -1,7 +1,7 @@
 // Policy: memory of a private layout is exchanged under one mutex, after it was copied without it (the copy may let
 // other threads of the interpreter run). Who copied looks whether somebody has written meanwhile, and copies again; who
-// has written looks whether the memory was exchanged meanwhile, and writes again, to the new one. The version is counted
-// between the two: so one of them sees the other.
+// has written looks whether the memory was exchanged meanwhile, and writes again, to the new one. The version is
+// counted between the two: so one of them sees the other.
 #include <mutex>
 
 #include "core/held.h"

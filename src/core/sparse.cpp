@@ -55,15 +55,15 @@ Tensor copy_of_parts(const Tensor& self) {
 }
 
 void take_parts(const Tensor& self, const Tensor& from) {
-  if (self.sizes() == from.sizes()) {
-    mutable_sparse_parts(self) = SparseParts(sparse_parts(from));
-    return;
-  }
-  Storage* fresh = storage_of_parts(sparse_parts(from));
-  fresh->version.store(self.storage()->current_version(), std::memory_order_relaxed);
   TensorImpl* impl = self.impl();
-  release(std::exchange(impl->storage, fresh));
-  set_sparse_sizes(impl, from.sizes());
+  if (self.sizes() == from.sizes() || impl->storage->refs.load() == 1) {
+    mutable_sparse_parts(self) = SparseParts(sparse_parts(from));
+  } else {  // the write is counted in the storage that it began with, which others hold; and here
+    Storage* fresh = storage_of_parts(sparse_parts(from));
+    fresh->version.store(self.storage()->current_version() + 1, std::memory_order_relaxed);
+    release(std::exchange(impl->storage, fresh));
+  }
+  if (self.sizes() != from.sizes()) set_sparse_sizes(impl, from.sizes());
 }
 
 void copy_parts(const Tensor& out, const Tensor& in) {

@@ -315,7 +315,8 @@ void check_held(const Tensor& tensor, const char* kernel) {
   if (!tensor.defined()) return;
   FACULA_CHECK(!(tensor.flags() & kSparse), ErrorKind::Runtime, kernel,
                ": the kernel expects tensors with elements, got layout ", layout_of(tensor));
-  FACULA_CHECK((tensor.flags() & (kPrivateLayout | kHeld)) != kPrivateLayout, ErrorKind::Runtime, kernel,
+  const bool known = tensor.impl()->refs.load() > 1;  // a result in the making is nobody else's yet
+  FACULA_CHECK(!known || (tensor.flags() & (kPrivateLayout | kHeld)) != kPrivateLayout, ErrorKind::Runtime, kernel,
                ": the kernel expects memory that is held, got a private layout of shape ", tensor.sizes());
 }
 

@@ -1,8 +1,8 @@
 // One way to write. Whatever puts elements into a tensor that somebody else can hold does so while a WriteScope of that
 // tensor lives: results of in-place and out= forms, assignments, steps of optimizers and scalers, running statistics,
 // collectives, copies from other libraries and into storages. The scope
-//   - refuses what must not be written: read-only memory, elements that share a place, tensors of inference mode outside
-//     of it. What autograd forbids is its own (check_writable() in autograd/inplace.h);
+//   - refuses what must not be written: read-only memory, elements that share a place, tensors of inference mode
+//     outside of it. What autograd forbids is its own (check_writable() in autograd/inplace.h);
 //   - counts the write when it ends, once, also when a kernel throws halfway: what was saved for a derivative or packed
 //     for products is not trusted afterwards;
 //   - keeps the memory of a private layout, and takes what was written along if another thread materialized the tensor
