@@ -251,8 +251,10 @@ Ref<Node> accumulator_of(TensorImpl* impl) {
 // ---- history of tensors
 
 uint32_t watched_flags(const TensorImpl* view) {
-  uint32_t history = view->base->flags & kRecorded;
-  if (!history || !is_inexact(view->dtype)) return view->flags;
+  const uint32_t history = view->base->flags & kRecorded;
+  // Of other bytes than the base's elements or their real parts there is no derivative.
+  const bool elements = real_dtype(view->dtype) == real_dtype(view->base->dtype);
+  if (!history || !is_inexact(view->dtype) || !elements) return view->flags;
   return view->flags | history;  // also of one that was made before the base required a gradient, or without recording
 }
 
