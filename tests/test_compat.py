@@ -423,7 +423,8 @@ def test_compile_knows_names_of_backends_and_modes():
         facula.compile(backend=lambda graph, inputs: graph.forward)
 
 
-def test_downloads_say_how_far_they_are(tmp_path, capsys):
+def test_downloads_say_how_far_they_are(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)  # which draws bars where it is installed
     source = tmp_path / "source"
     source.write_bytes(b"x" * 3 * 2**20)
     facula.hub.download_url_to_file(source.as_uri(), tmp_path / "copy")
