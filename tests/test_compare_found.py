@@ -311,3 +311,22 @@ def test_a_bound_without_dimensions_takes_part_in_the_dtype():
 
 def test_tangents_at_zero_are_numbers():
     assert torch.func.jvp(torch.sinc, (torch.zeros(1),), (torch.ones(1),))[1].item() == 0.0
+
+
+_BOUNDED = [
+    torch.clamp,
+    torch.Tensor.clip,
+    torch.clamp_min,
+    torch.ops.aten.clamp,
+    lambda x, low: x.clamp(min=low),
+    lambda x, low: torch.clamp(x, None, low),
+    lambda x, low: torch.clamp(x, low, low + 1),
+    lambda x, low: x.clone().clamp_(max=low),
+]
+
+
+@pytest.mark.parametrize("call", _BOUNDED)
+def test_bounds_of_a_batch_are_tensors(call):
+    x, low = torch.arange(6.0).reshape(2, 3) - 2, torch.tensor([-0.5, 1.5])
+    assert torch.equal(torch.vmap(call)(x, low), torch.stack([call(*one) for one in zip(x, low)]))
+    assert torch.equal(torch.vmap(call, (0, None))(x, low[0]), call(x, low[0]))

@@ -53,7 +53,7 @@ class Writes(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.norm = nn.BatchNorm1d(3)
+        self.norm = nn.BatchNorm1d(3, affine=False)  # views of split and unbind are written where nothing is recorded only
         self.register_buffer("count", facula.zeros(3))
 
     def forward(self, x):

@@ -214,6 +214,9 @@ def without_derivative():
             yield op
 
 
+PARTS_OF = {"_householder": r"linalg\.householder_product", "_linalg_eigvals": r"linalg\.eigvals"}  # what users call
+
+
 @pytest.mark.parametrize("op", list(without_derivative()), ids=lambda op: op.id)
 def test_a_missing_derivative_is_an_error_of_backward(op):
     rng = np.random.default_rng(0)
@@ -224,7 +227,8 @@ def test_a_missing_derivative_is_an_error_of_backward(op):
         results = [r for r in flat_outputs(op_samples.call(op, *args, **kwargs)) if r.is_floating_point() or r.is_complex()]
         assert tensors and results
         assert all(r.requires_grad for r in results)
-        with pytest.raises(NotImplementedError, match=f"^{op.name}: the derivative is not implemented"):
+        shown = PARTS_OF.get(op.name, op.name.lstrip("_"))
+        with pytest.raises(NotImplementedError, match=f"^{shown}: the derivative is not implemented"):
             results[0].abs().sum().backward()
 
 

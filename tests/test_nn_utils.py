@@ -372,12 +372,13 @@ def test_functional_calls_with_names_that_a_module_has_not():
     assert facula.equal(out, layer.weight.sum(1))
 
 
-def test_registries_of_global_hooks_may_be_replaced():
+def test_registries_of_global_hooks_may_be_replaced(monkeypatch):
     calls = []
     module = nn.modules.module
-    module.register_module_forward_hook(lambda *_: calls.append(1))
+    handle = module.register_module_forward_hook(lambda *_: calls.append(1))
     nn.ReLU()(facula.ones(1))
-    module._global_forward_hooks = type(module._global_forward_hooks)()
+    monkeypatch.setattr(module, "_global_forward_hooks", type(module._global_forward_hooks)())
+    handle.remove()  # from the dict that it was put into
     nn.ReLU()(facula.ones(1))
     assert calls == [1]
 

@@ -9,7 +9,7 @@ import math
 
 import facula
 from facula.export import _recurrent_rules
-from facula.export._decompositions import _cast, _decomposed_scores, _swapped, _view, matmul
+from facula.export._decompositions import _cast, _decomposed_scores, _in_order_of_query, _swapped, _view, matmul
 from facula.export._functional import op
 from facula.export._loss_rules import RULES
 from facula.export._rule_ops import added, less, number, over, private, times, total, where, zeros
@@ -130,7 +130,7 @@ def _attention(q, k, v, mask, seed, dropout, causal, scale, by_library):
     most = op("amax.default", scores, [-1], True)
     most = where(op("eq.default", most, -math.inf), number(0.0, most), most)
     sums = op("log.default", total(op("exp.default", less(scores, most)), [-1], True))
-    return matmul(weights, v), op("squeeze.dim", added(sums, most), -1)
+    return _in_order_of_query(matmul(weights, v), q), op("squeeze.dim", added(sums, most), -1)
 
 
 @private

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 import facula
+from facula import _C
 from facula.export._functional import op
 from facula.export._symint import text_of
 
@@ -115,7 +116,24 @@ def attention(q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, en
         return NotImplemented
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     weights = _decomposed_scores(q, k, mask, is_causal, scale)[1]
-    return matmul(op("native_dropout.default", weights, dropout_p, True)[0] if dropout_p else weights, v)
+    if dropout_p:
+        return matmul(op("native_dropout.default", weights, dropout_p, True)[0], v)
+    return _in_order_of_query(matmul(weights, v), q)
+
+
+def _in_order_of_query(attended, q):
+    """The result of attention with its elements where eager puts them: in the order of the query's dimensions.
+
+    Views that follow in the program are possible in that order only.
+    """
+    if q.dim() != 4 or int(attended.shape[-1]) != int(q.shape[-1]) or q.stride(-1) != 1:
+        return attended
+    like = _C._record_unseen(lambda: facula.empty_like(q), ())
+    if like.is_contiguous():
+        return attended
+    order = sorted(range(q.dim()), key=lambda d: -like.stride(d))
+    laid = _contiguous(_permuted(attended, *order))
+    return _permuted(laid, *(order.index(d) for d in range(q.dim())))
 
 
 def _decomposed_scores(q, k, mask, is_causal, scale):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
-from facula._prims_common import alert_not_deterministic
 
 from .._explained import explained
 from .._tuples import _list_with_default, _pair, _single, _triple
@@ -388,7 +387,6 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _single(kernel_size)
     stride = _single(stride) if stride is not None else kernel
     padding = _single(padding)
-    alert_not_deterministic("max_unpool1d")
     size = _unpool_output_size("max_unpool1d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*size, 1]).squeeze(-1)
 
@@ -409,7 +407,6 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _pair(kernel_size)
     stride = _pair(stride) if stride is not None else kernel
     padding = _pair(padding)
-    alert_not_deterministic("max_unpool2d")
     size = _unpool_output_size("max_unpool2d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool2d(input, indices, size)
 
@@ -433,7 +430,6 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: int | Sequence[int
     kernel = _triple(kernel_size)
     stride = _triple(stride) if stride is not None else kernel
     padding = _triple(padding)
-    alert_not_deterministic("max_unpool3d")
     size = _unpool_output_size("max_unpool3d", input, kernel, stride, padding, output_size)
     return _nn.max_unpool3d(input, indices, size, stride, padding)
 
