@@ -84,7 +84,8 @@ class _FunctionBase:
     def apply(cls, *args: Any, **kwargs: Any) -> Any: ...
 class AcceleratorError(RuntimeError):
     error_code: int
-class UntypedStorage:
+class StorageBase: ...
+class UntypedStorage(StorageBase):
     def __init__(self, size: builtins.int | Sequence[builtins.int] = 0, *,
                  device: device | str | builtins.int | None = None) -> None: ...
     @property

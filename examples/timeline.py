@@ -122,9 +122,11 @@ def main(arguments: list[str] | None = None) -> None:
     model = make_model().to(options.device)
     train(model, loader, 1, options.device)  # first calls load libraries and compile kernels
     torch.cpu.record_memory_history()
-    with profile(record_shapes=True, profile_memory=True, with_flops=True) as p:
-        train(model, loader, options.steps, options.device)
-    torch.cpu.record_memory_history(None)
+    try:
+        with profile(record_shapes=True, profile_memory=True, with_flops=True) as p:
+            train(model, loader, options.steps, options.device)
+    finally:
+        torch.cpu.record_memory_history(None)
     key = "self_cpu_time_total" if options.device == "cpu" else "self_cuda_time_total"
     print(p.key_averages().table(sort_by=key, row_limit=12))
     p.export_chrome_trace(str(options.out / "timeline.json"))

@@ -165,7 +165,7 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
 
 def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=None):
     """A number as a tensor."""
-    return facula.scalar_tensor(s, dtype=dtype, device=device)
+    return facula.scalar_tensor(s, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 
 
 def _resampled(mode, spatial):

@@ -637,7 +637,7 @@ def _legacy_text(dtype, name):
     Args:
         args: a size in elements, a sequence of values, or nothing.
         wrap_storage: an UntypedStorage to look at instead (not copied).
-        dtype, device: as the class fixes them.
+        kwargs: nothing else, since the class fixes the dtype and the device.
 
     """
     if str(dtype).startswith(("torch.q", "torch.bool")):

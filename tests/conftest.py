@@ -50,6 +50,24 @@ def package(tmp_path_factory):
     return installed(tmp_path_factory)
 
 
+@pytest.fixture(autouse=True)
+def nobody_watches_afterwards():
+    """Fails a test that leaves an observer behind (a profile, a memory history): later tests of the process would fail instead."""
+    before = _watched()
+    yield
+    if not before and _watched():
+        sys.modules["facula"].cpu.record_memory_history(None)
+        pytest.fail("an observer of this thread outlives the test")
+
+
+def _watched():
+    facula = sys.modules.get("facula")
+    if not hasattr(facula, "_C") or not facula._C._watching():
+        return False
+    facula.empty(0)  # who was unwatched while the last observer went looks once more
+    return facula._C._watching()
+
+
 @pytest.fixture
 def nothing_stays_alive():
     """Fails a test after which more tensors (or nodes, or storages) live than before."""

@@ -99,7 +99,7 @@ EXCEPTIONS = {
         "distributed/elastic/agent/server/local_elastic_agent.py": "LocalElasticAgent.run(role)",
         "distributed/elastic/multiprocessing/logs.py": "LogsSpecs.reify(envs)",
         "functions/device.py": "exit(device)",
-        "functions/streams.py": "Stream.__new__(args kwargs) Event.__new__(args kwargs)",
+        "functions/streams.py": "Event.__new__(args kwargs)",
         "nn/attention/_block_mask.py": "noop_mask(head token_kv token_q)",
         "nn/utils/_prune_base.py": "BasePruningMethod.__call__(inputs) BasePruningMethod.compute_mask(default_mask t)",
         "nn/utils/prune.py": "Identity.compute_mask(t) CustomFromMask.compute_mask(t)",
@@ -131,7 +131,6 @@ EXCEPTIONS = {
     "there is no such device, or nothing of it to set": {
         "autograd/graph.py": "save_on_cpu.__init__(device_type) set_warn_on_accumulate_grad_stream_mismatch(enabled)",
         "compat/aliases.py": "TorchFinder.find_spec(path target)",
-        "utils/checkpoint.py": "get_device_states(args) set_device_states(device_type states)",
     },
     "not there yet": {
         "autograd/profiler.py": """
@@ -147,7 +146,6 @@ EXCEPTIONS = {
         "utils/benchmark/sparse_fuzzer.py": "FuzzedSparseTensor.__init__(nnz)",
         "autograd/variable.py": "Variable.__new__(volatile)",
         "nn/modules/linear.py": "Identity.__init__(args kwargs)",
-        "utils/_pytree.py": "treespec_dumps(protocol)",
         "utils/tensorboard/writer.py": "SummaryWriter.add_pr_curve_raw(weights)",
     },
     "of several processes or devices; a group has one": {

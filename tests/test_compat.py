@@ -423,12 +423,20 @@ def test_compile_knows_names_of_backends_and_modes():
         facula.compile(backend=lambda graph, inputs: graph.forward)
 
 
-def test_downloads_say_how_far_they_are(tmp_path, capsys):
+@pytest.mark.parametrize("with_tqdm", [False, True])
+def test_downloads_say_how_far_they_are(tmp_path, capsys, monkeypatch, with_tqdm):
+    if with_tqdm:
+        pytest.importorskip("tqdm.auto")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     source = tmp_path / "source"
     source.write_bytes(b"x" * 3 * 2**20)
     facula.hub.download_url_to_file(source.as_uri(), tmp_path / "copy")
     told = capsys.readouterr().err
-    assert "copy: 0.1 of 3.0 MB" in told and told.endswith("copy: 3.0 MB\n")
+    if with_tqdm:
+        assert "copy:   0%" in told and "copy: 100%" in told and "3.00M/3.00M" in told
+    else:
+        assert "copy: 0.1 of 3.0 MB" in told and told.endswith("copy: 3.0 MB\n")
     facula.hub.download_url_to_file(source.as_uri(), tmp_path / "copy", progress=False)
     assert capsys.readouterr().err == ""
 

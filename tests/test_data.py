@@ -321,7 +321,7 @@ def test_neither_the_end_of_the_program_nor_an_interrupt_leaves_workers(tmp_path
     (tmp_path / "program.py").write_text(PROGRAM + end)
     done = subprocess.run([sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=60)
     workers = [int(word) for word in done.stdout.split()[1:]]
-    assert len(workers) == 2
+    assert len(workers) == 2, done.stderr
     deadline = time.monotonic() + 15
     while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -401,6 +401,20 @@ def test_adam_counts_in_whatever_tensor_it_finds(dtype):
     assert facula.equal(p, stepped("Adam", 2, {})[0])
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adamax", "NAdam", "RAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD"])
+def test_steps_of_plain_tensors_are_one_kernel(name):
+    """Ops of their own are for classes that stand in for kernels, `capturable` and `differentiable`."""
+    parameters = [facula.ones(3, requires_grad=True), nn.Parameter(facula.ones(2, 2))]
+    optimizer = getattr(optim, name)(parameters, lr=0.01)
+    for p in parameters:
+        p.grad = facula.ones_like(p)
+    optimizer.step()
+    with facula.profiler.profile() as profile:
+        optimizer.step()
+    ops = {row.key for row in profile.key_averages() if not row.key.startswith("Optimizer.step")}
+    assert ops <= {"aten::add_", "aten::mul_", "aten::fill_"}, "more than counters and rates, which have one element"
+
+
 def test_hooks_run_once_around_a_step_that_calls_its_base_class():
     calls = []
 

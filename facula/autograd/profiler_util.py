@@ -9,6 +9,7 @@ from facula._text_table import table
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
+    from typing import NoReturn
 
     from typing_extensions import Self
 
@@ -162,6 +163,11 @@ class FunctionEvent:
     def is_user_annotation(self) -> bool:
         """Whether it is a range that the program named."""
         return self.kind == "range"
+
+    @property
+    def concrete_inputs(self) -> NoReturn:
+        """Raise NotImplementedError, since the values of arguments are not recorded."""
+        raise NotImplementedError(f"FunctionEvent.concrete_inputs: argument values are not kept, got the event {self.name}")
 
     @property
     def cpu_time_total(self) -> float:

@@ -35,6 +35,8 @@ REASONS: dict[Any, Any] = {
     "trace": ("this part of the profiler is not supported", "profiler.profile and its events"),
     "masked": ("masked tensors are not supported", "a tensor with a mask beside it"),
     "mobile": ("programs for phones are not made", None),
+    "decoders": ("files are not decoded by the endings of their names, which PyTorch deprecates", "map() with the decoder"),
+    "dims": ("dimensions are not objects", "vmap, einsum, or functorch.einops.rearrange"),
     "internal": ("it serves PyTorch's own code", None),
     "aten": ("there is no such operator", "the public function"),
 }
@@ -183,6 +185,12 @@ NAMES = {
         "torch.export.unflatten": "InterpreterModuleDispatcher",
         "torch.utils._sympy.numbers": "IntInfinity",
         "torch.utils._sympy.value_ranges": "ValueRanges",
+        "functorch.compile": """
+            aot_function aot_module aot_module_simplified compiled_function compiled_module config debug_compile
+            default_decompositions default_partition draw_graph draw_graph_compile get_aot_compilation_context
+            get_aot_graph_name get_graph_being_compiled make_boxed_compiler make_boxed_func memory_efficient_fusion
+            min_cut_rematerialization_partition minifier nnc_jit nop print_compile pythonkey_decompose ts_compile
+            """,
         "torch._functorch.config": "",
         "torch._higher_order_ops": "",
         "torch._inductor.config": "",
@@ -380,6 +388,19 @@ NAMES = {
         "torch.utils.show_pickle": "DumpUnpickler FakeClass FakeObject main",
         "torch.utils.mobile_optimizer": "LintCode MobileOptimizerType generate_mobile_module_lints optimize_for_mobile",
     },
+    "decoders": {
+        "torch.utils.data.datapipes.iter": "RoutedDecoder",
+        "torch.utils.data.datapipes.iter.routeddecoder": "RoutedDecoderIterDataPipe",
+        "torch.utils.data.datapipes.utils.decoder": """
+            Decoder ImageHandler MatHandler StreamWrapper audiohandler basichandlers extension_extract_fn handle_extension
+            imagehandler mathandler videohandler
+            """,
+    },
+    "dims": {
+        "functorch.dim": """
+            Dim DimList DimensionBindError DimensionMismatchError Tensor cat dimlists dims index softmax split stack
+            """,
+    },
     "internal": {
         "torch._logging": "",
         "torch": "DisableTorchFunction ExcludeDispatchKeyGuard FatalError ThroughputBenchmark cpp",
@@ -407,13 +428,7 @@ NAMES = {
         "torch.nn.cpp": "ModuleWrapper OrderedDictWrapper",
         "torch.nn.functional": "assert_int_or_pair",
         "torch.overrides": "redispatch_function",
-        "torch.return_types": """
-            aminmax_out cummax_out cummin_out frexp_out geqrf_out histogram_out histogramdd kthvalue_out
-            linalg_cholesky_ex_out linalg_eig_out linalg_eigh_out linalg_inv_ex_out linalg_ldl_factor_ex_out
-            linalg_ldl_factor_out linalg_lstsq_out linalg_lu_factor_ex_out linalg_lu_factor_out linalg_lu_out linalg_qr_out
-            linalg_slogdet_out linalg_solve_ex_out linalg_svd_out lu_unpack_out max_out median_out min_out mode_out
-            nanmedian_out qr_out slogdet slogdet_out sort_out svd_out topk_out triangular_solve_out
-            """,
+        "torch.return_types": "histogramdd slogdet slogdet_out",
         "torch.serialization": "validate_hpu_device",
         "torch.utils": """
             ThroughputBenchmark generate_methods_for_privateuse1_backend get_cpp_backtrace rename_privateuse1_backend

@@ -31,11 +31,11 @@ class Transform:
     Errors: ValueError for another cache_size.
 
     >>> t = torch.distributions.ExpTransform()
-    >>> x = torch.tensor([0.0, 1.0])
+    >>> x = torch.tensor([0.0, 2.0])
     >>> t(x), t.inv(t(x))
-    (tensor([1.0000, 2.7183]), tensor([0., 1.]))
+    (tensor([1.0000, 7.3891]), tensor([0., 2.]))
     >>> t.log_abs_det_jacobian(x, t(x))
-    tensor([0., 1.])
+    tensor([0., 2.])
     >>> t.forward_shape((2,)), t.inverse_shape((2,))
     ((2,), (2,))
     >>> cached = t.with_cache()

@@ -21,8 +21,8 @@ def is_available() -> bool:
     return False
 
 
-def _refuse(name) -> NoReturn:
-    raise RuntimeError(f"profiler.itt.{name}: ITT functions not installed: ask is_available() first, got a call")
+def _refuse(name, given) -> NoReturn:
+    raise RuntimeError(f"profiler.itt.{name}: ITT functions not installed: ask is_available() first, got {given}")
 
 
 def range_push(msg: str) -> None:
@@ -30,13 +30,20 @@ def range_push(msg: str) -> None:
 
     Args:
         msg: its name.
+
+    >>> if torch.profiler.itt.is_available():
+    ...     torch.profiler.itt.range_push("forward")
     """
-    _refuse("range_push")
+    _refuse("range_push", repr(msg))
 
 
 def range_pop() -> None:
-    """End the innermost range. Raises RuntimeError, since VTune's library is not linked."""
-    _refuse("range_pop")
+    """End the innermost range. Raises RuntimeError, since VTune's library is not linked.
+
+    >>> if torch.profiler.itt.is_available():
+    ...     torch.profiler.itt.range_pop()
+    """
+    _refuse("range_pop", "a call")
 
 
 def mark(msg: str) -> None:
@@ -44,8 +51,11 @@ def mark(msg: str) -> None:
 
     Args:
         msg: its name.
+
+    >>> if torch.profiler.itt.is_available():
+    ...     torch.profiler.itt.mark("step")
     """
-    _refuse("mark")
+    _refuse("mark", repr(msg))
 
 
 @contextlib.contextmanager
@@ -55,6 +65,11 @@ def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
     Args:
         msg: a name, formatted with the other arguments.
         args, kwargs: what it is formatted with.
+
+    >>> with torch.profiler.itt.range("step {}", 3):
+    ...     pass
+    Traceback (most recent call last):
+    RuntimeError: profiler.itt.range_push: ITT functions not installed: ask is_available() first, got 'step 3'
     """
     range_push(msg.format(*args, **kwargs))
     try:

@@ -14,9 +14,13 @@ import threading
 from typing import TYPE_CHECKING
 
 import facula
+
+# Not `from facula.utils import`, which asks the package for the names, and so the table of PyTorch's names that are missing.
+import facula.utils._dispatched as _dispatched
+import facula.utils._dispatched_kernels
+import facula.utils._dispatched_parts  # noqa: F401  (the last two fill tables)
 from facula import _C
 from facula.overrides import _overloaded
-from facula.utils import _dispatched, _dispatched_kernels, _dispatched_parts  # noqa: F401  (the last two fill tables)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@
 #include "core/host.h"
 #include "core/storage_owner.h"
 #include "python/bindings.h"
+#include "python/docs/storage.h"
 #include "python/free_threading.h"
 
 namespace facula::python {
@@ -229,7 +230,7 @@ void init_storage_object(PyObject* module) {
     type->tp_weaklistoffset = offsetof(PyStorage, weak_references);
   }
   StorageBaseType.tp_name = "torch._C.StorageBase";
-  StorageBaseType.tp_doc = "What classes of storages derive from.";
+  StorageBaseType.tp_doc = docs::storage::kStorageBase;
   StorageType.tp_base = &StorageBaseType;
   StorageType.tp_name = "torch.UntypedStorage";
   PyModule_AddObject(module, "StorageBase", Py_NewRef(reinterpret_cast<PyObject*>(&StorageBaseType)));

@@ -1,5 +1,7 @@
 """Writes dispatched_calls.txt: run with PyTorch for what it shows, then with Facula for the lines that say `here`.
 
+Needs PyTorch for the first of the two:
+
     python tests/data/make_dispatched_calls.py pytorch CALLS   # a file of calls, one a line
     python tests/data/make_dispatched_calls.py here            # where PyTorch is not there
 """

@@ -337,7 +337,7 @@ def make_fx(f: Callable[..., Any], decomposition_table: dict[Callable[..., Any],
 
     >>> gm = facula.fx.experimental.proxy_tensor.make_fx(lambda x: x.sin() + 1)(facula.ones(2))
     >>> [str(node.target) for node in gm.graph.nodes if node.op == "call_function"]
-    ['aten.sin.default', 'aten.add.Scalar']
+    ['aten.sin.default', 'aten.add.Tensor']
     """
     if tracing_mode not in ("real", "fake"):
         raise NotImplementedError(

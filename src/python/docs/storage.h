@@ -3,6 +3,16 @@
 
 namespace facula::python::docs::storage {
 
+inline constexpr char kStorageBase[] = R"(StorageBase(size=0, *, device=None)
+--
+
+The class that classes of storages derive from, for `isinstance`.
+
+Making an object of the class itself is a RuntimeError; `size` (in bytes) and `device` are those of `UntypedStorage`.
+
+>>> isinstance(torch.UntypedStorage(4), torch.StorageBase)
+True)";
+
 inline constexpr char kUntypedStorage[] = R"(UntypedStorage(size=0, *, device=None)
 --
 
@@ -79,7 +89,9 @@ A new empty storage on the same device.
 inline constexpr char kType[] = R"(type($self, /, dtype=None, non_blocking=False)
 --
 
-The name of the class; with a dtype, the bytes converted to elements of it, as a `TypedStorage`.
+Return the name of the class; with a dtype, the bytes converted to elements of it, as a `TypedStorage`.
+
+`non_blocking` is accepted, as the copy is complete when this returns.
 
 >>> storage = torch.UntypedStorage([1, 2])
 >>> storage.type(), storage.type(torch.int16).tolist()
