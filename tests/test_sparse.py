@@ -391,26 +391,6 @@ def test_factories_with_a_layout():
             make(2, 3, layout=facula.sparse_coo)
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS, *BLOCKED])
-@pytest.mark.parametrize("wanted", [*LAYOUTS, *BLOCKED])
-def test_tensors_like_one_of_another_layout(layout, wanted):
-    """zeros_like keeps blocks or their absence, empty_like the layout; coordinates take no blocks, and go to any without."""
-    blocked = {"blocksize": (1, 1)} if layout in BLOCKED else {}
-    x = facula.eye(3).to_sparse(layout=layout, **blocked)
-    zeros = wanted is facula.sparse_coo or (layout in BLOCKED) is (wanted in BLOCKED)
-    for make, made in (
-        (facula.zeros_like, zeros),
-        (facula.empty_like, zeros and (layout in (facula.sparse_coo, wanted))),
-    ):
-        if made:
-            like = make(x, layout=wanted)
-            assert like.layout is wanted and like.shape == x.shape
-            assert make is facula.empty_like or like._nnz() == 0
-        else:
-            with pytest.raises(RuntimeError, match=f"^{make.__name__}: .*another sparse layout.*{layout} and {wanted}"):
-                make(x, layout=wanted)
-
-
 def test_old_names():
     x = facula.sparse.FloatTensor(facula.tensor([[0, 1], [2, 0]]), facula.tensor([3.0, 4.0]), facula.Size([2, 3]))
     assert isinstance(x, facula.sparse.FloatTensor) and not isinstance(x, facula.sparse.DoubleTensor)
