@@ -282,7 +282,8 @@ def _asked_layout(op: Op, slots: dict[str, str]) -> str:
     like = f"&{by_name['self']}" if "self" in by_name else "nullptr"
     size = by_name.get("size", "IntList()")
     sized = str("size" in by_name).lower()
-    made = f"sparse_zeros({like}, {sized}, {size}, {by_name['dtype']}, {by_name['device']}, {slots['layout']})"
+    name = f'"{op.name}"'
+    made = f"sparse_zeros({name}, {like}, {sized}, {size}, {by_name['dtype']}, {by_name['device']}, {slots['layout']})"
     return f"if (wants_other_layout({slots['layout']}, {like}, {sized})) return wrap(with_requires_grad({made}, {slots['requires_grad']})); "
 
 

@@ -14,6 +14,24 @@ def leaf(values, dtype=facula.float64):
     return facula.tensor(values, dtype=dtype, requires_grad=True)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float16", "float32", "float64", "complex64"])
+def test_views_as_another_dtype_have_no_history(dtype):
+    x = leaf([1.0, 2.0, 3.0, 4.0], facula.float32)
+    for base in (x, x * 2, facula.zeros(4)):
+        view = base.view(getattr(facula, dtype))
+        assert not view.requires_grad and view.grad_fn is None and not view._is_view()
+        assert view.data_ptr() == base.data_ptr()
+    with pytest.raises(RuntimeError, match="require"):
+        view.abs().sum().backward()
+    base.mul_(x)
+    assert base.requires_grad and not view.requires_grad
+    y = x * 1
+    loss = y.sin().sum()
+    y.view(getattr(facula, dtype)).zero_()  # the write is counted
+    with pytest.raises(RuntimeError, match="modif"):
+        loss.backward()
+
+
 def test_views_get_their_history_when_asked():
     w = leaf([2.0, 3.0])
     base = facula.zeros(2, dtype=facula.float64)

@@ -130,6 +130,30 @@ def test_a_sparse_matrix_times_a_vector_is_added(layout):
     assert torch.addmv(torch.ones(2), sparse, v, beta=2).tolist() == [-2, 5]
 
 
+BLOCKED = [torch.sparse_bsr, torch.sparse_bsc]
+SPARSE = [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, *BLOCKED]
+
+
+@pytest.mark.parametrize("layout", SPARSE)
+@pytest.mark.parametrize("wanted", SPARSE)
+def test_tensors_like_one_of_another_layout(layout, wanted):
+    """zeros_like keeps blocks or their absence, empty_like the layout; coordinates take no blocks, and go to any without."""
+    blocked = {"blocksize": (1, 1)} if layout in BLOCKED else {}
+    x = torch.eye(3).to_sparse(layout=layout, **blocked)
+    zeros = wanted is torch.sparse_coo or (layout in BLOCKED) is (wanted in BLOCKED)
+    for make, made in (
+        (torch.zeros_like, zeros),
+        (torch.empty_like, zeros and (layout in (torch.sparse_coo, wanted))),
+    ):
+        if made:
+            like = make(x, layout=wanted)
+            assert like.layout is wanted and like.shape == x.shape
+            assert make is torch.empty_like or like._nnz() == 0
+        else:
+            with pytest.raises(RuntimeError, match=f"^{make.__name__}: .*another sparse layout.*{layout} and {wanted}"):
+                make(x, layout=wanted)
+
+
 def test_what_sparse_tensors_refuse():
     x = torch.eye(2).to_sparse_csr()
     with pytest.raises(TypeError, match="sparse"):

@@ -42,7 +42,7 @@ constexpr Entry kNames[] = {
     {"_gelu_tanh", "gelu"},
     {"_householder", "linalg.householder_product"},
     {"_huber", "huber_loss"},
-    {"_int8_conv", "conv"},
+    {"_int8_conv", "quantized.conv"},
     {"_int8_linear", "linear"},
     {"_linalg_eigh", "linalg.eigh"},
     {"_linalg_eigvals", "linalg.eigvals"},

@@ -61,8 +61,10 @@ Tensor view(const Tensor& self, IntList size) {
   return make_view(self, shape, strides);
 }
 
+// The result shares memory and its count of writes, as that of detach() does, and follows no history: bytes read as
+// another dtype have no derivative, and PyTorch says so of the same dtype too.
 Tensor view(const Tensor& self, DType dtype) {
-  if (dtype == self.dtype()) return make_view(self, self.sizes(), self.strides());
+  if (dtype == self.dtype()) return make_view(self, self.sizes(), self.strides(), 0, false);
   FACULA_CHECK(!self.is_conj(), ErrorKind::Runtime,
                "view: a tensor that is not conjugated lazily (use resolve_conj), got shape ", self.sizes());
   int64_t from = self.item_size(), to = item_size(dtype);
@@ -84,7 +86,7 @@ Tensor view(const Tensor& self, DType dtype) {
       strides[i] = step / to;
     }
   }
-  Tensor view = make_view(self, sizes, strides);
+  Tensor view = make_view(self, sizes, strides, 0, false);
   view.impl()->dtype = dtype;
   return view;
 }

@@ -36,7 +36,7 @@ inline PyCFunction as_function(FastFunction f) { return reinterpret_cast<PyCFunc
 /// Whether a factory's layout= asks for another layout than the op gives: a sparse one, or that of a sparse `like`.
 bool wants_other_layout(PyObject* layout, const Tensor* like, bool sized);
 /// What it gives then: zeros, of the sizes of `like` where no size is given.
-Tensor sparse_zeros(const Tensor* like, bool sized, IntList size, std::optional<DType> dtype,
+Tensor sparse_zeros(const char* op, const Tensor* like, bool sized, IntList size, std::optional<DType> dtype,
                     std::optional<Device> device, PyObject* layout);
 /// Throws for a sparse layout, unless it is that of `like`.
 void refuse_layout(const char* op, PyObject* layout, const Tensor* like = nullptr);

@@ -19,6 +19,15 @@ Dims block_sizes(const Tensor& t) {
   return {p.values.size(p.plain.dim()), p.values.size(p.plain.dim() + 1)};
 }
 
+/// Refuse what PyTorch does not make: blocks where `like` has none and the reverse, and for empty_like another layout,
+/// except that of rows or columns from coordinates.
+void check_made_from(std::string_view op, Layout like, Layout wanted) {
+  const bool blocks = wanted == Layout::SparseCoo || is_blocked(like) == is_blocked(wanted);
+  const bool made = blocks && (op == "zeros_like" || like == Layout::SparseCoo || like == wanted);
+  FACULA_CHECK(made, ErrorKind::Runtime, op, ": a tensor of another sparse layout cannot be made (convert it), got ",
+               like, " and ", wanted);
+}
+
 }  // namespace
 
 bool wants_other_layout(PyObject* layout, const Tensor* like, bool sized) {
@@ -27,15 +36,13 @@ bool wants_other_layout(PyObject* layout, const Tensor* like, bool sized) {
   return sized ? wanted != Layout::Strided || is_sparse(*like) : wanted != layout_of(*like);
 }
 
-Tensor sparse_zeros(const Tensor* like, bool sized, IntList size, std::optional<DType> dtype,
+Tensor sparse_zeros(const char* op, const Tensor* like, bool sized, IntList size, std::optional<DType> dtype,
                     std::optional<Device> device, PyObject* layout) {
   if (like && !dtype) dtype = like->dtype();
   if (like && !device) device = like->device();
   const Layout wanted = wanted_layout(layout, like);
   if (like && !sized && is_sparse(*like) && wanted != Layout::Strided) {
-    FACULA_CHECK(wanted == layout_of(*like), ErrorKind::Runtime,
-                 "empty_like: a tensor of another sparse layout cannot be made (convert it), got ", layout_of(*like),
-                 " and ", wanted);
+    check_made_from(op, layout_of(*like), wanted);
     std::optional<IntList> block;
     const Dims sizes = block_sizes(*like);
     if (is_blocked(wanted)) block = sizes;
