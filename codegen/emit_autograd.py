@@ -348,7 +348,8 @@ def _mutating(op: Op) -> str:
     return (
         f"{_watched_write(op, call, False)}const Tensor& {op.name}({inplace_args(op)}) {{\n{_device_check(op)}{_checked_layouts(op)}"
         f"  if (({_flags(op)}) & kBatched) {{\n    {batching.mutating(op, cpp_args(op))}\n    return {me};\n  }}\n"
-        f'  check_writable({me}, "{op.name}");\n  {_scoped_write(op, op.name, raw)}\n'
+        f'  check_not_inference({me}, "{op.name}");\n  if (written_marks({me})) check_writable({me}, "{op.name}");\n'
+        f"  {_scoped_write(op, op.name, raw)}\n"
         f'  erase_history({me}, "{op.name}");\n  return {me};\n}}\n'
     )
 

@@ -147,3 +147,18 @@ def test_a_gradient_that_others_see_is_copied():
     w = facula.ones(3, requires_grad=True)  # a part of larger memory would keep all of it
     facula.cat((w, facula.ones(1000))).mul(3.0).sum().backward()
     assert w.grad.untyped_storage().nbytes() == 12
+
+
+def test_rows_of_a_tensor_without_history_are_written():
+    for views in (facula.unbind, lambda t: t.split(1), lambda t: t.chunk(2), list):
+        x = facula.zeros(2, 3)
+        for i, row in enumerate(views(x)):
+            row[..., 0] = i + 1
+            row[..., 1].fill_(7)
+            row[..., 2].uniform_(2, 3)
+        assert x[:, 0].tolist() == [1, 2] and x[:, 1].tolist() == [7, 7] and (x[:, 2] >= 2).all()
+        y = leaf([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]) * 1
+        with pytest.raises(RuntimeError, match="multiple views"):
+            views(y)[0].fill_(1)
+        with pytest.raises(RuntimeError, match="multiple views"):
+            views(facula.zeros(2, 3, dtype=facula.float64))[0].add_(y[0])
