@@ -417,6 +417,48 @@ def test_what_callbacks_of_futures_raise_is_logged(caplog):
         future.then(fails).wait()
 
 
+# --- saved values
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("_saved_result", lambda leaf, _: leaf.sqrt()), ("saved_tensors", lambda leaf, keeps: keeps.apply(leaf))]
+)
+def test_saved_values_are_not_read_while_a_pass_lets_go_of_them(name, made):
+    class Keeps(facula.autograd.Function):
+        @staticmethod
+        def forward(ctx, t):
+            ctx.save_for_backward(t)
+            return t.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            assert ctx.saved_tensors
+            return grad
+
+    leaf = facula.ones(3, requires_grad=True)
+    result = made(leaf, Keeps)
+    node = result.grad_fn
+    read = []
+
+    def reads():
+        try:
+            read.append(getattr(node, name))
+        except RuntimeError as error:
+            read.append(str(error))
+
+    thread = threading.Thread(target=reads)
+
+    def before(grads):
+        assert getattr(node, name) is not None  # the thread that runs the node may
+        thread.start()
+        thread.join(0.2)  # it waits for the node
+
+    node.register_prehook(before)
+    result.backward(facula.ones(3))
+    thread.join()
+    assert len(read) == 1 and "freed" in str(read[0])
+
+
 # --- what threads import while others look
 
 

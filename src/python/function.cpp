@@ -171,7 +171,9 @@ PyObject* get_saved_tensors(PyObject* o, void*) {
     Owned for_jvp(attribute(o, NAME("saved_for_forward")));
     if (for_jvp.get() != Py_None) return for_jvp.release();
     const Ref<Node> node = node_of_context(o);
-    return node ? wrap(static_cast<FunctionNode*>(node.get())->saved()) : check(PyTuple_New(0));
+    if (!node) return check(PyTuple_New(0));
+    const AloneWith alone(*node);
+    return wrap(static_cast<FunctionNode*>(node.get())->saved());
   });
 }
 

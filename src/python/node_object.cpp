@@ -95,6 +95,7 @@ PyObject* node_saved(PyObject* o, void* member) {
   return guarded([&] {
     const Ref<Node> held = node_of(o);
     const Node& node = *held;
+    const AloneWith alone(*held);
     FACULA_CHECK(!node.freed, ErrorKind::Runtime, node.name(),
                  ": Trying to access saved values after they have already been freed (give "
                  "retain_graph=True to the first backward), got ",

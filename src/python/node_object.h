@@ -1,9 +1,26 @@
 // Autograd nodes as Python objects, shared by autograd.cpp, hooks.cpp and function.cpp.
 #pragma once
 
+#include <optional>
+
+#include "autograd/node_lock.h"
 #include "python/objects.h"
 
 namespace facula::python {
+
+/// For who reads what a node saved: no pass on another thread runs the node meanwhile and lets go of the values. The
+/// interpreter's lock is free during the wait, since the pass may need it.
+class AloneWith {
+ public:
+  explicit AloneWith(Node& node) {
+    if (NodeLock::held(node)) return;
+    WithoutLock released;
+    lock_.emplace(node);
+  }
+
+ private:
+  std::optional<NodeLock> lock_;
+};
 
 /// What Python sees of a node. An ordinary one keeps its node alive; the context of an autograd.Function is kept alive
 /// by its node, and is left without one when the node goes.
