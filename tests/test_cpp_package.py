@@ -13,10 +13,10 @@ import facula.utils
 
 def test_prefixes_lie_in_the_package(package):
     home = Path(facula.__file__).parent
-    inside = {name: Path(getattr(facula.utils, name)).relative_to(home) for name in ("cmake_prefix_path", "torch_cmake_prefix_path")}
-    assert (package / inside["cmake_prefix_path"] / "Facula" / "FaculaConfig.cmake").exists()
+    inside = {name: Path(getattr(facula.utils, name)).relative_to(home) for name in ("facula_cmake_prefix_path", "torch_cmake_prefix_path")}
+    assert (package / inside["facula_cmake_prefix_path"] / "Facula" / "FaculaConfig.cmake").exists()
     assert (package / inside["torch_cmake_prefix_path"] / "Torch" / "TorchConfig.cmake").exists()
-    assert not list((package / inside["cmake_prefix_path"]).rglob("TorchConfig.cmake"))
+    assert not list((package / inside["facula_cmake_prefix_path"]).rglob("TorchConfig.cmake"))
 
 
 def test_public_headers_include_only_each_other(package):
@@ -155,6 +155,10 @@ def test_the_prefix_where_facula_is_torch():
     import subprocess
     import sys
 
-    program = "import torch.utils, facula.utils as f; print(torch.utils.cmake_prefix_path == f.torch_cmake_prefix_path)"
-    said = subprocess.run([sys.executable, "-m", "facula", "-c", program], capture_output=True, text=True, check=True).stdout
-    assert said == "True\n" and facula.utils.cmake_prefix_path == facula.utils.facula_cmake_prefix_path
+    same = "; print(%s.cmake_prefix_path == f.%s_cmake_prefix_path)"
+    for options, program in (
+        (["-m", "facula"], "import torch.utils, facula.utils as f" + same % ("torch.utils", "torch")),
+        ([], "import facula.utils as f" + same % ("f", "facula")),
+    ):
+        said = subprocess.run([sys.executable, *options, "-c", program], capture_output=True, text=True, check=True).stdout
+        assert said == "True\n"
