@@ -450,14 +450,14 @@ def _checked_outs(op: Op, names: list[str]) -> str:
 
 
 def _target(op: Op, name: str, names: list[str]) -> str:
-    """Where a result goes: `name`, unless an argument or another result lies there."""
+    """Emit where a result goes: `name`, unless an argument or another result lies there."""
     cast = "Out::Cast::Class" if op.out_casts else "Out::Cast::None"
     beside = [a.name for a in _tensor_args(op)] + [other for other in names if other != name]
     return f'  const Out {name}_target({", ".join([f"{chr(34)}{op.name}{chr(34)}", f"op_id::{op.id}", name, cast, *beside])});\n'
 
 
 def _resolved_out(op: Op, names: list[str]) -> str:
-    """Where arguments are conjugated lazily, the result is copied."""
+    """Emit a copy of the result where arguments are conjugated lazily."""
     if not _tensor_args(op):
         return ""
     target = _target(op, names[0], names) if op.elementwise else ""

@@ -269,7 +269,7 @@ def _statements(op: Op, form: str) -> str:
 
 
 def _wanted(op: Op, slot: str, slots: dict[str, str]) -> str:
-    """What a factory does to the tensor that it was given."""
+    """Emit what a factory does to the tensor that it was given."""
     return f"with_requires_grad(arg_out({slot}, 0), {slots['requires_grad']}); " if "requires_grad" in op.python_only else ""
 
 

@@ -15,7 +15,7 @@ def __copy__(self):
 
 
 def _shallow(tensor):
-    """What copy.copy rebuilds: the same memory and attributes in another object."""
+    """Return what copy.copy rebuilds: the same memory and attributes in another object."""
     return _rebuild_copy, (type(tensor), tensor.detach(), tensor.requires_grad), tensor.__dict__ or None
 
 
@@ -51,7 +51,7 @@ def __deepcopy__(self, memo):
 
 
 def _is_wrapper(tensor):
-    """Whether the tensor has no memory of its own, and a class that stands in for kernels."""
+    """Return whether the tensor has no memory of its own, and a class that stands in for kernels."""
     return "_reported_device" in tensor.__dict__ and "fake_mode" not in tensor.__dict__
 
 

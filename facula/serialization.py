@@ -410,7 +410,7 @@ def check_module_version_greater_or_equal(module: Any, req_version_tuple: Any, e
 
 
 def _is_zipfile(f):
-    """Whether the file object begins, where it stands, like a zip file that torch.save writes."""
+    """Return whether the file object begins, where it stands, like a zip file that torch.save writes."""
     start = f.tell()
     found = f.read(4)
     f.seek(start)

@@ -387,7 +387,7 @@ class TypedStorage(_Casts):
         return self._untyped_storage.filename
 
     def resizable(self) -> bool:
-        """Whether resize_ can change the size: not where another library has the memory.
+        """Return whether resize_ can change the size: not where another library has the memory.
 
         >>> torch.FloatStorage(2).resizable()
         True

@@ -54,7 +54,7 @@ class FunctionalModule(nn.Module):
         self.stateless_model, self.param_names = stateless_model, param_names
 
     def forward(self, params: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        """What the module gives with these parameters."""
+        """Return what the module gives with these parameters."""
         values = dict(zip(self.param_names, params, strict=True))
         return functional_call(self.stateless_model, values, args, kwargs)
 
@@ -72,7 +72,7 @@ class FunctionalModuleWithBuffers(nn.Module):
         self.stateless_model, self.param_names, self.buffer_names = stateless_model, param_names, buffer_names
 
     def forward(self, params: Sequence[Any], buffers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        """What the module gives with these parameters and buffers."""
+        """Return what the module gives with these parameters and buffers."""
         values = dict(zip(self.param_names, params, strict=True))
         values.update(zip(self.buffer_names, buffers, strict=True))
         return functional_call(self.stateless_model, values, args, kwargs)
@@ -158,7 +158,7 @@ def functional_init(
 def functional_init_with_buffers(
     model_class: type[nn.Module], ensemble_shape: Sequence[int] = (), device: Any = "cpu"
 ) -> Callable[..., tuple[Any, ...]]:
-    """As `functional_init`, of modules with buffers.
+    """Return what `functional_init` does, for modules with buffers.
 
     It gives (parameters, buffers, ``fn(parameters, buffers, inputs)``, names of parameters, names of buffers).
 

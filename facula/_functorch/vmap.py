@@ -24,7 +24,7 @@ __all__ = ["restore_vmap", "vmap_impl", "vmap_increment_nesting"]
 
 
 def _get_name(func):
-    """What errors call a function."""
+    """Return what errors call a function."""
     if isinstance(func, functools.partial):
         return f"functools.partial({_get_name(func.func)}, ...)"
     return getattr(func, "__name__", repr(func))
@@ -200,7 +200,7 @@ def get_unwrapped(tensor: Tensor) -> Tensor:
 
 
 def is_batchedtensor(tensor: Tensor) -> bool:
-    """Whether a tensor stands for a batch of a vmap that runs."""
+    """Return whether a tensor stands for a batch of a vmap that runs."""
     return isinstance(tensor, Tensor) and _vmap.is_batched(tensor)
 
 

@@ -38,7 +38,7 @@ def _canonical_name(name):
 
 
 def forbidden_names(data, scope, start=0):
-    """Those of `names_in_pickle` that `scope` refuses."""
+    """Return those of `names_in_pickle` that `scope` refuses."""
     refused = []
     for name in names_in_pickle(data, start):
         try:

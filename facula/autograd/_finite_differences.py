@@ -145,7 +145,7 @@ def _as_layout(dense, like):
 
 
 def varied_inputs(inputs, masked):
-    """What is moved: the arguments that require a gradient."""
+    """Return what is moved: the arguments that require a gradient."""
     kinds = (MaskedInput if masked else SparseInput, DenseInput)
     return [
         kinds[x.layout == _C.strided](inputs, i)
@@ -200,5 +200,5 @@ def tangents(func, inputs, varied, direction, others=None):
 
 
 def close(a, b, rtol, atol):
-    """Whether all components of `a` are those of `b`, up to atol + rtol * |b|."""
+    """Return whether all components of `a` are those of `b`, up to atol + rtol * |b|."""
     return bool(_C.le((a - b).abs(), atol + rtol * b.abs()).all())

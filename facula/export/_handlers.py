@@ -101,7 +101,7 @@ def _rank(view, indices):
 
 
 def _without_leading_ones(value, dims):
-    """What is assigned may have more dimensions than the place, of size 1; the op takes no such values."""
+    """Drop leading dimensions of size 1 that an assigned value has more than its place, since the op takes none."""
     while value.dim() > dims and value.size(0) == 1:
         value = value.squeeze(0)
     return value

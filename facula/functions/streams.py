@@ -56,14 +56,14 @@ class _OfCpu(Stream):
         self.device: Any = facula.device("cpu" if device is None else device)
 
     def query(self):
-        """Whether everything is done: True."""
+        """Return whether everything is done: True."""
         return True
 
     def synchronize(self):
         """Wait for nothing."""
 
     def is_capturing(self):
-        """Whether work is recorded in place of being done: False."""
+        """Return whether work is recorded in place of being done: False."""
         return False
 
     def record_event(self, event=None):

@@ -63,7 +63,7 @@ def input_mask(input: Tensor, *_args: Any, mask: Tensor | None = None, **_kwargs
 
 
 def output_mask(op: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Where the result of a masked function has a value: where any element that went into it is not masked out.
+    """Return where the result of a masked function has a value: where any element that went into it is not masked out.
 
     Args:
         op: the function.
@@ -97,7 +97,7 @@ _HIGHEST = ("amin", "argmin")
 
 
 def reduction_identity(op_name: str, input: Tensor, *args: Any) -> Tensor | None:
-    """What a masked-out element counts as in a reduction, a 0-d tensor; None where no number leaves the result as it is.
+    """Return what a masked-out element counts as in a reduction, a 0-d tensor; None where no number leaves the result as it is.
 
     Args:
         op_name: of the reduction.

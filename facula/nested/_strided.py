@@ -56,7 +56,7 @@ class StridedNestedTensor(OfRows):
     nelement = numel
 
     def is_same_size(self, other):
-        """Whether the parts of another nested tensor have the same shapes."""
+        """Return whether the parts of another nested tensor have the same shapes."""
         return _is_same_size(self, other)
 
     def size(self, dim=None):
@@ -80,16 +80,16 @@ class StridedNestedTensor(OfRows):
         return facula.tensor(self._steps, dtype=facula.int64)
 
     def _nested_tensor_storage_offsets(self):
-        """Where the parts begin."""
+        """Return where the parts begin."""
         return facula.tensor(self._begins, dtype=facula.int64)
 
     @property
     def _base(self):
-        """What this is a view of."""
+        """Return what this is a view of."""
         return self.__dict__.get("_viewed")
 
     def is_contiguous(self, memory_format=facula.contiguous_format):
-        """Whether parts lie one behind another, each in the usual order, and there is nothing else."""
+        """Return whether parts lie one behind another, each in the usual order, and there is nothing else."""
         plain = _plain_places(self._shapes)
         return memory_format is facula.contiguous_format and (self._steps, self._begins, self.numel()) == (
             *plain, off(facula.Tensor.numel, self),
@@ -173,7 +173,7 @@ def _recorded(x):
 
 
 def _viewed(x, view):
-    """What `view` shows of each part, as a nested tensor on the same memory; a tuple where it shows several things.
+    """Return what `view` shows of each part, as a nested tensor on the same memory; a tuple where it shows several things.
 
     Where gradients are recorded it has memory of its own: a gradient comes in the order of the elements of the view.
     """

@@ -110,5 +110,5 @@ def run_steps(steps: Sequence[tuple[Tensor | str | tuple[Any, ...], ...] | None]
 
 
 def _stands_in(tensor: Tensor) -> bool:
-    """Whether a tensor's class stands in for kernels, so that its steps are done in ops. Tensor has the method, too."""
+    """Return whether a tensor's class stands in for kernels, so that its steps are done in ops. Tensor has the method, too."""
     return type(tensor).__torch_dispatch__ is not _C._disabled_torch_dispatch_impl

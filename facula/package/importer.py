@@ -136,7 +136,7 @@ sys_importer: Any = _SysImporter()
 
 
 def _is_folder_only(module):
-    """Whether a module of a package has no source there: something below it was packed, and it was not."""
+    """Return whether a module of a package has no source there: something below it was packed, and it was not."""
     is_packed = getattr(module, "__torch_package__", False)
     return is_packed and getattr(module, "__file__", None) is None and hasattr(module, "__path__")
 

@@ -387,7 +387,7 @@ class PackageExporter:
         return full if name is not None and (full in self.dependency_graph or self._exists(full)) else home
 
     def _may_be_needed(self, module_name):
-        """Whether a module is accounted for or can be imported here.
+        """Return whether a module is accounted for or can be imported here.
 
         What cannot be may be a folder of resources, or an import that the source guards; where it is needed after all,
         importing the package says so.

@@ -165,7 +165,7 @@ class PackageImporter(Importer):
         return self._records.read(path).decode("utf-8")
 
     def get_resource_reader(self, fullname: str) -> PackageResources | None:
-        """What `importlib.resources` reads files beside the module `fullname` with.
+        """Return what `importlib.resources` reads files beside the module `fullname` with.
 
         None for a module that is no package, or not there.
         """
@@ -291,7 +291,7 @@ class PackageImporter(Importer):
         return next((whole for whole in (f"{path}/__init__.py", f"{path}.py") if whole in self._records), None)
 
     def _is_extern(self, name):
-        """Whether whoever imports has the module: it is one of the list or below one."""
+        """Return whether whoever imports has the module: it is one of the list or below one."""
         parts = name.split(".")
         above = [".".join(parts[: i + 1]) for i in range(len(parts))]
         return any(home in self.extern_modules or torch_name(home) in self.extern_modules for home in above)

@@ -46,7 +46,7 @@ def call(name, *args, **kwargs):
 
 @functools.cache
 def row(name, overload, form):
-    """What the table knows of an op, or None."""
+    """Return what the table knows of an op, or None."""
     written = f"{name}_" if form == "inplace" and not re.search(r"[a-z0-9]_$", name) else name
     try:
         return _C._boxed_op(f"{written}.{overload or 'default'}{'.out' if form == 'out' else ''}")

@@ -26,7 +26,7 @@ def _whole_sizes(self, shape):
 
 
 def _is_view(self, sizes):
-    """Whether sizes are a view of the tensor."""
+    """Return whether sizes are a view of the tensor."""
     if self.is_contiguous():
         return True
     _C._change_dispatch_disabled(1)

@@ -175,7 +175,7 @@ def _do(name, *args, **kwargs):
 
 
 def _by_rule(table, name, overload, values):
-    """What a rule of a table gives; NotImplemented without one."""
+    """Return what a rule of a table gives; NotImplemented without one."""
     rule = table.get(f"{name}.{overload or 'default'}") or table.get(name)
     if rule is None:
         return NotImplemented
@@ -185,7 +185,7 @@ def _by_rule(table, name, overload, values):
 
 
 def _handle(name, overload, form, values, text):
-    """What the core calls in the place of a kernel."""
+    """Compute the results of an op whose kernel a mode or a class stands in for."""
     count = len(values)
     if form == "out":
         found = _dispatched.row(name, overload, "function")
@@ -201,7 +201,7 @@ def _handle(name, overload, form, values, text):
 
 
 def _composite(name, overload, form, values, out, whole=False):
-    """What the core calls where a program calls a composite; NotImplemented: the ops that it is made of are seen."""
+    """Answer the call of a composite, or return NotImplemented: then the ops that it is made of are seen."""
     found = _dispatched.row(name, overload, "function") or _dispatched.row(name, overload, form)
     if found is None:
         return NotImplemented
@@ -237,7 +237,7 @@ def _plain(value, kind):
 
 
 def _shown(result, found, name):
-    """What the public function gives: a named tuple where results have names."""
+    """Return what the public function gives: a named tuple where results have names."""
     if not isinstance(result, (list, tuple)):
         return result
     if len(found["results"]) > 1 and any(found["result_names"]):

@@ -407,12 +407,12 @@ def is_structseq(obj):
 
 
 def is_structseq_class(cls):
-    """Whether `cls` is a tuple class with named fields that the interpreter or the core made."""
+    """Return whether `cls` is a tuple class with named fields that the interpreter or the core made."""
     return isinstance(cls, type) and is_structseq(cls)
 
 
 def is_structseq_instance(obj):
-    """Whether `obj` is an instance of such a class."""
+    """Return whether `obj` is an instance of such a class."""
     return is_structseq_class(type(obj))
 
 

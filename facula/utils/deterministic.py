@@ -11,7 +11,7 @@ class _Deterministic(types.ModuleType):
 
     @property
     def fill_uninitialized_memory(self):
-        """Whether torch.empty and its like, and elements that resize_ adds, hold NaN, the greatest integer or True.
+        """Return whether torch.empty and its like, and elements that resize_ adds, hold NaN, the greatest integer or True.
 
         Only while torch.use_deterministic_algorithms(True) holds, so that a program that reads memory before it has
         written it does the same in every run. True at first; RuntimeError for what is not a bool.

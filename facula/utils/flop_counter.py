@@ -271,7 +271,7 @@ class FlopCounterMode:
             self.flop_counts[module][function] += count
 
     def _formulas(self):
-        """What programs say of operators: packets to (formula, whether it is given tensors)."""
+        """Return what programs say of operators: packets to (formula, whether it is given tensors)."""
         own = {k: (f, getattr(f, "_get_raw", False)) for k, f in self.custom_mapping.items() if hasattr(k, "overloads")}
         return {**flop_registry, **own}
 

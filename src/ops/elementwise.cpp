@@ -296,8 +296,7 @@ bool needs_own_memory(const Tensor& given, const Operand* inputs, int count, DTy
 Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, const Scalar* params, int param_count,
                    const Tensor* out, Into into) {
   const bool in_place = into != Into::Out;
-  if (count == 3 && is_bits(inputs[2].dtype()) && std::string_view(op.name) == "addcdiv")
-    check_quotient(op, inputs[1], inputs[2]);
+  if (op.checks & kCheckQuotient) check_quotient(op, inputs[1], inputs[2]);
   if (count == 2 && !out) {
     if (Tensor result = by_rows(op, inputs, params, param_count); result.defined()) return result;
   }

@@ -21,10 +21,11 @@ struct ElementwiseOp {
 };
 
 // What the schema's key `checks` says of an element-wise op.
-constexpr uint8_t kCheckTensor = 1;    // refuses a call with numbers only
-constexpr uint8_t kCheckOneDtype = 2;  // refuses operands of different dtypes instead of promoting them
-constexpr uint8_t kCheckDegree = 8;    // refuses a second operand above kMostDegree, which would take for ever
-constexpr uint8_t kCheckRuntime = 4;   // a dtype that it has not is a RuntimeError, as where PyTorch checks by hand
+constexpr uint8_t kCheckTensor = 1;     // refuses a call with numbers only
+constexpr uint8_t kCheckOneDtype = 2;   // refuses operands of different dtypes instead of promoting them
+constexpr uint8_t kCheckDegree = 8;     // refuses a second operand above kMostDegree, which would take for ever
+constexpr uint8_t kCheckQuotient = 16;  // refuses a second and third operand that are both integers or truth values
+constexpr uint8_t kCheckRuntime = 4;    // a dtype that it has not is a RuntimeError, as where PyTorch checks by hand
 
 constexpr bool contains(uint32_t set, DType dtype) { return set >> index(dtype) & 1; }
 

@@ -29,7 +29,6 @@ ACCEPTED: list[Accepted] = [
     Accepted("Facula did not save what was written to, or saved a copy", "backward only theirs", said="^one of the variables needed for gradient computation has been modified"),
     Accepted("slices may run backwards", "PyTorch raises ValueError|^error class ValueError", said="step must be greater than zero"),
     Accepted("a tensor without dimensions repeats like a vector of one element", "only PyTorch raises IndexError", "repeat_interleave"),
-    Accepted("true division of integers, which PyTorch's own text announces", "only PyTorch raises RuntimeError", said="^Integer division with addcdiv"),
     Accepted("a bool operand counts as 0 and 1 where the other is a number", "only PyTorch raises RuntimeError", said="^Subtraction, the `-` operator|^Boolean alpha only supported"),
     Accepted("float_power_ writes back into the tensor's dtype", "only PyTorch raises RuntimeError", "float_power_"),
     Accepted("arguments may also be named as in the schema of operators (self=)", "(only PyTorch raises|error class) TypeError", "self="),

@@ -24,7 +24,7 @@ def _is_swapped(new) -> bool:
 
 
 def _takes_data_of(tensor, new) -> bool:
-    """Whether ``tensor.data = new`` is how a conversion is done."""
+    """Return whether ``tensor.data = new`` is how a conversion is done."""
     if _future.get_overwrite_module_params_on_conversion():
         return False
     # a meta tensor has no memory that could be exchanged in place, and a layout belongs to the kind of tensor

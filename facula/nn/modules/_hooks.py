@@ -375,7 +375,7 @@ class _RunHooks:
             node.register_hook(functools.update_wrapper(functools.partial(hook, self), hook))
 
     def _warn_of_old_hooks(self, args: tuple, result, node) -> None:
-        """Where the gradients that an old backward hook sees are not those of the module's inputs and outputs."""
+        """Warn where the gradients that an old backward hook sees are not those of the module's inputs and outputs."""
         outputs = result if isinstance(result, tuple) else (result,)
         nodes = {t.grad_fn for t in outputs if isinstance(t, facula.Tensor)} - {None}
         why = None

@@ -128,7 +128,7 @@ def _pixels(tensor: Any, dataformats: str) -> np.ndarray:
 
 
 def _calc_scale_factor(tensor: Any) -> int:
-    """What makes bytes of pixels: 1 for uint8, 255 for others, which are from 0 to 1."""
+    """Return what makes bytes of pixels: 1 for uint8, 255 for others, which are from 0 to 1."""
     return 1 if _media.to_numpy(tensor).dtype == np.uint8 else 255
 
 
