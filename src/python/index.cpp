@@ -69,7 +69,7 @@ Tensor index_tensor(PyObject* o) {
     Owned module(check(PyImport_ImportModule("facula._C")));
     return PyObject_GetAttrString(module.get(), "_index_tensor");
   });
-  Owned made(check(PyObject_CallOneArg(function, o)));
+  Owned made(check(call_python(PyObject_CallOneArg, function, o)));
   return tensor_of(made.get());
 }
 

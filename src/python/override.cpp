@@ -40,7 +40,7 @@ PyObject* disabled_call(PyObject*, PyObject* args) {
   if (keywords && keywords != Py_None && !PyDict_Check(keywords)) {
     PyErr_Format(PyExc_TypeError, "__torch_function__: kwargs must be a dict, got %s", Py_TYPE(keywords)->tp_name);
   } else if (given) {
-    result = PyObject_Call(function, given.get(), keywords == Py_None ? nullptr : keywords);
+    result = call_python(PyObject_Call, function, given.get(), keywords == Py_None ? nullptr : keywords);
   }
   --disabled_depth;
   return result;
@@ -144,8 +144,8 @@ PyObject* call_override(const char* name, bool method, PyObject* self, PyObject*
   for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
     PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]);
   }
-  return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, method ? Py_True : Py_False, positional.get(),
-                             keywords.get());
+  return call_python(PyObject_CallMethod, module.get(), "_dispatch", "sOOO", name, method ? Py_True : Py_False,
+                     positional.get(), keywords.get());
 }
 
 PyObject* call_override_with(const char* name, PyObject* args, PyObject* kwargs) {
@@ -153,7 +153,8 @@ PyObject* call_override_with(const char* name, PyObject* args, PyObject* kwargs)
   Owned module(PyImport_ImportModule("facula.overrides"));
   Owned empty(kwargs ? nullptr : PyDict_New());
   if (!module) return nullptr;
-  return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, Py_False, args, kwargs ? kwargs : empty.get());
+  return call_python(PyObject_CallMethod, module.get(), "_dispatch", "sOOO", name, Py_False, args,
+                     kwargs ? kwargs : empty.get());
 }
 
 void init_overrides(PyObject* module) {
