@@ -132,6 +132,7 @@ def test_modes_nest_and_replace():
         with overrides.DisableTorchFunction():
             assert torch.ones(1).item() == 1.0
     assert torch.ones(1).item() == 1.0
+    assert torch._C.DisableTorchFunction is overrides.DisableTorchFunction
 
 
 def test_a_mode_survives_an_error():
