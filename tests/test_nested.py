@@ -199,6 +199,7 @@ def test_it_is_made_of_the_tensors_that_it_names():
     assert bare.__tensor_flatten__()[0] == ["_values", "_offsets"] and bare._maybe_max_seqlen is None
     assert gaps.__tensor_flatten__()[0] == ["_values", "_offsets", "_lengths"]
     assert (gaps._max_seqlen, gaps._maybe_max_seqlen, gaps._maybe_min_seqlen) == (3, 3, None)
+    assert bare._values is rows and bare._offsets is offsets and gaps._lengths is lengths and listed._values is listed._values
     names, rest = listed.__tensor_flatten__()
     again = NestedTensor.__tensor_unflatten__({name: getattr(listed, name) for name in names}, rest, None, None)
     assert again.shape == listed.shape and (again._maybe_min_seqlen, again._maybe_max_seqlen) == (2, 4)

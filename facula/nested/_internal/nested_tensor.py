@@ -33,7 +33,12 @@ class OfRows(facula.Tensor):
 
     @property
     def _values(self):
-        return self.values().detach()
+        """The rows without their history, always the same object: that which the tensor was made of, where it had none."""
+        if self._rows is None:
+            self._rows = self.values().detach()
+        return self._rows
+
+    _rows = None
 
     def _dimension(self, name, dim):
         """A dimension counted from the left."""
@@ -80,7 +85,7 @@ class OfRows(facula.Tensor):
             raise RuntimeError(
                 "deepcopy: only tensors created explicitly by the user support the deepcopy protocol, got one with grad_fn"
             )
-        made = self._like(self._values.clone()).requires_grad_(self.requires_grad)
+        made = self._like(self._values.detach().clone()).requires_grad_(self.requires_grad)
         memo[id(self)] = made
         return made
 
@@ -105,7 +110,7 @@ class NestedTensor(OfRows):
             raise TypeError(f"NestedTensor: values and offsets are tensors, got {kinds}")
         if not isinstance(at, int) or not 1 <= at <= values.dim():
             raise IndexError(f"NestedTensor: the ragged dimension is one of 1 to {values.dim()}, got {at}")
-        made = wrap(values.detach(), Ragged.of(offsets, lengths, values.size(at - 1)), at)
+        made = wrap(values.detach() if values.requires_grad else values, Ragged.of(offsets, lengths, values.size(at - 1)), at)
         made._ragged.stated.update(name for name in _LENGTHS if name in (more.get("_metadata_cache") or {}))
         return made.requires_grad_() if requires_grad else made
 
@@ -251,7 +256,7 @@ class NestedTensor(OfRows):
 
     def __reduce_ex__(self, protocol):
         state = {
-            "values": self._values, "offsets": self.offsets(), "lengths": self.lengths(), "_ragged_idx": self._ragged_idx,
+            "values": self._values.detach(), "offsets": self.offsets(), "lengths": self.lengths(), "_ragged_idx": self._ragged_idx,
             "_metadata_cache": self._metadata_cache, "requires_grad": self.requires_grad,
         }  # fmt: skip
         return _rebuild_njt, (state,)
@@ -268,6 +273,8 @@ def wrap(values, ragged, at):
     with _C.DisableTorchFunctionSubclass():
         made = values.as_subclass(NestedTensor)
     made._ragged, made._ragged_idx = ragged.on(values.device), at
+    if type(values) is facula.Tensor and not values.requires_grad:
+        made._rows = values
     return made
 
 
