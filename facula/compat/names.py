@@ -22,6 +22,7 @@ ELSEWHERE = {
     "torch.nn.functional.has_torch_function_unary": "facula.overrides.has_torch_function_unary",
     "torch.nn.functional.has_torch_function_variadic": "facula.overrides.has_torch_function_variadic",
     "torch._C.DisableTorchFunction": "facula.overrides.DisableTorchFunction",
+    "torch._C._skip_one_hop_torch_function": "facula.overrides.redispatch_function",
     "torch._C._WeakTensorRef": "facula.utils.weak._WeakTensorRef",
     "torch._C._AutoDispatchBelowAutograd": "facula.library.AutoDispatchBelowAutograd",
     "torch._C._ExcludeDispatchKeyGuard": "facula.library.ExcludeDispatchKeyGuard",
