@@ -451,12 +451,12 @@ def test_functional():
 def test_gradients_of_a_linear_layer_come_as_its_addmm_gives_them():
     """The bias is the first operand of addmm, and the weight lies behind a transpose: hooks are called in that order."""
     layers = facula.nn.Sequential(facula.nn.Linear(3, 4), facula.nn.ReLU(), facula.nn.Linear(4, 2))
+    seen = []
+    for name, parameter in layers.named_parameters():
+        parameter.register_hook(lambda grad, name=name: seen.append(name))
     for shape in ((5, 3), (2, 5, 3), (3,)):
-        seen = []
-        handles = [p.register_hook(lambda grad, name=name: seen.append(name)) for name, p in layers.named_parameters()]
+        seen.clear()
         layers(facula.ones(shape)).sum().backward()
-        for handle in handles:
-            handle.remove()
         assert seen == ["2.bias", "2.weight", "0.bias", "0.weight"]
     x = facula.ones(2, 3, requires_grad=True)
     node = layers[0](x).grad_fn

@@ -492,27 +492,3 @@ for name in ("time", "contextlib"):
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stderr == ""
-
-
-@pytest.mark.parametrize("size", [3, 5_000, 100_000])
-def test_batches_of_workers_lie_in_shared_memory(size):
-    """Programs ask for it before they hand batches on to other processes, whatever the size."""
-
-    class Rows(data.Dataset):
-        def __len__(self):
-            return 40
-
-        def __getitem__(self, index):
-            return facula.full((size,), index), facula.tensor([index])
-
-    alone = next(iter(data.DataLoader(Rows(), batch_size=2)))
-    assert not any(part.is_shared() for part in alone)
-    batches = list(data.DataLoader(Rows(), batch_size=2, num_workers=1))
-    assert all(part.is_shared() and part.untyped_storage().is_shared() for batch in batches for part in batch)
-    for i, (rows, numbers) in enumerate(batches):  # each has its own memory
-        assert numbers.tolist() == [[2 * i], [2 * i + 1]] and (rows == numbers).all()
-        rows.fill_(-1)
-    kept = batches[0][1]
-    descriptor = facula._C._storage_share(kept.untyped_storage())  # what hands it on
-    again = facula._C._tensor_from_storage(facula._C._storage_from_fd(descriptor, 16), kept.dtype, 0, (2,), (1,))
-    assert again.tolist() == [0, 1]

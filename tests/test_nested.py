@@ -184,34 +184,6 @@ def test_a_part_of_each_row_is_a_view_with_gaps():
     assert narrow(whole, 1, 0, 2, **JAGGED).to_padded_tensor(0.0).equal(whole[:, :2])
 
 
-def test_it_is_made_of_the_tensors_that_it_names():
-    from facula.nested._internal.nested_tensor import NestedTensor, _tensor_symint_registry
-    from facula.nested._internal.ops import extract_kwargs
-
-    rows, offsets, lengths = facula.ones(6, 3), facula.tensor([0, 2, 6]), facula.tensor([1, 3])
-    listed = nested_tensor([facula.ones(2, 3), facula.ones(4, 3)], layout=facula.jagged)
-    bare = nested_tensor_from_jagged(rows, offsets)
-    gaps = nested_tensor_from_jagged(rows, offsets, lengths)
-    told = nested_tensor_from_jagged(rows, offsets.clone(), min_seqlen=2, max_seqlen=4)
-    both = ["_min_seqlen_tensor", "_max_seqlen_tensor"]
-    assert listed.__tensor_flatten__() == (["_values", "_offsets", *both], {"requires_grad": False, "ragged_idx": 1})
-    assert told.__tensor_flatten__()[0] == ["_values", "_offsets", *both]
-    assert bare.__tensor_flatten__()[0] == ["_values", "_offsets"] and bare._maybe_max_seqlen is None
-    assert gaps.__tensor_flatten__()[0] == ["_values", "_offsets", "_lengths"]
-    assert (gaps._max_seqlen, gaps._maybe_max_seqlen, gaps._maybe_min_seqlen) == (3, 3, None)
-    assert bare._values is rows and bare._offsets is offsets and gaps._lengths is lengths and listed._values is listed._values
-    names, rest = listed.__tensor_flatten__()
-    again = NestedTensor.__tensor_unflatten__({name: getattr(listed, name) for name in names}, rest, None, None)
-    assert again.shape == listed.shape and (again._maybe_min_seqlen, again._maybe_max_seqlen) == (2, 4)
-    assert {k: list(v.shape) for k, v in extract_kwargs(told)["_metadata_cache"].items()} == {
-        "min_seqlen": [2, 0], "max_seqlen": [4, 0]
-    }  # fmt: skip
-    moved = listed.offsets().clone()
-    _tensor_symint_registry[moved] = _tensor_symint_registry[listed.offsets()]  # as who copies a structure says so
-    assert NestedTensor(listed.values(), moved).shape == listed.shape
-    assert _tensor_symint_registry.get(facula.ones(1)) is None
-
-
 def test_padding():
     parts = sequences()
     x = as_nested_tensor(parts, **JAGGED)

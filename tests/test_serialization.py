@@ -377,38 +377,6 @@ def test_restoring_objects_runs_neither_properties_nor_hashes():
     assert Slotted.seen == [] and Hashed.seen == []
 
 
-class Bag:
-    """As packages write containers of tensors: a state of its own, and a `__del__`."""
-
-    def __init__(self, items):
-        self.items, self.cache = items, 1
-
-    def __getstate__(self):
-        return {"items": self.items}
-
-    def __setstate__(self, state):
-        self.items, self.cache = state["items"], None
-
-    def __del__(self):
-        pass
-
-
-def test_containers_that_a_package_registers_restore_themselves():
-    from facula.utils import _pytree
-
-    bag = Bag({"a": facula.ones(2)})
-    with pytest.raises(pickle.PicklingError, match="Bag, which load could not restore"):
-        facula.save(bag, io.BytesIO())
-    _pytree.register_pytree_node(Bag, lambda b: (list(b.items.values()), list(b.items)), lambda v, k: Bag(dict(zip(k, v, strict=True))))
-    try:
-        loaded = round_trip(bag, weights_only=False)
-        assert loaded.cache is None and facula.equal(loaded.items["a"], facula.ones(2))
-        with pytest.raises(pickle.UnpicklingError, match="Bag"):
-            round_trip(bag)
-    finally:
-        _pytree._deregister_pytree_node(Bag)
-
-
 def test_safe_globals():
     with serialization.safe_globals([Point]):
         assert round_trip(Point(3)).x == 3

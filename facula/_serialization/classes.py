@@ -7,8 +7,8 @@ instead: an object is made by `object.__new__` and gets its attributes back; its
 - the running program has already imported. A load imports nothing that the file names, for an import runs code: whoever can
   put a file beside the program, and a checkpoint before it, would decide what runs.
 
-Classes with `__del__` are refused, and `__setstate__` is called only for nn.Module and the program's own; of other packages both
-are accepted for the classes that they register as containers of tensors (`register_pytree_node`), such as tensordict's.
+Classes with `__del__` are refused, and `__setstate__` is called only for nn.Module and the program's own; of other packages
+both are accepted for the classes that they register as containers of tensors (`register_pytree_node`), such as tensordict's.
 Classes of the standard library are refused unless inert.py lists them.
 """
 

@@ -96,8 +96,8 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sequence[in
             ``sparse.check_sparse_tensor_invariants`` says.
         is_coalesced: whether every position comes once, in order.
 
-    Errors: RuntimeError for parts whose shapes do not fit, and indices outside of the size, where they are checked; TypeError where
-    neither indices with values nor a size alone are given.
+    Errors: RuntimeError for parts whose shapes do not fit, and indices outside of the size, where they are checked; TypeError
+    where neither indices with values nor a size alone are given.
 
     >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
     tensor([[0., 0., 3.],

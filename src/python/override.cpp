@@ -13,8 +13,8 @@ namespace {
 
 thread_local int disabled_depth = 0;
 thread_local bool next_question_off = false;  // see redispatch_function
-thread_local bool modes_on = false;          // function modes
-thread_local bool recorder_listens = false;  // it is seen like them
+thread_local bool modes_on = false;           // function modes
+thread_local bool recorder_listens = false;   // it is seen like them
 
 void show_calls() {
   if (modes_on || recorder_listens) thread_state.modes |= kModePython;

@@ -256,8 +256,8 @@ class NestedTensor(OfRows):
 
     def __reduce_ex__(self, protocol):
         state = {
-            "values": self._values.detach(), "offsets": self.offsets(), "lengths": self.lengths(), "_ragged_idx": self._ragged_idx,
-            "_metadata_cache": self._metadata_cache, "requires_grad": self.requires_grad,
+            "values": self._values.detach(), "offsets": self.offsets(), "lengths": self.lengths(),
+            "_ragged_idx": self._ragged_idx, "_metadata_cache": self._metadata_cache, "requires_grad": self.requires_grad,
         }  # fmt: skip
         return _rebuild_njt, (state,)
 
