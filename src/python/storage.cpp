@@ -71,6 +71,10 @@ PyObject* function_storage_from_buffer(PyObject*, PyObject* buffer) {
   return guarded([&] { return adopt_storage(storage_on_buffer(buffer)); });
 }
 
+PyObject* function_storage_from_shared_buffer(PyObject*, PyObject* buffer) {
+  return guarded([&] { return adopt_storage(storage_on_shared_buffer(buffer)); });
+}
+
 PyObject* function_storage_view(PyObject*, PyObject* o) {
   return guarded([&] {
     storage_of(o, "_storage_view");
@@ -536,6 +540,8 @@ PyMethodDef tensor_methods[] = {{"untyped_storage", method_untyped_storage, METH
 PyMethodDef functions[] = {
     {"_storage_from_buffer", function_storage_from_buffer, METH_O,
      "An UntypedStorage over any Python buffer, which it keeps alive."},
+    {"_storage_from_shared_buffer", function_storage_from_shared_buffer, METH_O,
+     "An UntypedStorage over a Python buffer in memory that other processes map too; it keeps the buffer alive."},
     {"_storage_view", function_storage_view, METH_O, "The bytes of a CPU storage as a memoryview."},
     {"_storage_share", function_storage_share, METH_O,
      "The descriptor of shared memory with the bytes of a storage: its own from now on, or a copy when other tensors "
