@@ -414,13 +414,14 @@ def wrap_triton(triton_kernel: Any, /) -> Any:
     return triton_kernel
 
 
-def define(qualname: str, schema: Any = None, *, lib: Any = None, tags: Any = ()) -> Any:
+def define(qualname: str | Library, schema: Any = None, *, lib: Any = None, tags: Any = (), alias_analysis: str = "") -> Any:
     """Declares an operator; as a decorator, with the decorated function as its kernel for all devices.
 
     Args:
-        qualname: "namespace::name".
-        schema: the rest of the schema, such as "(Tensor x) -> Tensor"; None where nobody needs it.
-        lib, tags: accepted; operators are of no Library in particular.
+        qualname: "namespace::name"; or a Library, whose namespace it is.
+        schema: the rest of the schema, such as "(Tensor x) -> Tensor"; None where nobody needs it. Beside a Library it begins
+            with the name.
+        lib, tags, alias_analysis: accepted; operators are of no Library in particular, and nothing here analyses aliases.
 
     Errors: ValueError for a name without a namespace.
 
@@ -429,15 +430,19 @@ def define(qualname: str, schema: Any = None, *, lib: Any = None, tags: Any = ()
     >>> torch.ops.doc_ops.half(torch.ones(2))
     tensor([0.5000, 0.5000])
     """
-    _operator(qualname)._schema = schema
+    if isinstance(qualname, Library):
+        qualname = f"{qualname.ns}::{qualname.define(schema)}"
+    else:
+        _operator(qualname)._schema = schema
     return lambda fn: (_operator(qualname).register_kernel(None, fn), fn)[1]
 
 
-def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
+def impl(qualname: str | Library, types: Any, func: Any = None, *, lib: Any = None) -> Any:
     """Registers a function, or the decorated one, as the kernel of an operator.
 
     Args:
-        qualname: "namespace::name"; the operator is made when it does not exist yet.
+        qualname: "namespace::name"; the operator is made when it does not exist yet. Or a Library; then the operator's name and
+            a dispatch key follow, and a decorator comes back.
         types: "cpu", "cuda" and the like, or a sequence of these; "default" or None for all devices.
         func: the kernel; without, a decorator comes back.
         lib: accepted; operators are of no Library in particular.
@@ -451,6 +456,8 @@ def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, l
     >>> torch.ops.doc_ops.negated(torch.ones(2))
     tensor([-1., -1.])
     """
+    if isinstance(qualname, Library):
+        return lambda kernel: (qualname.impl(types, kernel, func or ""), kernel)[1]
     return _operator(qualname).register_kernel(types, func)
 
 
@@ -698,6 +705,10 @@ class Library:
     dispatch_key: str
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ValueError(f"Library: Unsupported kind, expected DEF, IMPL or FRAGMENT, got {kind!r}")
+        if ns == "prim" and kind != "IMPL":
+            raise ValueError("Library: expected no reserved namespace, got 'prim'")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def _name(self, op):
@@ -726,8 +737,16 @@ class Library:
                 empty for that of the Library.
             with_keyset, allow_override: accepted; a kernel is given no keys, and a later one takes the place of an earlier one.
 
-        Errors: NotImplementedError for a key that nothing here runs by.
+        Errors: NotImplementedError for a key that nothing here runs by, TypeError for what cannot be called, RuntimeError for
+        another key than the Library's.
         """
+        if not callable(fn):
+            raise TypeError(f"Library.impl: Input function is required to be a callable, got {type(fn).__name__}")
+        if dispatch_key and self.dispatch_key and dispatch_key != self.dispatch_key:
+            raise RuntimeError(
+                f"Library.impl: the key is inconsistent with the dispatch key of the Library, expected {self.dispatch_key}, "
+                f"got {dispatch_key}"
+            )
         key = dispatch_key or self.dispatch_key or None
         return _operator(self._name(op_name)).register_kernel(key, fn)
 

@@ -338,3 +338,23 @@ def test_names_of_nodes_are_those_of_pytorch():
         (F.logsigmoid(x(2)), "LogSigmoidBackward0"),
     ):  # fmt: skip
         assert type(result.grad_fn).__name__ == name == result.grad_fn.name()
+
+
+def test_values_saved_often_are_copied_once():
+    with allow_mutation_on_saved_tensors() as context:
+        x = facula.ones(3, requires_grad=True)
+        y = x.clone()
+        out = (y**2 + y**3).sum()
+        assert not context.cloned and len(context.tid_to_weakhandle) == 1
+        y.mul_(2)
+        assert len(context.cloned) == 1
+        out.backward()
+        assert x.grad.tolist() == [5, 5, 5]
+        del out
+        assert not context.cloned
+
+
+def test_views_of_inference_tensors_require_no_gradient():
+    with facula.inference_mode():
+        leaf = facula.ones(2, 3, requires_grad=True)
+        assert leaf.requires_grad and not any(t.requires_grad for t in (leaf.view(6), leaf[0], leaf.t(), leaf.T, leaf.split(1)[0]))

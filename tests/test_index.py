@@ -372,3 +372,10 @@ def test_any_sequence_is_an_index():
     for index, error in (("ab", TypeError), (b"ab", TypeError), ({1}, IndexError)):
         with pytest.raises(error, match="got (str|bytes|set)"):
             x[index]
+
+
+@pytest.mark.parametrize(("shape", "dim", "places"), [((0, 3), 1, [0, 5]), ((2, 0), 0, [2]), ((0, 3), 0, [0])])
+def test_positions_are_checked_where_nothing_is_selected(shape, dim, places):
+    with pytest.raises((IndexError, RuntimeError), match="^index_select"):
+        torch.index_select(torch.ones(shape), dim, torch.tensor(places))
+    assert torch.index_select(torch.ones(0, 3), 1, torch.tensor([2, 0])).shape == (0, 2)

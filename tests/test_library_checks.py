@@ -158,3 +158,25 @@ def test_schemas_of_operators_made_in_python():
     assert operators.scaled.default._schema == "schema_ops::scaled(Tensor(a0!) x, float by=1.5) -> Tensor"
     assert operators.pair.default._schema == "schema_ops::pair(Tensor x, int n=3, *, str? s=None) -> (Tensor, Tensor[])"
     assert operators.scaled is operators.scaled
+
+
+def test_kernels_are_given_to_a_library():
+    library = torch.library.Library("checked_shop", "DEF")
+    library.define("total(Tensor self) -> Tensor")
+
+    @torch.library.impl(library, "total", "CPU")
+    def total(x):
+        return x.sum()
+
+    @torch.library.define(library, "twice(Tensor self) -> Tensor", alias_analysis="CONSERVATIVE")
+    def twice(x):
+        return 2 * x
+
+    assert torch.ops.checked_shop.total(torch.ones(3)) == 3 and torch.ops.checked_shop.twice(torch.ones(1)) == 2
+    assert total(torch.ones(2)) == 2
+    with pytest.raises(TypeError, match="required to be a callable, got list"):
+        library.impl("total", [], "CPU")
+    with pytest.raises(RuntimeError, match="inconsistent with the dispatch key"):
+        torch.library.Library("checked_shop", "IMPL", "CPU").impl("total", total, "Meta")
+    with pytest.raises(ValueError, match="Unsupported kind"):
+        torch.library.Library("checked_shop", "BLA")

@@ -18,14 +18,20 @@ __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
 Tensor = _C.Tensor
 
 
+def _called(name, argument):
+    return f"The inputs given to {name}" if argument == "inputs" else argument
+
+
 def _tuple_of(value, name, argument):
     single = isinstance(value, Tensor)
     items = (value,) if single else tuple(value) if isinstance(value, (tuple, list)) else value
     if not isinstance(items, tuple):
-        raise TypeError(f"{name}: {argument} is a Tensor or a tuple of Tensors, got {type(value).__name__}")
+        text = f"{name}: {_called(name, argument)} must be either a Tensor or a tuple of them"
+        raise TypeError(f"{text}, got {type(value).__name__}")
     for i, item in enumerate(items):
         if not isinstance(item, Tensor):
-            raise TypeError(f"{name}: {argument} holds Tensors only, got {type(item).__name__} at index {i}")
+            text = f"{name}: {_called(name, argument)} must be either a Tensor or a tuple of them"
+            raise TypeError(f"{text}, got {type(item).__name__} at index {i}")
     return items, single
 
 
@@ -39,9 +45,13 @@ def _call(func, inputs, name):
     return outputs, single
 
 
-def _check_strict(tensor, strict, name, text):
-    if strict and (tensor is None or not tensor.requires_grad):
-        raise RuntimeError(f"{name}: {text} (strict mode)")
+def _check_strict(outputs, strict, name):
+    for i, output in enumerate(outputs):
+        if strict and not output.requires_grad:
+            raise RuntimeError(
+                f"{name}: Output {i} of the user-provided function does not require gradients, but in strict mode it has to "
+                "depend on the inputs"
+            )
 
 
 def _vector(v, like, name, argument):
@@ -125,8 +135,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         inputs, single_input = _tuple_of(inputs, "vjp", "inputs")
         own = _own_inputs(inputs, create_graph)
         outputs, single_output = _call(func, own, "vjp")
-        for output in outputs:
-            _check_strict(output, strict, "vjp", "an output does not depend on the inputs")
+        _check_strict(outputs, strict, "vjp")
         products = _pull(outputs, own, _vector(v, outputs, "vjp", "v"), create_graph)
         products = _filled(products, own, create_graph, strict, "vjp")
     return _values(outputs, single_output, create_graph), _shape_like(products, single_input)
@@ -155,8 +164,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         own = _own_inputs(inputs, create_graph)
         vectors = _vector(v, inputs, "jvp", "v")
         outputs, single_output = _call(func, own, "jvp")
-        for output in outputs:
-            _check_strict(output, strict, "jvp", "an output does not depend on the inputs")
+        _check_strict(outputs, strict, "jvp")
         used = _differentiable(outputs)
         tangents = dict(zip(used, pushforward([outputs[i] for i in used], own, vectors)))
         products = _filled([tangents.get(i) for i in range(len(outputs))], outputs, create_graph, strict, "jvp")
@@ -262,14 +270,14 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
     if strategy == "forward-mode" and create_graph:
         raise NotImplementedError("jacobian: create_graph with strategy='forward-mode' is not supported")
     if strict and vectorize:
-        raise RuntimeError("jacobian: strict and vectorize exclude each other")
+        raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together, got both")
     with enable_grad():
         inputs, single_input = _tuple_of(inputs, "jacobian", "inputs")
         own = _own_inputs(inputs, create_graph)
         outputs, single_output = _call(func, own, "jacobian")
         rows = []
+        _check_strict(outputs, strict, "jacobian")
         for output in outputs:
-            _check_strict(output, strict, "jacobian", "an output does not depend on the inputs")
             if strategy == "forward-mode":
                 blocks = _jacobian_columns_at_once(output, own) if vectorize else _jacobian_columns(output, own)
             elif vectorize:
@@ -321,7 +329,7 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
 
     def gradient(*own):
         output = _scalar(func(*own), "hessian")
-        _check_strict(output, strict, "hessian", "the output does not depend on the inputs")
+        _check_strict((output,), strict, "hessian")
         pulled = _pull((output,), own, (_C.ones_like(output.detach()),), True)
         return tuple(_C.zeros_like(x.detach()) if g is None else g for g, x in zip(pulled, own))
 

@@ -249,7 +249,7 @@ def _with_aux(output, has_aux, name):
         )
     for value in _flatten(output[1])[0]:
         if not isinstance(value, Tensor):
-            raise RuntimeError(f"{name}: aux holds Tensors only, got {type(value).__name__}")
+            raise RuntimeError(f"{name}: Expected tensors, got unsupported type {type(value).__name__} in aux")
     return output
 
 
@@ -342,7 +342,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
     def vjp_fn(cotangents=None, **options):
         given, given_spec = _flatten(cotangents)
         if given_spec != output_spec:
-            raise RuntimeError("vjp_fn: the cotangents need the structure of the output")
+            raise RuntimeError("vjp_fn: Expected pytree structure of the cotangents to be that of the output")
         for cotangent, out in zip(given, flat_output):
             if tuple(cotangent.shape) != tuple(out.shape):
                 raise RuntimeError(
@@ -406,7 +406,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
         flat_tangents, tangent_spec = _flatten(tangents)
         if spec != tangent_spec or not flat:
             raise RuntimeError(
-                f"jvp: primals and tangents need one structure and at least one tensor, got {spec} and {tangent_spec}"
+                f"jvp: expected primals and tangents with tensors of the same python structure, got {spec} and {tangent_spec}"
             )
         inputs = _Inputs(_inexact(flat, "jvp", "the primals"))
         for primal, tangent in zip(flat, _inexact(flat_tangents, "jvp", "the tangents")):

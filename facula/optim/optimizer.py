@@ -109,7 +109,10 @@ class Optimizer(_HookMethods):
         self.defaults = defaults
         self._make_hooks()
         if isinstance(params, Tensor):
-            raise TypeError(f"{type(self).__name__}: params must be an iterable of tensors or dicts, got a Tensor")
+            raise TypeError(
+                f"{type(self).__name__}: params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                "got one Tensor"
+            )
         check_flags(type(self).__name__, defaults)
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []

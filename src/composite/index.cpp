@@ -62,7 +62,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
 }
 
 std::vector<Tensor> unravel_index(const Tensor& indices, IntList shape) {
-  FACULA_CHECK(is_integral(indices.dtype()), ErrorKind::Type, "unravel_index: indices must be integers, got ",
+  FACULA_CHECK(is_integral(indices.dtype()), ErrorKind::Type, "unravel_index: expected 'indices' to be integer, got ",
                indices.dtype());
   for (int64_t s : shape)
     FACULA_CHECK(s >= 0, ErrorKind::Value, "unravel_index: shape must not have negative sizes, got ", shape);

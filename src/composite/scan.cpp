@@ -23,7 +23,8 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, c
   if (append.defined()) parts.push_back(append);
   for (const Tensor& end : {prepend, append}) {
     FACULA_CHECK(!end.defined() || end.dim() == self.dim(), ErrorKind::Runtime,
-                 "diff: prepend and append of the input's ", self.dim(), " dimensions, got shape ", end.sizes());
+                 "diff: expects prepend or append to be the same dimension as input, ", self.dim(), ", got ",
+                 end.dim());
   }
   Tensor t = parts.size() > 1 && n > 0 ? cat(parts, d) : self;
   if (n == 0) return clone(self);

@@ -57,8 +57,8 @@ Dims index_shape_of(const std::vector<Tensor>& indices, const char* op) {
       int64_t a = shape[shape.size() - 1 - i], b = t.size(t.dim() - 1 - static_cast<int64_t>(i));
       fits = fits && (a == b || a == 1 || b == 1);
     }
-    FACULA_CHECK(fits, ErrorKind::Index, op, ": the index tensors must broadcast together, got shapes ", shape, " and ",
-                 t.sizes());
+    FACULA_CHECK(fits, ErrorKind::Index, op, ": shape mismatch: the index tensors must broadcast together, got shapes ",
+                 shape, " and ", t.sizes());
     shape = broadcast(shape, t.sizes(), op);
   }
   return shape;

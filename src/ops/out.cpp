@@ -45,8 +45,8 @@ void resize_output(const Tensor& out, IntList sizes, const char* op) {
   if (out.sizes() == sizes) return;
   if (out.numel() != 0 && host.warn) {
     std::ostringstream text;
-    text << op << ": out= had shape " << out.sizes() << " and was resized to " << sizes
-         << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";
+    text << op << ": An output with one or more elements was resized: out= had shape " << out.sizes() << ", got "
+         << sizes << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";
     host.warn(text.str().c_str());
   }
   resize_tensor(out, sizes, contiguous_strides(sizes));
@@ -80,6 +80,8 @@ void resize_tensor(const Tensor& self, IntList sizes, IntList strides) {
     const Checked end = places_of(sizes, strides, self.storage_offset()).high + 1;
     const size_t needed = byte_count(end, self.item_size(), "resize_", sizes);
     if (needed > self.storage()->nbytes) grow_storage(self, needed);
+  } else {
+    check_strides_fit(sizes, "resize_");
   }
   set_sizes(self.impl(), sizes, strides);
 }

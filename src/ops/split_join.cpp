@@ -210,7 +210,7 @@ void roll_blocks(const Tensor& to, const Tensor& from, const Dims& dims, const D
 }  // namespace
 
 Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
-  FACULA_CHECK(!shifts.empty(), ErrorKind::Runtime, "roll: at least one shift, got none");
+  FACULA_CHECK(!shifts.empty(), ErrorKind::Runtime, "roll: at least one shift is required, got none");
   if (dims.empty() && shifts.size() == 1) {
     Tensor flat = self.is_contiguous() ? self : clone(self, MemoryFormat::Contiguous);
     Tensor rolled = roll(make_view(flat, {self.numel()}, {1}, 0, false), shifts, {0});

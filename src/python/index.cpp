@@ -164,7 +164,7 @@ class Reader {
 
   void take_integer(int64_t i) {
     Tensor& view = result_.view;
-    FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
+    FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = view.size(at_);
     FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ", at_,
                  " with size ", size);
@@ -219,7 +219,7 @@ Tensor quick_view(const Tensor& t, PyObject* key, bool& done) {
   done = true;
   if (PyLong_CheckExact(key)) {
     int64_t i = to_int(key);
-    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = t.size(0);
     FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension 0 with size ",
                  size);
@@ -320,7 +320,7 @@ bool assigned_by_class(const Tensor& self, const Indexed& indexed, PyObject* val
 }
 
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
-  FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: elements of a sparse tensor cannot be assigned, got layout ",
+  FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: Cannot assign to a sparse tensor, got layout ",
                layout_of(self));
   bool quick = false;
   Indexed indexed{quick_view(self, key, quick), {}};

@@ -231,8 +231,8 @@ PyObject* get_mT(PyObject* o, void*) {
 }
 PyObject* get_H(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
-    FACULA_CHECK(t.dim() == 2 || t.dim() == 0, ErrorKind::Runtime, "H: a matrix, got a tensor of ", t.dim(),
-                 " dimensions");
+    FACULA_CHECK(t.dim() == 2 || t.dim() == 0, ErrorKind::Runtime,
+                 "H: only supported on matrices (2-D tensors) or 0-d ones, got a tensor of ", t.dim(), " dimensions");
     return wrap(t.is_complex() ? conj(swapped_last(t, "H")) : swapped_last(t, "H"));
   });
 }

@@ -257,7 +257,7 @@ class _StateMethods:
         [2.0]
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: state_dict must be a mapping, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: Expected state_dict to be dict-like, got {type(state_dict).__name__}")
         missing_keys: list[str] = []
         unexpected_keys: list[str] = []
         error_msgs: list[str] = []
@@ -291,9 +291,9 @@ class _StateMethods:
         load(self, state_dict)
         load = None  # it refers to itself, and to the tensors
         if strict and unexpected_keys:
-            error_msgs.insert(0, "Unexpected key(s): " + ", ".join(f'"{k}"' for k in unexpected_keys))
+            error_msgs.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected_keys))
         if strict and missing_keys:
-            error_msgs.insert(0, "Missing key(s): " + ", ".join(f'"{k}"' for k in missing_keys))
+            error_msgs.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing_keys))
         if error_msgs:
             lines = "".join(f"\n    {message}" for message in error_msgs)
             raise RuntimeError(f"load_state_dict: the entries do not fit {type(self).__name__}:{lines}")

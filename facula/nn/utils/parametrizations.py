@@ -102,7 +102,8 @@ class _Orthogonal(Module):
     def _reflections_of(self, Q):
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
-                "orthogonal: assignment needs use_trivialization=True for this map, got "
+                "orthogonal: use_trivialization=True is needed to "
+                "assign to the matrix exponential or the Cayley parametrization, got "
                 f"{self.orthogonal_map!r}"
             )
         A, tau = facula.geqrf(Q)
@@ -155,7 +156,7 @@ def orthogonal(
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _ORTHOGONAL_MAPS:
         raise ValueError(
-            f"orthogonal: orthogonal_map must be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}"
+            f"orthogonal: orthogonal_map has to be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}"
         )
     orth = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     parametrize.register_parametrization(module, name, orth, unsafe=True)

@@ -165,8 +165,8 @@ class ParametrizationList(ModuleList):
             )
         if result.shape != shape:
             raise ValueError(
-                f"ParametrizationList: a parametrization must keep the shape {tuple(shape)} unless "
-                "unsafe=True, "
+                "ParametrizationList: Registering a parametrization may not change the shape of the tensor unless "
+                f"unsafe=True, expected {tuple(shape)}, "
                 f"got {tuple(result.shape)}"
             )
 
@@ -311,7 +311,7 @@ def register_parametrization(
         module.parametrizations[tensor_name] = parametrizations
     else:
         raise ValueError(
-            f"register_parametrization: {type(module).__name__} has no such parameter or buffer, got "
+            f"register_parametrization: {type(module).__name__} does not have a parameter or buffer of this name, got "
             f"{tensor_name!r}"
         )
     return module
