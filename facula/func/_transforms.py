@@ -339,7 +339,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
         if not _is_differentiable(value):
             raise RuntimeError(f"vjp: expected outputs that are floating-point or complex, got {value.dtype}")
 
-    def vjp_fn(cotangents=None, **options):
+    def vjp_fn(cotangents=None, retain_graph=True, create_graph=None):
         given, given_spec = _flatten(cotangents)
         if given_spec != output_spec:
             raise RuntimeError("vjp_fn: Expected pytree structure of the cotangents to be that of the output")
@@ -348,7 +348,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
                 raise RuntimeError(
                     f"vjp_fn: a cotangent needs the output's shape {tuple(out.shape)}, got {tuple(cotangent.shape)}"
                 )
-        still = _C.is_grad_enabled()
+        still = _C.is_grad_enabled() if create_graph is None else create_graph
         with enable_grad():
             pulled = [_outward(inputs.cut(g), still) for g in _pull(flat_output, given, inputs)]
         result = _unflatten(pulled, spec)

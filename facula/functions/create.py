@@ -113,14 +113,18 @@ def frombuffer(buffer: Any, *, dtype: facula.dtype, count: int = -1, offset: int
     if storage.nbytes() == 0 or count == 0:
         raise ValueError(f"frombuffer: expected both buffer length ({storage.nbytes()}) and count ({count}) to differ from 0")
     if offset < 0 or available <= 0:
-        raise ValueError(f"frombuffer: offset ({offset} bytes) must lie inside the buffer of {storage.nbytes()} bytes")
+        raise ValueError(f"frombuffer: offset ({offset} bytes) must be inside, below buffer length ({storage.nbytes()} bytes)")
     if count < 0 and available % size:
         raise ValueError(
-            f"frombuffer: the {available} bytes after offset are not a multiple of {size}, the size of {dtype}"
+            f"frombuffer: buffer length ({available} bytes) after offset ({offset} bytes) must be a multiple of {size}, "
+            f"the size of {dtype}"
         )
     wanted = available // size if count < 0 else count
     if wanted * size > available:
-        raise ValueError(f"frombuffer: {count} elements of {size} bytes do not fit, got {available} bytes after offset")
+        raise ValueError(
+            f"frombuffer: requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not exceed "
+            f"buffer length ({storage.nbytes()} bytes)"
+        )
     part = storage[offset:] if offset else storage
     tensor = _C._tensor_from_storage(part, dtype, 0, (wanted,), (1,))
     if memoryview(buffer).readonly:

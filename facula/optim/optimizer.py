@@ -185,7 +185,7 @@ class Optimizer(_HookMethods):
         known = {id(p) for group in self.param_groups for p in group["params"]}
         if len({id(p) for p in params}) < len(params):
             warnings.warn(
-                f"{name}: a group should have each of its parameters once, got one several times, which is stepped as often",
+                f"{name}: got a parameter group with duplicate parameters, each of which is stepped as often as it comes",
                 UserWarning,
                 stacklevel=3,
             )

@@ -172,8 +172,9 @@ void warn_of_internal_overlap(const Tensor& self, const char* op) {
   for (int64_t i = 0; i < self.dim(); ++i) shared |= self.size(i) > 1 && self.stride(i) == 0;
   if (self.storage()->read_only || !shared) return check_no_internal_overlap(self, op);
   if (!host.warn) return;
-  host.warn((std::string(op) + ": elements of the written tensor lie in the same place in memory, where the last write "
-                               "stays (clone it first)")
+  host.warn((std::string(op) +
+             ": in expanded tensors, as the written one, elements lie in the same place in memory, where "
+             "the last write stays (clone it first)")
                 .c_str());
 }
 

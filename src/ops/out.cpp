@@ -29,8 +29,10 @@ void Out::finish(const Tensor& made) const {
     return;
   }
   const bool fits = cast_ == Cast::None ? made.dtype() == given_.dtype() : can_cast(made.dtype(), given_.dtype());
-  FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(), " cannot be written into out= of ",
-               given_.dtype());
+  FACULA_CHECK(fits || cast_ == Cast::None, ErrorKind::Runtime, op_, ": result type ", made.dtype(),
+               " can't be cast to the desired output type, so it cannot be written into out= of ", given_.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(), " (scalar type ",
+               legacy_name(made.dtype()), ") cannot be written into out= of ", given_.dtype());
   FACULA_CHECK(given_.device() == made.device(), ErrorKind::Runtime, op_, ": out= must be on ", made.device(), ", got ",
                given_.device());
   check_writes_to(given_, made.sizes(), op_);

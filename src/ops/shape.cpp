@@ -71,8 +71,9 @@ Tensor view(const Tensor& self, DType dtype) {
   int64_t from = self.item_size(), to = item_size(dtype);
   Dims sizes(self.sizes()), strides(self.strides());
   if (from != to) {
-    FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "view: a 0-d tensor has no dimension to shrink or grow, got ",
-                 self.dtype(), " viewed as ", dtype);
+    FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime,
+                 "view: self.dim() cannot be 0, since the last dimension shrinks or grows, got ", self.dtype(),
+                 " viewed as ", dtype);
     FACULA_CHECK(strides.back() == 1, ErrorKind::Runtime, "view: self.stride(-1) must be 1 to read ", self.dtype(),
                  " as ", dtype, ", got strides ", self.strides());
     int64_t bytes = (Checked(sizes.back()) * from).get("view", "the last size in bytes", sizes.back());
@@ -308,9 +309,10 @@ Tensor view_as_real(const Tensor& self) {
 Tensor view_as_complex(const Tensor& self) {
   FACULA_CHECK(self.dtype() == DType::Float16 || self.dtype() == DType::Float32 || self.dtype() == DType::Float64,
                ErrorKind::Runtime, "view_as_complex: a float16, float32 or float64 tensor, got ", self.dtype());
-  FACULA_CHECK(self.dim() > 0 && self.size(-1) == 2 && self.stride(-1) == 1, ErrorKind::Runtime,
-               "view_as_complex: Tensor must have a last dimension of size 2 and stride 1, got sizes ", self.sizes(),
-               " and strides ", self.strides());
+  FACULA_CHECK(self.dim() > 0 && self.size(-1) == 2, ErrorKind::Runtime,
+               "view_as_complex: Tensor must have a last dimension of size 2, got sizes ", self.sizes());
+  FACULA_CHECK(self.stride(-1) == 1, ErrorKind::Runtime,
+               "view_as_complex: Tensor must have a last dimension with stride 1, got strides ", self.strides());
   Dims sizes(self.sizes()), strides(self.strides());
   sizes.pop_back();
   strides.pop_back();

@@ -134,6 +134,7 @@ class Reader {
     Tensor& view = result_.view;
     if (item == Py_None) {
       view = unsqueeze(view, at_);
+      --taken_;
       ++at_;
     } else if (item == Py_Ellipsis) {
       at_ += rest_;
@@ -142,6 +143,7 @@ class Reader {
       ++at_;
     } else if (PyBool_Check(item)) {
       view = unsqueeze(view, at_);
+      --taken_;
       put(unsqueeze(index_tensor(item), 0));
     } else if (is_int(item)) {
       take_integer(to_int(item));
@@ -166,9 +168,10 @@ class Reader {
     Tensor& view = result_.view;
     FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = view.size(at_);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ", at_,
-                 " with size ", size);
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ",
+                 at_ + taken_, " with size ", size);
     view = select(view, at_, i);
+    ++taken_;
   }
 
   void take_tensor(const Tensor& t) {
@@ -179,6 +182,7 @@ class Reader {
     }
     if (t.dim() == 0 && (t.dtype() == DType::Bool || t.dtype() == DType::UInt8)) {
       result_.view = unsqueeze(result_.view, at_);
+      --taken_;
       put(unsqueeze(t, 0));
       return;
     }
@@ -212,6 +216,7 @@ class Reader {
   Owned kept_;  // holds the items
   std::vector<PyObject*> items_;
   int64_t at_ = 0, rest_ = 0;
+  int64_t taken_ = 0;  // dimensions that integers took away, less those that None and bools put in
 };
 
 // x[i] and x[a:b]: no vector, no second look.

@@ -219,8 +219,8 @@ Tensor reversed_dims(const Tensor& t) {
   return permute(t, order);
 }
 Tensor swapped_last(const Tensor& t, const char* what) {
-  FACULA_CHECK(t.dim() >= 2 || t.dim() == 0, ErrorKind::Runtime, what, ": a tensor of at least two dimensions, got ",
-               t.dim(), "-D");
+  FACULA_CHECK(t.dim() >= 2 || t.dim() == 0, ErrorKind::Runtime, what,
+               ": only supported on matrices or batches of them, got ", t.dim(), "-D");
   return t.dim() == 0 ? t : transpose(t, -2, -1);
 }
 PyObject* get_T(PyObject* o, void*) {

@@ -380,7 +380,9 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     ('Parameter', ['bias', 'weight'])
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"remove_parametrizations: the tensor is not parametrized, got {tensor_name!r}")
+        raise ValueError(
+            f"remove_parametrizations: {type(module).__name__} does not have a parametrization so called, got {tensor_name!r}"
+        )
     parametrizations = module.parametrizations[tensor_name]
     if parametrizations.is_tensor:
         original = parametrizations.original

@@ -119,8 +119,10 @@ class StackDataset(Dataset["Any"]):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if bool(args) == bool(kwargs):
-            raise ValueError("StackDataset: give datasets either by position or by keyword, and at least one")
+        if args and kwargs:
+            raise ValueError("StackDataset: give datasets either by position or by keyword, got both")
+        if not args and not kwargs:
+            raise ValueError("StackDataset: At least one dataset should be passed, got none")
         self.datasets: Any = args or kwargs
         lengths = [len(dataset) for dataset in self._each()]
         if len(set(lengths)) > 1:
