@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, _autocast, _native_operators
+from facula.utils import _python_dispatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -140,12 +141,19 @@ class CustomOpDef:
         shapes = self._fake or self._kernels.get("Meta") or self._kernels.get("meta")
         if shapes is None and "Meta" not in self._native_keys and _native_operators.gives_nothing(self._overloads):
             shapes = _nothing
+        if _stood_in(args, kwargs):
+            return self._as_operator
         for x in _tensors(args, kwargs) if shapes else ():
             if hasattr(x, "fake_mode"):
                 return functools.partial(_within, x.fake_mode, shapes)
             if x.is_meta:
                 return shapes
         return self._kernels[self._key()]
+
+    def _as_operator(self, *args, **kwargs):
+        """The call as a mode or a class that stands in for kernels sees it: one operator, whatever it is made of."""
+        namespace, _, name = self._qualname.partition("::")
+        return _python_dispatch._dispatch(getattr(getattr(facula.ops, namespace), name).default, args, kwargs)
 
     def _set_native(self, key, below):
         """The kernels of C++ in the place of none; `below` autograd where there is one for it."""
@@ -236,6 +244,11 @@ class CustomOpDef:
             (device_types,) if device_types is None or isinstance(device_types, str) else tuple(device_types)
         )
 
+        if self._qualname.partition("::")[0] in ("aten", "prims"):
+            raise NotImplementedError(
+                "library: kernels of PyTorch's own operators are not replaced (use a TorchDispatchMode, or an operator in a "
+                f"namespace of your own), got {self._qualname}"
+            )
         unknown = [kind for kind in kinds if kind not in _KEYS]
         if unknown:
             raise NotImplementedError(f"{self._qualname}: kernels are kept for {sorted(map(str, _KEYS))}, got {unknown}")
@@ -288,6 +301,16 @@ def _tensors(args, kwargs):
     values = [*args, *kwargs.values()]
     values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
     return [value for value in values if isinstance(value, _C.Tensor)]
+
+
+_LOOK_INSIDE = ("facula._subclasses", "facula.fx", "facula.nested", "facula.distributed", "facula._quantized", "facula.masked")
+
+
+def _stood_in(args, kwargs):
+    """Whether a mode or a class stands in for kernels; fake tensors and graphs look at what an operator is made of."""
+    kinds = [type(mode) for mode in _python_dispatch._modes.stack[-1:]]
+    kinds = kinds or [type(x) for x in _tensors(args, kwargs) if type(x) is not _C.Tensor and _python_dispatch.has_dispatch(type(x))]
+    return any(not kind.__module__.startswith(_LOOK_INSIDE) for kind in kinds)
 
 
 def _records(args, kwargs):
