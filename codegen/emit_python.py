@@ -288,7 +288,12 @@ def _asked_layout(op: Op, slots: dict[str, str]) -> str:
     sized = str("size" in by_name).lower()
     name = f'"{op.name}"'
     made = f"sparse_zeros({name}, {like}, {sized}, {size}, {by_name['dtype']}, {by_name['device']}, {slots['layout']})"
-    return f"if (wants_other_layout({slots['layout']}, {like}, {sized})) return wrap(with_requires_grad({made}, {slots['requires_grad']})); "
+    if "out" in op.variants:
+        given = f"s[{len(op.args)}], {size}, {by_name['dtype']}, {by_name['device']}, {slots['layout']}"
+        into = f"if (PyObject* made = zeros_into_sparse({name}, {given})) return made; "
+    else:
+        into = ""
+    return f"{into}if (wants_other_layout({slots['layout']}, {like}, {sized})) return wrap(with_requires_grad({made}, {slots['requires_grad']})); "
 
 
 def _return_out(op: Op, slot: str, names: list[str]) -> str:

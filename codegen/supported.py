@@ -1,11 +1,14 @@
-"""Writes docs/supported.md from facula/compat/not_here.py and the names of PyTorch: `python -m codegen.supported`.
+"""Writes docs/supported.md from facula/compat/not_here.py, codegen/differences.py and the names of PyTorch:
+`python -m codegen.supported`.
 
-Only the two files are read; Facula itself need not be built.
+Only these files are read; Facula itself need not be built.
 """
 
 import runpy
 import sys
 from pathlib import Path
+
+from codegen import differences
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "supported.md"
@@ -82,7 +85,29 @@ def page():
             lines += ["", f"### {why[0].upper()}{why[1:]}", "", *([use.strip(), ""] if use else []), *listed]
     lines += ["", "### PyTorch has removed it", "", "| name | removed in | use |", "|---|---|---|"]
     lines += [f"| `{name}` | {since} | `{instead}` |" for name, (since, instead) in found["REMOVED"].items()]
+    lines += ["", *_differences()]
     return "\n".join(lines) + "\n"
+
+
+def _cell(program):
+    return "`" + program.replace("\n", "; ") + "`"
+
+
+def _differences():
+    """Lines of the two tables of codegen/differences.py."""
+    yield "## What behaves otherwise on purpose"
+    yield ""
+    yield "PyTorch refuses these programs and Facula runs them; `tests/test_supported.py` does."
+    yield ""
+    yield "| program | why |"
+    yield "|---|---|"
+    for program, why in differences.ACCEPTED:
+        yield f"| {_cell(program)} | {why} |"
+    yield ""
+    yield "| program | here | PyTorch | why |"
+    yield "|---|---|---|---|"
+    for program, ours, theirs, why in differences.GIVES:
+        yield f"| {_cell(program)} | `{ours}` | {theirs} | {why} |"
 
 
 if __name__ == "__main__":

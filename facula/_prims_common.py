@@ -16,7 +16,7 @@ def alert_not_deterministic(caller):
     """RuntimeError, or a warning, where the program asked for deterministic algorithms and `caller` has none."""
     if not facula.are_deterministic_algorithms_enabled():
         return
-    text = f"{caller}: there is no deterministic implementation"
+    text = f"{caller}: does not have a deterministic implementation"
     if not facula.is_deterministic_algorithms_warn_only_enabled():
         asked = "and use_deterministic_algorithms(True) asks for one (warn_only=True warns instead), got a call"
         raise RuntimeError(f"{text}, {asked}")

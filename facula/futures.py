@@ -131,7 +131,8 @@ class Future(Generic[T]):
         """Gives the value or exception; the callbacks, which the caller calls."""
         with self._changed:
             if self._done:
-                raise RuntimeError(f"Future.set_result: a future is completed once, got {value if error is None else error!r}")
+                given = value if error is None else error
+                raise RuntimeError(f"Future.set_result: a Future can only be marked completed once, got {given!r}")
             self._value, self._error, self._events, self._done = value, error, events, True
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C, _autocast, _native_operators
+from facula.utils import _python_dispatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -140,12 +141,19 @@ class CustomOpDef:
         shapes = self._fake or self._kernels.get("Meta") or self._kernels.get("meta")
         if shapes is None and "Meta" not in self._native_keys and _native_operators.gives_nothing(self._overloads):
             shapes = _nothing
+        if _stood_in(args, kwargs):
+            return self._as_operator
         for x in _tensors(args, kwargs) if shapes else ():
             if hasattr(x, "fake_mode"):
                 return functools.partial(_within, x.fake_mode, shapes)
             if x.is_meta:
                 return shapes
         return self._kernels[self._key()]
+
+    def _as_operator(self, *args, **kwargs):
+        """The call as a mode or a class that stands in for kernels sees it: one operator, whatever it is made of."""
+        namespace, _, name = self._qualname.partition("::")
+        return _python_dispatch._dispatch(getattr(getattr(facula.ops, namespace), name).default, args, kwargs)
 
     def _set_native(self, key, below):
         """The kernels of C++ in the place of none; `below` autograd where there is one for it."""
@@ -236,6 +244,11 @@ class CustomOpDef:
             (device_types,) if device_types is None or isinstance(device_types, str) else tuple(device_types)
         )
 
+        if self._qualname.partition("::")[0] in ("aten", "prims"):
+            raise NotImplementedError(
+                "library: kernels of PyTorch's own operators are not replaced (use a TorchDispatchMode, or an operator in a "
+                f"namespace of your own), got {self._qualname}"
+            )
         unknown = [kind for kind in kinds if kind not in _KEYS]
         if unknown:
             raise NotImplementedError(f"{self._qualname}: kernels are kept for {sorted(map(str, _KEYS))}, got {unknown}")
@@ -288,6 +301,16 @@ def _tensors(args, kwargs):
     values = [*args, *kwargs.values()]
     values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
     return [value for value in values if isinstance(value, _C.Tensor)]
+
+
+_LOOK_INSIDE = ("facula._subclasses", "facula.fx", "facula.nested", "facula.distributed", "facula._quantized", "facula.masked")
+
+
+def _stood_in(args, kwargs):
+    """Whether a mode or a class stands in for kernels; fake tensors and graphs look at what an operator is made of."""
+    kinds = [type(mode) for mode in _python_dispatch._modes.stack[-1:]]
+    kinds = kinds or [type(x) for x in _tensors(args, kwargs) if type(x) is not _C.Tensor and _python_dispatch.has_dispatch(type(x))]
+    return any(not kind.__module__.startswith(_LOOK_INSIDE) for kind in kinds)
 
 
 def _records(args, kwargs):
@@ -414,13 +437,14 @@ def wrap_triton(triton_kernel: Any, /) -> Any:
     return triton_kernel
 
 
-def define(qualname: str, schema: Any = None, *, lib: Any = None, tags: Any = ()) -> Any:
+def define(qualname: str | Library, schema: Any = None, *, lib: Any = None, tags: Any = (), alias_analysis: str = "") -> Any:
     """Declares an operator; as a decorator, with the decorated function as its kernel for all devices.
 
     Args:
-        qualname: "namespace::name".
-        schema: the rest of the schema, such as "(Tensor x) -> Tensor"; None where nobody needs it.
-        lib, tags: accepted; operators are of no Library in particular.
+        qualname: "namespace::name"; or a Library, whose namespace it is.
+        schema: the rest of the schema, such as "(Tensor x) -> Tensor"; None where nobody needs it. Beside a Library it begins
+            with the name.
+        lib, tags, alias_analysis: accepted; operators are of no Library in particular, and nothing here analyses aliases.
 
     Errors: ValueError for a name without a namespace.
 
@@ -429,15 +453,19 @@ def define(qualname: str, schema: Any = None, *, lib: Any = None, tags: Any = ()
     >>> torch.ops.doc_ops.half(torch.ones(2))
     tensor([0.5000, 0.5000])
     """
-    _operator(qualname)._schema = schema
+    if isinstance(qualname, Library):
+        qualname = f"{qualname.ns}::{qualname.define(schema)}"
+    else:
+        _operator(qualname)._schema = schema
     return lambda fn: (_operator(qualname).register_kernel(None, fn), fn)[1]
 
 
-def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None) -> Any:
+def impl(qualname: str | Library, types: Any, func: Any = None, *, lib: Any = None) -> Any:
     """Registers a function, or the decorated one, as the kernel of an operator.
 
     Args:
-        qualname: "namespace::name"; the operator is made when it does not exist yet.
+        qualname: "namespace::name"; the operator is made when it does not exist yet. Or a Library; then the operator's name and
+            a dispatch key follow, and a decorator comes back.
         types: "cpu", "cuda" and the like, or a sequence of these; "default" or None for all devices.
         func: the kernel; without, a decorator comes back.
         lib: accepted; operators are of no Library in particular.
@@ -451,6 +479,8 @@ def impl(qualname: str, types: Any, func: Callable[..., Any] | None = None, *, l
     >>> torch.ops.doc_ops.negated(torch.ones(2))
     tensor([-1., -1.])
     """
+    if isinstance(qualname, Library):
+        return lambda kernel: (qualname.impl(types, kernel, func or ""), kernel)[1]
     return _operator(qualname).register_kernel(types, func)
 
 
@@ -698,6 +728,10 @@ class Library:
     dispatch_key: str
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "IMPL", "FRAGMENT"):
+            raise ValueError(f"Library: Unsupported kind, expected DEF, IMPL or FRAGMENT, got {kind!r}")
+        if ns == "prim" and kind != "IMPL":
+            raise ValueError("Library: expected no reserved namespace, got 'prim'")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
 
     def _name(self, op):
@@ -726,8 +760,16 @@ class Library:
                 empty for that of the Library.
             with_keyset, allow_override: accepted; a kernel is given no keys, and a later one takes the place of an earlier one.
 
-        Errors: NotImplementedError for a key that nothing here runs by.
+        Errors: NotImplementedError for a key that nothing here runs by, TypeError for what cannot be called, RuntimeError for
+        another key than the Library's.
         """
+        if not callable(fn):
+            raise TypeError(f"Library.impl: Input function is required to be a callable, got {type(fn).__name__}")
+        if dispatch_key and self.dispatch_key and dispatch_key != self.dispatch_key:
+            raise RuntimeError(
+                f"Library.impl: the key is inconsistent with the dispatch key of the Library, expected {self.dispatch_key}, "
+                f"got {dispatch_key}"
+            )
         key = dispatch_key or self.dispatch_key or None
         return _operator(self._name(op_name)).register_kernel(key, fn)
 

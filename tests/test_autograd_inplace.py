@@ -187,3 +187,15 @@ def test_limits_written_in_place_keep_no_copy_of_their_input():
     z.sum().backward()
     inside = (x > 0) & (x * 8 < 6)
     assert facula.equal(x.grad, inside * 8.0)
+
+
+def test_a_view_of_a_leaf_that_shows_another_tensor_is_not_written():
+    """The history of a view follows from its base, which knows nothing of a leaf that was made of a view."""
+    with facula.no_grad():
+        leaf = facula.zeros(2).view(2)
+    leaf.requires_grad_()
+    shown = leaf.view(2)
+    with pytest.raises(RuntimeError, match="div_: a view of a view that was created in no_grad mode is being modified inplace"):
+        shown /= 2
+    with facula.no_grad():
+        shown /= 2

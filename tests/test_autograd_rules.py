@@ -193,7 +193,7 @@ def test_strict_products_that_do_not_depend_on_the_inputs():
             function(lambda a: a.clone(), x, facula.ones(2, dtype=facula.float64), create_graph=True, strict=True)
     with pytest.raises(RuntimeError, match="strict"):
         F.jacobian(lambda a: a.clone(), x, create_graph=True, strict=True)
-    with pytest.raises(TypeError, match="Tensors only"):
+    with pytest.raises(TypeError, match="a tuple of Tensors"):
         F.hessian(lambda a: (a.sum(), "no tensor"), x)
     with pytest.raises(RuntimeError, match="single Tensor"):
         F.hessian(lambda a: (a.sum(), a.sum()), x)
@@ -234,7 +234,7 @@ def test_arguments_of_transforms():
         for transform in (func.grad, func.jacrev, func.jacfwd):
             with pytest.raises(RuntimeError, match=text):
                 transform(facula.mul, argnums=argnums)(x, x)
-    with pytest.raises(RuntimeError, match="Tensors only"):
+    with pytest.raises(RuntimeError, match="Expected tensors"):
         func.grad(lambda x: (x.sum(), "aux"), has_aux=True)(x)
     for transform in (func.jacrev, func.jacfwd):
         with pytest.raises(RuntimeError, match="at least one"):

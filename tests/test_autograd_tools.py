@@ -338,3 +338,53 @@ def test_names_of_nodes_are_those_of_pytorch():
         (F.logsigmoid(x(2)), "LogSigmoidBackward0"),
     ):  # fmt: skip
         assert type(result.grad_fn).__name__ == name == result.grad_fn.name()
+
+
+def test_values_saved_often_are_copied_once():
+    with allow_mutation_on_saved_tensors() as context:
+        x = facula.ones(3, requires_grad=True)
+        y = x.clone()
+        out = (y**2 + y**3).sum()
+        assert not context.cloned and len(context.tid_to_weakhandle) == 1
+        y.mul_(2)
+        assert len(context.cloned) == 1
+        out.backward()
+        assert x.grad.tolist() == [5, 5, 5]
+        del out
+        assert not context.cloned
+
+
+def test_views_of_inference_tensors_require_no_gradient():
+    with facula.inference_mode():
+        leaf = facula.ones(2, 3, requires_grad=True)
+        assert leaf.requires_grad and not any(t.requires_grad for t in (leaf.view(6), leaf[0], leaf.t(), leaf.T, leaf.split(1)[0]))
+
+
+STRICT = {
+    "vjp": lambda f, x, v, **k: autograd.functional.vjp(f, x, v, **k),
+    "jvp": lambda f, x, v, **k: autograd.functional.jvp(f, x, v, **k),
+    "hvp": lambda f, x, v, **k: autograd.functional.hvp(f, x, v, **k),
+    "vhp": lambda f, x, v, **k: autograd.functional.vhp(f, x, v, **k),
+    "jacobian": lambda f, x, v, **k: autograd.functional.jacobian(f, x, **k),
+    "hessian": lambda f, x, v, **k: autograd.functional.hessian(f, x, **k),
+}
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_strict_derivatives_need_outputs_that_depend_on_the_inputs(name):
+    call, x, v = STRICT[name], facula.ones(1), facula.ones(() if name == "vjp" else 1)
+    with pytest.raises(RuntimeError, match=f"^{name}: Output 0 of the user-provided function does not require gradients"):
+        call(lambda x: x.detach().sum(), x, v, strict=True)
+    assert call(lambda x: x.detach().sum(), x, v) is not None
+    with pytest.raises(RuntimeError, match=f"^{name}: (The output|Output 0|The jacobian) of the user-provided function"):
+        call(lambda x: facula.ones((), requires_grad=True) * 2, x, v, strict=True)
+    linear = "with respect to input 0" if name in ("hvp", "vhp", "hessian") else "is independent of input 0"
+    with pytest.raises(RuntimeError, match=f"^{name}: The jacobian of the user-provided function {linear}"):
+        call(lambda x: (2 * x).sum(), x, v, strict=True, create_graph=True)
+    with pytest.raises(TypeError, match=f"^{name}: The inputs given to {name} must be .* a tuple of Tensors, got int at index 1"):
+        call(lambda x, y: x, (x, 2), v)
+    with pytest.raises(TypeError, match=f"^{name}: The outputs of the user-provided function given to {name} must be"):
+        call(lambda x: (x.sum(), "2"), x, v)
+    if name not in ("jacobian", "hessian"):
+        with pytest.raises(RuntimeError, match=f"^{name}: v has invalid size: should be torch.Size"):
+            call(lambda x: (2 * x).sum() if name != "jvp" else x, x, facula.ones(3), create_graph=False)

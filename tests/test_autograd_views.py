@@ -162,3 +162,28 @@ def test_rows_of_a_tensor_without_history_are_written():
             views(y)[0].fill_(1)
         with pytest.raises(RuntimeError, match="multiple views"):
             views(facula.zeros(2, 3, dtype=facula.float64))[0].add_(y[0])
+
+
+@pytest.mark.parametrize("change", [
+    lambda z: z.mul_(2 + 1j),
+    lambda z: z.reshape(4).mul_(2 + 1j),
+    lambda z: z[1:].mul_(2 + 1j),
+    lambda z: z.conj().mul_(2 + 1j),
+    lambda z: z.transpose(0, 1)[1].conj().mul_(2 + 1j),
+])  # fmt: skip
+def test_numbers_made_of_a_base_of_parts_are_written_with_both_parts_of_the_gradient(change):
+    """view_as_complex of a real base: places are counted in parts, in the gradient of the base as in the view's history."""
+    start = facula.arange(8.0, dtype=facula.float64).reshape(2, 2, 2)
+
+    def written(x):
+        parts = x.clone()
+        change(facula.view_as_complex(parts))
+        return parts
+
+    x = start.clone().requires_grad_()
+    facula.autograd.gradcheck(lambda x: written(x) * facula.arange(1.0, 9.0, dtype=facula.float64).reshape(2, 2, 2), (x,))
+
+    def seen(x):
+        return change(facula.view_as_complex(x.clone())).abs().sum()
+
+    facula.autograd.gradcheck(seen, (start.add(1.0).requires_grad_(),))

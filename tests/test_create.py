@@ -455,3 +455,24 @@ def test_block_diag_of_many_tensors_and_of_any_shapes():
             facula.block_diag(*[facula.ones(1)] * 70_000)
     finally:
         facula.cpu.set_memory_limit(0)
+
+
+def test_strides_that_no_integer_holds_are_refused_beside_a_size_of_zero():
+    with pytest.raises(RuntimeError, match="^empty: a stride"):
+        facula.empty(0, 4, 2**61)
+    with pytest.raises(RuntimeError, match="^resize_: a stride"):
+        facula.empty(()).resize_([0, 4, 2**61])
+    assert facula.empty(2**61, 4, 0).shape == (2**61, 4, 0)
+
+
+def test_constructors_take_a_tensor_where_it_is():
+    x = facula.ones(2)
+    for make in (facula.Tensor, facula.FloatTensor, x.new):
+        assert make(x).data_ptr() == make(x, device=None).data_ptr() == x.data_ptr()
+        with pytest.raises(RuntimeError, match="without device="):
+            make(x, device="cpu")
+
+
+def test_old_tensor_types_have_no_subclasses():
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type("Mine", (facula.FloatTensor,), {})

@@ -43,7 +43,7 @@ MISTAKES = [
     (lambda: torch.cat([torch.randn(3, 4), torch.randn(3, 5)]), RuntimeError, "cat: ", "got [3, 4] and [3, 5]"),
     (lambda: torch.stack([torch.randn(3), torch.randn(4)]), RuntimeError, "stack: ", "got [3] and [4]"),
     (lambda: torch.randn(3, 4).t().view(12), RuntimeError, "view: ", "got shape [4, 3] with strides [1, 4] viewed as [12]"),
-    (lambda: torch.randn(3, 4).reshape(5, 3), RuntimeError, "reshape: ", "shape [5, 3] is invalid for input of size 12"),
+    (lambda: torch.randn(3, 4).reshape(5, 3), RuntimeError, "reshape: ", "shape '[5, 3]' is invalid for input of size 12"),
     (lambda: torch.randn(3, 4) @ torch.ones(4, 3).double(), RuntimeError, "mm: ", "got float32 and float64"),
     (lambda: nn.Linear(4, 4)(torch.ones(2, 4).double()), RuntimeError, "linear: ", "got float64 and float32"),
     (lambda: F.cross_entropy(torch.randn(3, 4), torch.tensor([0, 1])), ValueError, "cross_entropy: ", "batch size 3, got 2"),
@@ -188,3 +188,26 @@ def test_errors_of_private_ops_have_a_public_name():
 def test_errors_say_which_argument_is_where(call, text):
     with pytest.raises(RuntimeError, match=f"^{text}$"):
         call(lambda *shape: torch.ones(*shape, device="meta"))
+
+
+def test_a_tensor_in_the_place_of_a_list_is_named():
+    for call in (torch.hstack, torch.vstack, torch.dstack):
+        with pytest.raises(TypeError, match="argument 'tensors' must be tuple of Tensors, not Tensor; the arguments fit no signature"):
+            call(torch.ones(2))
+
+
+def test_nested_and_other_tensors_have_no_common_size():
+    with pytest.raises(RuntimeError, match="^is_same_size: Expected both self and other to be nested"):
+        torch.ones(2).is_same_size(torch.nested.nested_tensor([torch.ones(2)]))
+
+
+def test_warnings_come_again_where_they_always_do():
+    array = np.ones(2)
+    array.setflags(write=False)
+    torch.set_warn_always(True)
+    try:
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="^from_numpy: the array is non-writable"):
+                torch.from_numpy(array)
+    finally:
+        torch.set_warn_always(False)

@@ -266,3 +266,11 @@ def test_out_dims_of_chunks():
             vmap(f, out_dims=None, chunk_size=chunk_size)(x)
         with pytest.raises(ValueError, match="^vmap: out_dims is not compatible"):
             vmap(f, out_dims={"a": 0}, chunk_size=chunk_size)(x)
+
+
+def test_pullbacks_take_what_gradients_take():
+    x = facula.ones(2)
+    y, pull = facula.func.vjp(lambda x: (x**2).sum(), x)
+    assert pull(facula.ones(()), True, False)[0].tolist() == pull(facula.ones(()), create_graph=True)[0].tolist() == [2, 2]
+    with pytest.raises(TypeError):
+        pull(facula.ones(()), unknown=True)

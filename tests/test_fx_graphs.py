@@ -7,7 +7,7 @@ import pytest
 from fx_modules import Net
 
 import facula as torch
-from facula import fx
+from facula import fx, nn
 
 
 def test_editing_a_graph():
@@ -160,3 +160,13 @@ def test_what_asserts_is_traced():  # by a text: pytest writes its own asserts i
     graph = Asserting().trace(scope["program"])
     asserted = [node.args[0].name for node in graph.nodes if node.target is fx.proxy.assert_fn]
     assert asserted == ["x", "gt", "y", "y"] and asked == ["x", "x", "y"]
+
+
+def test_concrete_arguments_of_a_module_that_takes_any_number():
+    class Total(nn.Module):
+        def forward(self, *parts, **options):
+            return parts[0] + parts[1]
+
+    traced = fx.symbolic_trace(Total(), concrete_args=(fx.PH, 2.0))
+    assert traced(torch.ones(2)).tolist() == [3, 3]
+    assert [node.name for node in traced.graph.nodes if node.op == "placeholder"] == ["input_0"]

@@ -372,3 +372,17 @@ def test_any_sequence_is_an_index():
     for index, error in (("ab", TypeError), (b"ab", TypeError), ({1}, IndexError)):
         with pytest.raises(error, match="got (str|bytes|set)"):
             x[index]
+
+
+@pytest.mark.parametrize(("shape", "dim", "places"), [((0, 3), 1, [0, 5]), ((2, 0), 0, [2]), ((0, 3), 0, [0])])
+def test_positions_are_checked_where_nothing_is_selected(shape, dim, places):
+    with pytest.raises((IndexError, RuntimeError), match="^index_select"):
+        torch.index_select(torch.ones(shape), dim, torch.tensor(places))
+    assert torch.index_select(torch.ones(0, 3), 1, torch.tensor([2, 0])).shape == (0, 2)
+
+
+def test_errors_of_positions_name_the_dimension_of_the_tensor():
+    x = torch.zeros(2, 3, 4, 5)
+    for index, dim, size in [((0, 5), 1, 3), ((0, 1, 7), 2, 4), ((None, 0, 5), 1, 3), ((..., 5), 3, 5), ((0, ..., 5), 3, 5), ((0, 1, ..., -9), 3, 5)]:
+        with pytest.raises(IndexError, match=f"is out of bounds for dimension {dim} with size {size}$"):
+            x[index]

@@ -6,6 +6,7 @@ from typing import List, Optional, Sequence, Tuple, Union
 import pytest
 
 import facula as torch
+from facula.utils._python_dispatch import TorchDispatchMode
 
 library = torch.library
 
@@ -158,3 +159,71 @@ def test_schemas_of_operators_made_in_python():
     assert operators.scaled.default._schema == "schema_ops::scaled(Tensor(a0!) x, float by=1.5) -> Tensor"
     assert operators.pair.default._schema == "schema_ops::pair(Tensor x, int n=3, *, str? s=None) -> (Tensor, Tensor[])"
     assert operators.scaled is operators.scaled
+
+
+def test_kernels_are_given_to_a_library():
+    library = torch.library.Library("checked_shop", "DEF")
+    library.define("total(Tensor self) -> Tensor")
+
+    @torch.library.impl(library, "total", "CPU")
+    def total(x):
+        return x.sum()
+
+    @torch.library.define(library, "twice(Tensor self) -> Tensor", alias_analysis="CONSERVATIVE")
+    def twice(x):
+        return 2 * x
+
+    assert torch.ops.checked_shop.total(torch.ones(3)) == 3 and torch.ops.checked_shop.twice(torch.ones(1)) == 2
+    assert total(torch.ones(2)) == 2
+    with pytest.raises(TypeError, match="required to be a callable, got list"):
+        library.impl("total", [], "CPU")
+    with pytest.raises(RuntimeError, match="inconsistent with the dispatch key"):
+        torch.library.Library("checked_shop", "IMPL", "CPU").impl("total", total, "Meta")
+    with pytest.raises(ValueError, match="Unsupported kind"):
+        torch.library.Library("checked_shop", "BLA")
+
+
+def test_kernels_of_built_in_operators_are_not_taken_silently():
+    library = torch.library.Library("aten", "IMPL")
+    for register in (
+        lambda: library.impl("aten::neg", torch.abs, "CPU"),
+        lambda: torch.library.impl("aten::neg", "cpu", torch.abs),
+        lambda: torch.library.register_kernel("aten::neg", "cpu", torch.abs),
+    ):
+        with pytest.raises(NotImplementedError, match="own operators are not replaced .*, got aten::neg"):
+            register()
+
+
+def test_modes_and_classes_see_an_operator_of_a_program_as_one():
+    seen = []
+
+    @torch.library.custom_op("checked_shop::shown", mutates_args=())
+    def shown(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+        return x.sin() * factor
+
+    torch.library.register_autograd("checked_shop::shown", lambda ctx, g: (g, None))
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2, requires_grad=True)
+    with Watch():
+        y = shown(x)
+        with torch.no_grad():
+            torch.ops.checked_shop.shown(x, 3.0)
+    assert seen == ["checked_shop.shown.default"] * 2
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+
+    class Kept(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*(a.plain if isinstance(a, cls) else a for a in args), **(kwargs or {}))
+
+    kept = torch.Tensor._make_wrapper_subclass(Kept, (2,))
+    kept.plain = torch.zeros(2)
+    seen.clear()
+    assert shown(kept).tolist() == [0, 0] and seen[0] == "checked_shop.shown.default"

@@ -301,3 +301,15 @@ def test_linear_of_nothing_backward(rows, inner, columns):
     facula.nn.functional.linear(x, w, b).sum().backward()
     assert x.grad.tolist() == [[float(columns)] * inner] * rows and w.grad.tolist() == [[float(rows)] * inner] * columns
     assert b.grad.tolist() == [float(rows)] * columns
+
+
+@pytest.mark.parametrize(("factors", "text"), [
+    ({"beta": 2.0}, "argument beta must not be a floating point number"),
+    ({"alpha": 1.5}, "argument alpha must not be a floating point number"),
+    ({"beta": True}, "Boolean beta only supported for Boolean results"),
+    ({"alpha": True}, "Boolean alpha only supported for Boolean results"),
+])  # fmt: skip
+def test_factors_of_addr_are_of_the_results_kind(factors, text):
+    vector = facula.ones(2, dtype=facula.int8)
+    with pytest.raises(RuntimeError, match=f"^addr: .*{text}"):
+        facula.addr(facula.ones(2, 2, dtype=facula.int8), vector, vector, **factors)

@@ -48,7 +48,7 @@ def test_copy_takes_numbers():
 
 def test_no_tensors():
     assert torch.block_diag().shape == (1, 0) and torch.atleast_1d() == () and torch.atleast_2d() == ()
-    with pytest.raises(RuntimeError, match="at least one tensor"):
+    with pytest.raises(RuntimeError, match="non-empty TensorList"):
         torch.meshgrid()
     with pytest.raises(TypeError, match="fit no signature"):
         torch.stack()

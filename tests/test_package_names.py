@@ -202,3 +202,26 @@ def test_products_of_compressed_matrices_are_csr():
     x = facula.tensor([[0.0, 1.0], [2.0, 0.0]])
     made = x.to_sparse_csr().t() @ x.to_sparse_csc()
     assert made.layout is facula.sparse_csr and made.to_dense().equal(x.t() @ x)
+
+
+@pytest.mark.parametrize(("name", "now"), [("vmap", "torch.vmap"), ("grad", "torch.func.grad"), ("jacfwd", "torch.func.jacfwd")])
+def test_functorch_says_where_its_functions_are_now(name, now):
+    program = (
+        "import warnings, torch, functorch\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
+        "    warnings.simplefilter('always')\n"
+        f"    functorch.{name}(torch.sin)\n"
+        f"assert seen[0].category is FutureWarning and '`{now}`' in str(seen[0].message)\n"
+    )
+    subprocess.run([sys.executable, "-m", "facula", "-c", program], check=True)
+
+
+def test_references_to_storages_do_not_keep_them():
+    from facula.multiprocessing.reductions import StorageWeakRef
+
+    x, y = facula.ones(2), facula.ones(2)
+    seen = {StorageWeakRef(x.untyped_storage()), StorageWeakRef(x[1:].storage()), StorageWeakRef(y.untyped_storage())}
+    assert len(seen) == 2 and not any(reference.expired() for reference in seen)
+    kept = StorageWeakRef(y.untyped_storage())
+    del y
+    assert kept.expired()

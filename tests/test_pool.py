@@ -385,7 +385,7 @@ def test_unpooling_is_not_deterministic():
     values, indices = F.max_pool2d(facula.rand(1, 1, 4, 4), 2, return_indices=True)
     facula.use_deterministic_algorithms(True)
     try:
-        with pytest.raises(RuntimeError, match="max_unpool2d: there is no deterministic"):
+        with pytest.raises(RuntimeError, match="max_unpool2d: does not have a deterministic"):
             F.max_unpool2d(values, indices, 2)
         facula.use_deterministic_algorithms(True, warn_only=True)
         with pytest.warns(UserWarning, match="deterministic"):

@@ -14,7 +14,7 @@ from facula.compat import not_here
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))
 
-from codegen import supported  # noqa: E402
+from codegen import differences, supported  # noqa: E402
 
 # in a process of its own, where `torch` is Facula and nothing was looked up before
 SURVEY = """
@@ -136,3 +136,19 @@ def test_modules_that_are_missing_can_be_imported():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.startswith("torch.utils.mobile_optimizer.LintCode is not supported"), done.stderr
     assert importlib.import_module("facula.xpu").is_available() is False
+
+
+def _setting():
+    space = {}
+    exec(differences.SETTING.replace("import torch", "import facula as torch"), space)
+    return space
+
+
+@pytest.mark.parametrize("program", [program for program, _ in differences.ACCEPTED])
+def test_programs_that_pytorch_refuses_run(program):
+    exec(program, _setting())
+
+
+@pytest.mark.parametrize(("program", "given"), [row[:2] for row in differences.GIVES])
+def test_results_that_differ_are_as_stated(program, given):
+    assert str(eval(program, _setting())) == given

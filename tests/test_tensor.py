@@ -457,5 +457,5 @@ def test_conversion_to_uint64_is_the_same_at_every_level(dtype):
 
 
 def test_polygamma_in_place_refuses_integers():
-    with pytest.raises(RuntimeError, match="polygamma_: a result of float32 cannot be written into int64"):
+    with pytest.raises(RuntimeError, match="polygamma_: .*result type float32 can't be cast to int64"):
         torch.tensor([1, 2]).polygamma_(1)

@@ -61,13 +61,13 @@ def test_options():
 def test_make_tensor(dtype):
     t = make_tensor(50, 4, dtype=dtype, device="cpu", noncontiguous=True, exclude_zero=True)
     assert t.shape == (50, 4) and t.dtype is dtype and not t.is_contiguous() and bool((t != 0).all())
-    with pytest.raises(ValueError, match="low must be below high"):
+    with pytest.raises(ValueError, match="`low` must be less than `high`"):
         make_tensor(2, dtype=dtype, device="cpu", low=1, high=0)
     if dtype.is_floating_point or dtype.is_complex:
         with pytest.warns(FutureWarning, match="low below high"):
             assert make_tensor(2, dtype=dtype, device="cpu", low=1.0, high=1).real.tolist() == [1, 1]
     else:
-        with pytest.raises(ValueError, match="low must be below high"):
+        with pytest.raises(ValueError, match="`low` must be less than `high`"):
             make_tensor(2, dtype=dtype, device="cpu", low=1, high=1)
         assert not make_tensor(99, dtype=dtype, device="cpu", low=-0.9, high=0.9).any()
     for low, high in ((nan, None), (None, nan), (-(2**1100), -(2**1099)), (2**1099, 2**1100)):

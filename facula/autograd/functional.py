@@ -18,14 +18,18 @@ __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
 Tensor = _C.Tensor
 
 
+def _of_tensors(name, argument):
+    return f"{name}: The {argument} given to {name} must be either a Tensor or a tuple of Tensors"
+
+
 def _tuple_of(value, name, argument):
     single = isinstance(value, Tensor)
     items = (value,) if single else tuple(value) if isinstance(value, (tuple, list)) else value
     if not isinstance(items, tuple):
-        raise TypeError(f"{name}: {argument} is a Tensor or a tuple of Tensors, got {type(value).__name__}")
+        raise TypeError(f"{_of_tensors(name, argument)}, got {type(value).__name__}")
     for i, item in enumerate(items):
         if not isinstance(item, Tensor):
-            raise TypeError(f"{name}: {argument} holds Tensors only, got {type(item).__name__} at index {i}")
+            raise TypeError(f"{_of_tensors(name, argument)}, got {type(item).__name__} at index {i}")
     return items, single
 
 
@@ -35,50 +39,74 @@ def _own_inputs(inputs, create_graph):
 
 
 def _call(func, inputs, name):
-    outputs, single = _tuple_of(func(*inputs), name, "the result of func")
-    return outputs, single
+    return _tuple_of(func(*inputs), name, "outputs of the user-provided function")
 
 
-def _check_strict(tensor, strict, name, text):
-    if strict and (tensor is None or not tensor.requires_grad):
-        raise RuntimeError(f"{name}: {text} (strict mode)")
+def _check_strict(outputs, strict, name):
+    for i, output in enumerate(outputs):
+        if strict and not output.requires_grad:
+            raise RuntimeError(
+                f"{name}: Output {i} of the user-provided function does not require gradients, but in strict mode it has to "
+                "depend on the inputs"
+            )
 
 
-def _vector(v, like, name, argument):
+def _vector(v, like, name, argument, what="the input to the user-provided function is"):
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(
-                f"{name}: {argument} can be left out only for a single value of one element, got shapes "
+                f"{name}: The vector {argument} can only be None if {what} a single element, got shapes "
                 f"{[tuple(x.shape) for x in like]}"
             )
         return tuple(_C.ones_like(x.detach()) for x in like)
     items, _ = _tuple_of(v, name, argument)
     if len(items) != len(like):
-        raise RuntimeError(f"{name}: {argument} needs {len(like)} tensors, got {len(items)}")
+        wanted = "a single Tensor" if len(like) == 1 else f"{len(like)} Tensors"
+        raise RuntimeError(f"{name}: The given {argument} should contain {wanted}, got {len(items)}")
     for i, (item, x) in enumerate(zip(items, like)):
         if item.shape != x.shape:
             raise RuntimeError(
-                f"{name}: element {i} of {argument} needs shape {tuple(x.shape)}, got {tuple(item.shape)}"
+                f"{name}: element {i} of {argument} has invalid size: should be {x.shape}, got {item.shape}"
+                if len(like) > 1
+                else f"{name}: {argument} has invalid size: should be {x.shape}, got {item.shape}"
             )
     return items
 
 
 def _filled(values, like, create_graph, strict, name):
-    if strict and any(v is None for v in values):
-        raise RuntimeError(
-            f"{name}: the output does not depend on input {[v is None for v in values].index(True)} (strict mode)"
-        )
+    if strict:
+        _check_dependent(values, name)
     filled = tuple(_C.zeros_like(x.detach()) if v is None else v for v, x in zip(values, like))
     if strict and create_graph:
         _check_recorded(filled, name)
     return filled if create_graph else tuple(v.detach() for v in filled)
 
 
+def _check_dependent(derivatives, name, output="The output"):
+    """In strict mode the outputs have to depend on every input."""
+    for i, derivative in enumerate(derivatives):
+        if derivative is None:
+            raise RuntimeError(f"{name}: {output} of the user-provided function is independent of input {i} (strict mode)")
+
+
 def _check_recorded(derivatives, name):
     """In strict mode with create_graph: what is to be differentiated again must depend on the inputs."""
     for i, derivative in enumerate(derivatives):
         if not derivative.requires_grad:
-            raise RuntimeError(f"{name}: derivative {i} does not depend on the inputs (strict mode with create_graph)")
+            raise RuntimeError(
+                f"{name}: The jacobian of the user-provided function is independent of input {i} (strict mode)"
+            )
+
+
+def _checked_gradients(pulled, inputs, strict, name):
+    """The gradients of the single output, zeros where it has none, which in strict mode is an error."""
+    for i, gradient in enumerate(pulled):
+        if strict and (gradient is None or not gradient.requires_grad):
+            found = "zero" if gradient is None else "independent of the inputs"
+            raise RuntimeError(
+                f"{name}: The jacobian of the user-provided function with respect to input {i} is {found} (strict mode)"
+            )
+    return tuple(_C.zeros_like(x.detach()) if g is None else g for g, x in zip(pulled, inputs))
 
 
 def _shape_like(values, single):
@@ -125,9 +153,8 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         inputs, single_input = _tuple_of(inputs, "vjp", "inputs")
         own = _own_inputs(inputs, create_graph)
         outputs, single_output = _call(func, own, "vjp")
-        for output in outputs:
-            _check_strict(output, strict, "vjp", "an output does not depend on the inputs")
-        products = _pull(outputs, own, _vector(v, outputs, "vjp", "v"), create_graph)
+        _check_strict(outputs, strict, "vjp")
+        products = _pull(outputs, own, _vector(v, outputs, "vjp", "v", "the user-provided function returns"), create_graph)
         products = _filled(products, own, create_graph, strict, "vjp")
     return _values(outputs, single_output, create_graph), _shape_like(products, single_input)
 
@@ -155,15 +182,14 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         own = _own_inputs(inputs, create_graph)
         vectors = _vector(v, inputs, "jvp", "v")
         outputs, single_output = _call(func, own, "jvp")
-        for output in outputs:
-            _check_strict(output, strict, "jvp", "an output does not depend on the inputs")
+        _check_strict(outputs, strict, "jvp")
         used = _differentiable(outputs)
         tangents = dict(zip(used, pushforward([outputs[i] for i in used], own, vectors)))
         products = _filled([tangents.get(i) for i in range(len(outputs))], outputs, create_graph, strict, "jvp")
     return _values(outputs, single_output, create_graph), _shape_like(products, single_output)
 
 
-def _jacobian_rows(output, inputs, create_graph, strict):
+def _jacobian_rows(number, output, inputs, create_graph, strict):
     """Per input a tensor of shape (*output.shape, *input.shape)."""
     rows = []
     flat = output.reshape(-1)
@@ -171,8 +197,8 @@ def _jacobian_rows(output, inputs, create_graph, strict):
         seed = _C.zeros_like(flat.detach())
         seed[i] = 1
         pulled = _pull((flat,), inputs, (seed,), create_graph) if flat.requires_grad else (None,) * len(inputs)
-        if strict and any(p is None for p in pulled):
-            raise RuntimeError("jacobian: the output does not depend on an input (strict mode)")
+        if strict:
+            _check_dependent(pulled, "jacobian", f"Output {number}")
         if strict and create_graph:
             _check_recorded(pulled, "jacobian")
         rows.append(pulled)
@@ -262,20 +288,20 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
     if strategy == "forward-mode" and create_graph:
         raise NotImplementedError("jacobian: create_graph with strategy='forward-mode' is not supported")
     if strict and vectorize:
-        raise RuntimeError("jacobian: strict and vectorize exclude each other")
+        raise RuntimeError("jacobian: strict=True and vectorize=True are not supported together, got both")
     with enable_grad():
         inputs, single_input = _tuple_of(inputs, "jacobian", "inputs")
         own = _own_inputs(inputs, create_graph)
         outputs, single_output = _call(func, own, "jacobian")
         rows = []
-        for output in outputs:
-            _check_strict(output, strict, "jacobian", "an output does not depend on the inputs")
+        _check_strict(outputs, strict, "jacobian")
+        for number, output in enumerate(outputs):
             if strategy == "forward-mode":
                 blocks = _jacobian_columns_at_once(output, own) if vectorize else _jacobian_columns(output, own)
             elif vectorize:
                 blocks = _jacobian_rows_at_once(output, own, create_graph)
             else:
-                blocks = _jacobian_rows(output, own, create_graph, strict)
+                blocks = _jacobian_rows(number, output, own, create_graph, strict)
             rows.append(blocks if create_graph else tuple(b.detach() for b in blocks))
     if single_output:
         return _shape_like(rows[0], single_input)
@@ -283,11 +309,12 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
 
 
 def _scalar(output, name):
-    _tuple_of(output, name, "the result of func")
+    _tuple_of(output, name, "outputs of the user-provided function")
     if not isinstance(output, Tensor):
-        raise RuntimeError(f"{name}: func must return a single Tensor, got {len(output)}")
+        raise RuntimeError(f"{name}: The function given to {name} should return a single Tensor, got {len(output)}")
     if output.numel() != 1:
-        raise RuntimeError(f"{name}: func must return a single element, got shape {tuple(output.shape)}")
+        returned = f"The Tensor returned by the function given to {name}"
+        raise RuntimeError(f"{name}: {returned} should contain a single element, got {output.shape}")
     return output.reshape(())
 
 
@@ -321,20 +348,22 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
 
     def gradient(*own):
         output = _scalar(func(*own), "hessian")
-        _check_strict(output, strict, "hessian", "the output does not depend on the inputs")
+        _check_strict((output,), strict, "hessian")
         pulled = _pull((output,), own, (_C.ones_like(output.detach()),), True)
-        return tuple(_C.zeros_like(x.detach()) if g is None else g for g, x in zip(pulled, own))
+        return _checked_gradients(pulled, own, strict, "hessian")
 
     blocks = jacobian(gradient, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return blocks[0][0] if single_input else blocks
 
 
-def _gradient_for_products(func, inputs, create_graph, name):
+def _gradient_for_products(func, inputs, create_graph, strict, name):
     own = _own_inputs(inputs, create_graph)
     output = _scalar(func(*own), name)
+    _check_strict((output,), strict, name)
     pulled = _pull((output,), own, (_C.ones_like(output.detach()),), True)
-    gradients = tuple(_C.zeros_like(x.detach()) if g is None else g for g, x in zip(pulled, own))
-    return own, output, gradients
+    if strict:
+        _check_dependent(pulled, name)
+    return own, output, _checked_gradients(pulled, own, strict, name)
 
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
@@ -357,7 +386,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
     """
     with enable_grad():
         inputs, single_input = _tuple_of(inputs, "vhp", "inputs")
-        own, output, gradients = _gradient_for_products(func, inputs, create_graph, "vhp")
+        own, output, gradients = _gradient_for_products(func, inputs, create_graph, strict, "vhp")
         products = _pull(gradients, own, _vector(v, inputs, "vhp", "v"), create_graph)
         products = _filled(products, own, create_graph, strict, "vhp")
     return (output if create_graph else output.detach()), _shape_like(products, single_input)
@@ -383,7 +412,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
     """
     with enable_grad():
         inputs, single_input = _tuple_of(inputs, "hvp", "inputs")
-        own, output, gradients = _gradient_for_products(func, inputs, create_graph, "hvp")
+        own, output, gradients = _gradient_for_products(func, inputs, create_graph, strict, "hvp")
         vectors = _vector(v, inputs, "hvp", "v")
         used = _differentiable(gradients)
         tangents = dict(zip(used, pushforward([gradients[i] for i in used], own, vectors)))

@@ -243,9 +243,14 @@ class _Kept:
         self.version = tensor._version
         self.copied = False
 
-    def before_write(self):
-        if not self.copied:
-            self.tensor, self.copied = self.tensor.detach().clone(), True
+    def before_write(self, copies):
+        """Keep a copy, one for all that were saved from the same place."""
+        if self.copied:
+            return
+        place = (self.version, self.tensor.storage_offset(), tuple(self.tensor.shape), self.tensor.stride(), self.tensor.dtype)
+        if place not in copies:
+            copies[place] = self.tensor.detach().clone()
+        self.tensor, self.copied = copies[place], True
 
 
 class _MutationContext:
@@ -275,11 +280,25 @@ class _MutationContext:
         return kept.tensor
 
     def before_write(self, tensor):
+        copies = {}
         for kept in list(self.by_memory.get(_memory_of(tensor), ())):
-            kept.before_write()
+            kept.before_write(copies)
 
     def clear(self):
         self.by_memory.clear()
+
+    def _kept(self):
+        return [(memory, kept) for memory, entries in self.by_memory.items() for kept in entries]
+
+    @property
+    def cloned(self):
+        """The copies that were made before writes and are still needed, by their identity."""
+        return {id(kept.tensor): kept.tensor for _, kept in self._kept() if kept.copied}
+
+    @property
+    def tid_to_weakhandle(self):
+        """What stands for saved values in the graph, by the memory in which they lay and its version."""
+        return {(memory, kept.version): kept for memory, kept in self._kept()}
 
 
 def _memory_of(tensor):

@@ -420,7 +420,7 @@ NAMES = {
         "torch.multiprocessing.pool": "clean_worker",
         "torch.multiprocessing.queue": "ConnectionWrapper",
         "torch.multiprocessing.reductions": """
-            SharedCache StorageWeakRef fd_id rebuild_cuda_tensor rebuild_meta_tensor rebuild_nested_tensor
+            SharedCache fd_id rebuild_cuda_tensor rebuild_meta_tensor rebuild_nested_tensor
             rebuild_sparse_compressed_tensor rebuild_sparse_coo_tensor rebuild_storage_empty rebuild_storage_fd
             rebuild_storage_filename rebuild_tensor rebuild_typed_storage rebuild_typed_storage_child
             reduce_nested_tensor reduce_sparse_tensor reduce_typed_storage_child storage_from_cache

@@ -249,7 +249,7 @@ def _with_aux(output, has_aux, name):
         )
     for value in _flatten(output[1])[0]:
         if not isinstance(value, Tensor):
-            raise RuntimeError(f"{name}: aux holds Tensors only, got {type(value).__name__}")
+            raise RuntimeError(f"{name}: Expected tensors, got unsupported type {type(value).__name__} in aux")
     return output
 
 
@@ -339,16 +339,16 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
         if not _is_differentiable(value):
             raise RuntimeError(f"vjp: expected outputs that are floating-point or complex, got {value.dtype}")
 
-    def vjp_fn(cotangents=None, **options):
+    def vjp_fn(cotangents=None, retain_graph=True, create_graph=None):
         given, given_spec = _flatten(cotangents)
         if given_spec != output_spec:
-            raise RuntimeError("vjp_fn: the cotangents need the structure of the output")
+            raise RuntimeError("vjp_fn: Expected pytree structure of the cotangents to be that of the output")
         for cotangent, out in zip(given, flat_output):
             if tuple(cotangent.shape) != tuple(out.shape):
                 raise RuntimeError(
                     f"vjp_fn: a cotangent needs the output's shape {tuple(out.shape)}, got {tuple(cotangent.shape)}"
                 )
-        still = _C.is_grad_enabled()
+        still = _C.is_grad_enabled() if create_graph is None else create_graph
         with enable_grad():
             pulled = [_outward(inputs.cut(g), still) for g in _pull(flat_output, given, inputs)]
         result = _unflatten(pulled, spec)
@@ -406,7 +406,7 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
         flat_tangents, tangent_spec = _flatten(tangents)
         if spec != tangent_spec or not flat:
             raise RuntimeError(
-                f"jvp: primals and tangents need one structure and at least one tensor, got {spec} and {tangent_spec}"
+                f"jvp: expected primals and tangents with tensors of the same python structure, got {spec} and {tangent_spec}"
             )
         inputs = _Inputs(_inexact(flat, "jvp", "the primals"))
         for primal, tangent in zip(flat, _inexact(flat_tangents, "jvp", "the tangents")):

@@ -208,7 +208,7 @@ def apply_function(cls, args):
     if not cls._has_vmap:
         if not cls.generate_vmap_rule:
             raise RuntimeError(
-                f"vmap: {cls.__name__} has no vmap rule: implement the static method vmap, or set "
+                f"vmap: {cls.__name__} does not have vmap support: implement the static method vmap, or set "
                 f"generate_vmap_rule = True"
             )
         return _apply_generated(cls, level, size, args)

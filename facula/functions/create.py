@@ -25,7 +25,7 @@ def _warn_read_only(name):
     if not _warned or is_warn_always_enabled():
         _warned.append(name)
         warnings.warn(
-            f"{name}: the memory is read-only; writing to the tensor raises (copy it to write)",
+            f"{name}: The given buffer is not writable. Writing to the tensor raises (copy it to write)",
             UserWarning,
             stacklevel=3,
         )
@@ -107,20 +107,24 @@ def frombuffer(buffer: Any, *, dtype: facula.dtype, count: int = -1, offset: int
         storage = _C._storage_from_buffer(buffer)
     except TypeError:
         raise ValueError(
-            f"frombuffer: an object with the buffer protocol is expected, got {type(buffer).__name__}"
+            f"frombuffer: the object does not implement Python buffer protocol, got {type(buffer).__name__}"
         ) from None
     size, available = dtype.itemsize, storage.nbytes() - offset
     if storage.nbytes() == 0 or count == 0:
-        raise ValueError(f"frombuffer: both the buffer length ({storage.nbytes()}) and count ({count}) must not be 0")
+        raise ValueError(f"frombuffer: expected both buffer length ({storage.nbytes()}) and count ({count}) to differ from 0")
     if offset < 0 or available <= 0:
-        raise ValueError(f"frombuffer: offset ({offset} bytes) must lie inside the buffer of {storage.nbytes()} bytes")
+        raise ValueError(f"frombuffer: offset ({offset} bytes) must be inside, below buffer length ({storage.nbytes()} bytes)")
     if count < 0 and available % size:
         raise ValueError(
-            f"frombuffer: the {available} bytes after offset are not a multiple of {size}, the size of {dtype}"
+            f"frombuffer: buffer length ({available} bytes) after offset ({offset} bytes) must be a multiple of {size}, "
+            f"the size of {dtype}"
         )
     wanted = available // size if count < 0 else count
     if wanted * size > available:
-        raise ValueError(f"frombuffer: {count} elements of {size} bytes do not fit, got {available} bytes after offset")
+        raise ValueError(
+            f"frombuffer: requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not exceed "
+            f"buffer length ({storage.nbytes()} bytes)"
+        )
     part = storage[offset:] if offset else storage
     tensor = _C._tensor_from_storage(part, dtype, 0, (wanted,), (1,))
     if memoryview(buffer).readonly:

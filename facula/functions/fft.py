@@ -60,7 +60,7 @@ def stft(input: Tensor, n_fft: int, hop_length: int | None = None, win_length: i
             f"stft: a 1-D or 2-D floating point or complex signal, got {input.dtype} of shape {list(input.shape)}"
         )
     if return_complex is None and not (input.is_complex() or (window is not None and window.is_complex())):
-        raise RuntimeError("stft: return_complex must be given for real signals, got None")
+        raise RuntimeError("stft: the return_complex parameter is required for real signals, got None")
     if hop_length <= 0:
         raise RuntimeError(f"stft: hop_length is positive, got {hop_length}")
     window = _window("stft", window, win_length, n_fft, input)

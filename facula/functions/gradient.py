@@ -78,7 +78,8 @@ def _spacings(spacing, dims, chosen):
         raise TypeError(f"gradient: spacing holds numbers, or tensors of coordinates, got {kinds}")
     if len(spacing) != len(dims):
         which = "dim" if chosen else "dimension of input"
-        raise RuntimeError(f"gradient: one entry of spacing for each {which} ({len(dims)}), got {len(spacing)}")
+        wanted = f"one number or one entry for each {which} ({len(dims)})"
+        raise RuntimeError(f"gradient: expected spacing to be {wanted}, got {len(spacing)}")
     return spacing
 
 

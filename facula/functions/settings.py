@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from facula import _C
@@ -64,6 +65,11 @@ def set_default_tensor_type(t: Any, /) -> None:
     torch.float64
     >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
+    warnings.warn(
+        "set_default_tensor_type: it is deprecated as of PyTorch 2.1, please use torch.set_default_dtype",
+        UserWarning,
+        stacklevel=2,
+    )
     dtype, device = tensor_types.parse(t)
     if device == "cuda":
         raise TypeError(f"set_default_tensor_type: facula was built without CUDA, got {t}")

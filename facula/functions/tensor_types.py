@@ -46,6 +46,12 @@ _CLASSES = "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()
 class tensortype(type):
     """The class of FloatTensor and its relatives."""
 
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
+        if bases:
+            base = f"{bases[0].__module__}.{bases[0].__name__}"
+            raise TypeError(f"{name}: type {base!r} is not an acceptable base type (use Tensor)")
+        return super().__new__(mcs, name, bases, body)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         if cls.device_type == "cuda":
             from facula import cuda

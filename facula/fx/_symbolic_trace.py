@@ -478,6 +478,11 @@ class Tracer(TracerBase):
                 raise RuntimeError("`self` argument cannot be part of *args expansion!")
             args.append(self.root)
             names_left = names[1:]
+        if isinstance(concrete_args, tuple) and not names_left and code.co_flags & inspect.CO_VARARGS:
+            inputs = {f"input_{i}": value for i, value in enumerate(concrete_args)}
+            return root_fn, args + [
+                self.create_proxy("placeholder", name, (), {}) if value is PH else value for name, value in inputs.items()
+            ]
         if isinstance(concrete_args, tuple):
             if len(names_left) != len(concrete_args):
                 raise RuntimeError(

@@ -10,6 +10,7 @@ Needed from the core (besides `_C._tensor_from_storage`):
 
 from __future__ import annotations
 
+import weakref
 from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING
@@ -25,6 +26,43 @@ if TYPE_CHECKING:
 
     from facula import Event, Tensor
     from facula.types import Device
+
+
+class StorageWeakRef:
+    """A reference to a storage that does not keep it alive; references to one storage are equal.
+
+    Args:
+        storage: typed or untyped.
+
+    >>> x = torch.ones(2)
+    >>> kept = torch.multiprocessing.reductions.StorageWeakRef(x.untyped_storage())
+    >>> kept == torch.multiprocessing.reductions.StorageWeakRef(x[1:].untyped_storage()), kept.expired()
+    (True, False)
+    >>> del x
+    >>> kept.expired()
+    True
+    """
+
+    __slots__ = ("_reference", "cdata")
+
+    def __init__(self, storage: Any) -> None:
+        untyped = storage.untyped() if isinstance(storage, TypedStorage) else storage
+        self._reference = weakref.ref(untyped)
+        self.cdata: int = untyped._cdata
+
+    def expired(self) -> bool:
+        """Return whether the storage is gone.
+
+        >>> torch.multiprocessing.reductions.StorageWeakRef(torch.UntypedStorage(1)).expired()
+        True
+        """
+        return self._reference() is None
+
+    def __hash__(self) -> int:
+        return self.cdata
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageWeakRef) and self.cdata == other.cdata
 
 
 def reduce_storage(storage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:

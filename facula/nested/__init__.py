@@ -101,11 +101,14 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
     jagged = _layout("as_nested_tensor", layout)
     if isinstance(ts, facula.Tensor) and ts.is_nested:
         if isinstance(ts, NestedTensor) != jagged and layout is not None:
-            raise RuntimeError(f"as_nested_tensor: a nested tensor keeps its layout, {ts.layout}, got {layout}")
+            raise RuntimeError(
+                "as_nested_tensor: Converting between nested tensor layouts is not supported, "
+                f"expected {ts.layout}, got {layout}"
+            )
         alike = dtype in (None, ts.dtype) and (device is None or facula.device(device) == ts.device)
         return ts if alike else ts.to(dtype=dtype, device=device)
     if isinstance(ts, facula.Tensor) and ts.dim() < 2:
-        raise RuntimeError(f"as_nested_tensor: a tensor of at least 2 dimensions, got {ts.dim()}")
+        raise RuntimeError(f"as_nested_tensor: Expected tensor argument to have dim >= 2, got {ts.dim()}")
     parts = _sequences("as_nested_tensor", ts)
     if not all(isinstance(x, facula.Tensor) for x in parts):
         found = ", ".join(sorted({type(x).__name__ for x in parts}))

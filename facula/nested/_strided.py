@@ -115,7 +115,8 @@ class StridedNestedTensor(OfRows):
         if not self._shapes:
             return self.values().new_empty(0)
         if self.numel() == 0:
-            raise RuntimeError(f"to_padded_tensor: at least one part with elements, got the shapes {self._shapes}")
+            text = "to_padded_tensor: at least one constituent tensor should have non-zero numel"
+            raise RuntimeError(f"{text}, got the shapes {self._shapes}")
         need = [len(self._shapes), *map(max, zip(*self._shapes, strict=True))]
         wanted = need if output_size is None else list(output_size)
         if len(wanted) != len(need) or any(w < n for w, n in zip(wanted, need, strict=True)):
@@ -200,7 +201,7 @@ def _view_of(x, values, parts):
 
 def _require_contiguous(name, x):
     if not x.is_contiguous():
-        raise RuntimeError(f"{name}: a nested tensor whose parts lie one behind another (contiguous() makes one), got a view")
+        raise RuntimeError(f"{name}: expected a contiguous NestedTensor (contiguous() makes one), got a view")
 
 
 def strided_from_places(buffer, sizes, strides, begins):
@@ -440,7 +441,7 @@ def _getitem(x, key):
 
 def _narrow(x, dim, start, length):
     if x._dimension("narrow", dim) != 0:
-        raise RuntimeError(f"narrow: only dimension 0 of a nested tensor, got {dim}")
+        raise RuntimeError(f"narrow: only dim=0 supported for nested tensors, got {dim}")
     _require_contiguous("narrow", x)
     if _recorded(x):
         return strided_from_list(x.unbind()[start : start + length])
@@ -490,7 +491,7 @@ def _new_shapes(name, x, shape):
     """The shapes of parts in the order of `shape`, in which -1 at the place of a dimension keeps that."""
     shape = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape)
     if not shape:
-        raise RuntimeError(f"{name}: a nested tensor has at least one dimension, got shape []")
+        raise RuntimeError(f"{name}: shape '[]' is invalid for a nested tensor of {len(x)} parts, got no dimension")
     if not x._shapes:
         raise RuntimeError(f"{name}: an empty nested tensor has no other shape, got {shape}")
     if shape[0] != len(x):

@@ -110,7 +110,9 @@ def is_lazy(param: Tensor | None) -> bool:
     return isinstance(param, UninitializedTensorMixin)
 
 
-_UNKNOWN_SHAPE = "{0}: its shape is not known yet (run the lazy module once, or call materialize()), got {1}"
+_UNKNOWN_SHAPE = (
+    "{0}: can't {1} an uninitialized parameter or buffer (run the lazy module once, or call materialize()), got {2}"
+)
 
 
 class UninitializedTensorMixin:
@@ -166,7 +168,7 @@ class UninitializedTensorMixin:
     @property
     def shape(self) -> Any:
         """Not known yet: reading it is a RuntimeError."""
-        raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a read of shape"))
+        raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "know the shape of", "a read of shape"))
 
     def share_memory_(self) -> Any:
         """A RuntimeError: there is no memory yet.
@@ -177,7 +179,7 @@ class UninitializedTensorMixin:
         ...     print("not yet")
         not yet
         """
-        raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "a call of share_memory_()"))
+        raise RuntimeError(_UNKNOWN_SHAPE.format(type(self).__name__, "share memory on", "a call of share_memory_()"))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -190,7 +192,7 @@ class UninitializedTensorMixin:
         name = getattr(func, "__name__", repr(func))
         if name in cls._allowed_names:
             return super().__torch_function__(func, types, args, kwargs or {})
-        raise ValueError(_UNKNOWN_SHAPE.format(cls.__name__, f"a call of {name}"))
+        raise ValueError(_UNKNOWN_SHAPE.format(cls.__name__, "compute with", f"a call of {name}"))
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):

@@ -68,7 +68,9 @@ class NAdam(RuleOptimizer):
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * group["momentum_decay"]))
         state["mu_product"] *= mu
-        product = counted(group, state["mu_product"])
+        product = state["mu_product"]
+        if not group.get("differentiable"):
+            product = counted(group, product)
         decoupled = group["decoupled_weight_decay"]
         numbers = (
             1 - lr * decay if decoupled else 1.0, 1 - beta1, beta2, 1 - beta2**step, group["eps"],

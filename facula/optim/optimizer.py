@@ -110,7 +110,10 @@ class Optimizer(_HookMethods):
         self.defaults = defaults
         self._make_hooks()
         if isinstance(params, Tensor):
-            raise TypeError(f"{type(self).__name__}: params must be an iterable of tensors or dicts, got a Tensor")
+            raise TypeError(
+                f"{type(self).__name__}: params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                "got one Tensor"
+            )
         check_flags(type(self).__name__, defaults)
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
@@ -183,7 +186,7 @@ class Optimizer(_HookMethods):
         known = {id(p) for group in self.param_groups for p in group["params"]}
         if len({id(p) for p in params}) < len(params):
             warnings.warn(
-                f"{name}: a group should have each of its parameters once, got one several times, which is stepped as often",
+                f"{name}: got a parameter group with duplicate parameters, each of which is stepped as often as it comes",
                 UserWarning,
                 stacklevel=3,
             )

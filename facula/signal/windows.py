@@ -29,7 +29,7 @@ __all__ = [
 def _options(name, M, dtype, layout, device, requires_grad):
     """The keyword arguments for the factory that makes the window, checked."""
     if M < 0:
-        raise ValueError(f"{name}: M must not be negative, got {M}")
+        raise ValueError(f"{name}: requires non-negative window length, got M={M}")
     dtype = _C.get_default_dtype() if dtype is None else dtype
     if dtype not in (_C.float32, _C.float64):
         raise ValueError(f"{name}: dtype must be float32 or float64, got {dtype}")

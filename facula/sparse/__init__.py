@@ -222,6 +222,8 @@ def spdiags(diagonals: Any, offsets: Tensor, shape: Sequence[int], layout: facul
                 [0., 0.]])
     """
     rows = diagonals if diagonals.dim() == 2 else diagonals.unsqueeze(0)
+    if offsets.dim() > 1:
+        raise RuntimeError(f"spdiags(): Offsets must be scalar or vector, got shape {tuple(offsets.shape)}")
     places = offsets if offsets.dim() == 1 else offsets.reshape(-1)
     if rows.dim() != 2 or places.dim() != 1 or places.numel() != rows.size(0):
         count = f"({rows.size(0)}) does not match the number of offsets ({places.numel()})"

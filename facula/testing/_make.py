@@ -51,7 +51,9 @@ def make_tensor(
         (shape,) = shape
     shape = tuple(shape)
     if noncontiguous and memory_format is not None:
-        raise ValueError(f"make_tensor: noncontiguous and memory_format exclude each other, got {memory_format}")
+        raise ValueError(
+            f"make_tensor: `noncontiguous` and `memory_format` are mutually exclusive, got both, {memory_format}"
+        )
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise ValueError(f"make_tensor: only floating and complex tensors require gradients, got {dtype}")
     low, high = _interval(dtype, low, high)
@@ -77,12 +79,12 @@ def _interval(dtype, low, high):
         least, most, defaults = info.min, info.max + 1, (-9, 10) if info.min < 0 else (0, 10)
     low, high = (d if v is None else v for v, d in zip((low, high), defaults))
     if any(isinstance(v, float) and math.isnan(v) for v in (low, high)):
-        raise ValueError(f"make_tensor: low and high must not be NaN, got low={low}, high={high}")
+        raise ValueError(f"make_tensor: `low` and `high` cannot be NaN, got low={low}, high={high}")
     if low == high and (dtype.is_floating_point or dtype.is_complex):
         text = f"make_tensor: low below high; that both are {low} is an old form of torch.full"
         warnings.warn(text, FutureWarning, stacklevel=3)
     elif not low < high:
-        raise ValueError(f"make_tensor: low must be below high, got low={low}, high={high}")
+        raise ValueError(f"make_tensor: `low` must be less than `high`, got low={low}, high={high}")
     if high < least or low > most or (low == most and not dtype.is_floating_point and not dtype.is_complex):
         raise ValueError(f"make_tensor: {dtype} holds numbers from {least} to {most}, got low={low}, high={high}")
     return max(low, least), min(high, most)

@@ -220,7 +220,7 @@ class BackwardHook:
                 result = hook(self.module, self._spread([], self.n_inputs, ()), full)
                 if result is not None and not (isinstance(result, tuple) and all(r is None for r in result)):
                     raise RuntimeError(
-                        f"{type(self.module).__name__}: full backward hook: no input needs a gradient, so "
+                        f"{type(self.module).__name__}: full backward hook: where no input requires gradient, "
                         "the hook "
                         f"must return None, got {type(result).__name__}"
                     )

@@ -24,8 +24,9 @@ void write_batched(const Tensor& self, const Tensor& value, const char* op, bool
                "extra_args that has more elements than `self`: self is shared by all examples (make it from a batched "
                "tensor), got shape ",
                self.sizes());
-  FACULA_CHECK(cast || can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op, ": a result of ", value.dtype(),
-               " cannot be written into ", self.dtype());
+  FACULA_CHECK(cast || can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op,
+               ": the result cannot be written into the tensor, since result type ", value.dtype(),
+               " can't be cast to ", self.dtype());
   FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op, ": the result has shape ",
                value.sizes(), " and does not fit in place into shape ", self.sizes());
   copy_(batch.value(self), batch.raised(value, self.dim()), false);

@@ -71,8 +71,9 @@ void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
   const bool same = value.is_same(self);  // the op had nothing to change
   FACULA_CHECK(value.sizes() == self.sizes(), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
                value.sizes(), " and does not fit in place into shape ", self.sizes());
-  FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
-               " cannot be written into ", self.dtype());
+  FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op),
+               "_: the result cannot be written into the tensor, since result type ", value.dtype(),
+               " can't be cast to ", self.dtype());
   const WriteScope write(self, op_name(op), op);
   if (!same) copy_told(write.target(), hold(value));
 }

@@ -49,9 +49,13 @@ constexpr size_t kStripes = 64;
 SpinLock view_locks[kStripes];  // histories that views get from their bases
 SpinLock& view_lock(const TensorImpl* view) { return view_locks[(reinterpret_cast<uintptr_t>(view) >> 6) % kStripes]; }
 
+/// Whether one of both shows complex numbers where the other shows their parts: then places are counted in parts.
 bool needs_parts(const TensorImpl* base, const TensorImpl* view) {
-  return is_complex(base->dtype) && !is_complex(view->dtype);
+  return is_complex(base->dtype) != is_complex(view->dtype);
 }
+
+Tensor parts_of(const Tensor& t) { return t.is_complex() ? view_as_real(resolve_conj(t)) : t; }
+Tensor numbers_of(const Tensor& parts) { return view_as_complex(contiguous(parts, MemoryFormat::Contiguous)); }
 
 // Gradient of a tensor after a part of it (a view) was replaced: the part's gradient goes to the new value, the rest
 // flows on to the old history.
@@ -59,6 +63,7 @@ class CopySlices final : public Node {
  public:
   CopySlices(const Tensor& base, const Tensor& view, Edge old_base, Edge value)
       : parts_(needs_parts(base.impl(), view.impl())),
+        complex_base_(base.is_complex()),
         conjugate_(base.is_conj() != view.is_conj()),
         base_(base, parts_),
         view_(view, parts_) {
@@ -74,24 +79,24 @@ class CopySlices final : public Node {
   void apply(const Tensor* grads, Tensor* results) override {
     if (!grads[0].defined()) return;
     Tensor grad = grads[0];
-    if (parts_) grad = view_as_real(resolve_conj(grad));
+    if (parts_) grad = parts_of(grad);
     // The gradient in memory laid out as the base was, so that the view's geometry picks the same elements.
     Tensor places = zeros({places_}, grad.dtype(), grad.device());
     places = as_strided_scatter(places, base_.oriented(grad), base_.sizes, base_.strides, base_.offset);
     if (wants(1)) {
       Tensor part = view_.oriented(as_strided(places, view_.sizes, view_.strides, view_.offset));
-      part = contiguous(part, MemoryFormat::Contiguous);
+      part = parts_ && !complex_base_ ? numbers_of(part) : contiguous(part, MemoryFormat::Contiguous);
       results[1] = conjugate_ ? conj(part) : part;
     }
     if (!wants(0)) return;
     Tensor none = zeros(view_.sizes, grad.dtype(), grad.device());
     places = as_strided_scatter(places, none, view_.sizes, view_.strides, view_.offset);
     Tensor rest = base_.oriented(as_strided(places, base_.sizes, base_.strides, base_.offset));
-    results[0] = parts_ ? view_as_complex(contiguous(rest, MemoryFormat::Contiguous)) : rest;
+    results[0] = parts_ && complex_base_ ? numbers_of(rest) : rest;
   }
 
  private:
-  bool parts_, conjugate_;
+  bool parts_, complex_base_, conjugate_;
   Geometry base_, view_;
   int64_t places_ = 0;
 };
@@ -162,6 +167,13 @@ void check_writable(const Tensor& self, const char* op) {
                "inplace with grad mode enabled (make the view with grad mode enabled, or write under no_grad()), got a "
                "view of shape ",
                self.sizes());
+  // A view of a leaf that was made a leaf while it showed another tensor, whose history is not the leaf's.
+  bool foreign = self.impl()->base && !(live_flags(self.impl()->base) & kRecorded) && is_inexact(self.dtype()) &&
+                 grad_fn(self.impl()) && !(self.flags() & kConjugate);
+  FACULA_CHECK(!foreign, ErrorKind::Runtime, op,
+               ": a view of a view that was created in no_grad mode is being modified inplace with grad mode enabled "
+               "(work on a copy, or write under no_grad()), got a view of shape ",
+               self.sizes());
 }
 
 void set_history_in_place(const Tensor& self, Node* node, uint32_t slot) {
@@ -198,8 +210,9 @@ Tensor before_write(const Tensor& self) {
 void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
                value.sizes(), " and does not fit in place into shape ", self.sizes());
-  FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op), "_: a result of ", value.dtype(),
-               " cannot be written into ", self.dtype());
+  FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op),
+               "_: the result cannot be written into the tensor, since result type ", value.dtype(),
+               " can't be cast to ", self.dtype());
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));
@@ -236,9 +249,10 @@ Ref<Node> regenerate_view_history(TensorImpl* view, bool written) {
   bool parts = needs_parts(view->base, view);
   Geometry place(Tensor::share(view), parts);
   GradMode on(true);
-  Tensor source = parts ? view_as_real(resolve_conj(base)) : base;
+  Tensor source = parts ? parts_of(base) : base;
   Tensor fresh = place.oriented(as_strided(source, place.sizes, place.strides, place.offset));
-  if (!parts && (view->flags & kConjugate) != (view->base->flags & kConjugate)) fresh = conj(fresh);
+  if (parts && !base.is_complex()) fresh = view_as_complex(fresh);
+  if (fresh.is_complex() && (view->flags & kConjugate) != (view->base->flags & kConjugate)) fresh = conj(fresh);
   AutogradMeta* made = autograd_meta(fresh.impl());
   Ref<Node> before;  // dies outside of the lock
   Locked guard(view_lock(view));

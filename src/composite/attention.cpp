@@ -16,7 +16,7 @@ void check_attention(const Tensor& query, const Tensor& key, const Tensor& value
   FACULA_CHECK(query.dtype() == key.dtype() && query.dtype() == value.dtype(), ErrorKind::Runtime, kOp,
                ": expected one dtype, got ", query.dtype(), ", ", key.dtype(), " and ", value.dtype());
   if (!mask.defined()) return;
-  FACULA_CHECK(!is_causal, ErrorKind::Runtime, kOp, ": attn_mask and is_causal exclude each other, got both");
+  FACULA_CHECK(!is_causal, ErrorKind::Runtime, kOp, ": attn_mask and is_causal=True exclude each other, got both");
   FACULA_CHECK(mask.dtype() == DType::Bool || mask.dtype() == query.dtype() || mask.dtype() == DType::Float32,
                ErrorKind::Runtime, kOp, ": expected a mask of dtype bool, float32 or the query's, got ", mask.dtype());
 }

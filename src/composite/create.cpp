@@ -64,7 +64,7 @@ const Tensor& fill_(const Tensor& self, const Tensor& value) {
 // ---- diagonals
 
 Tensor diag(const Tensor& self, int64_t diagonal) {
-  FACULA_CHECK(self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime, "diag: a vector or a matrix, got shape ",
+  FACULA_CHECK(self.dim() == 1 || self.dim() == 2, ErrorKind::Runtime, "diag: expected a 1D or 2D tensor, got shape ",
                self.sizes());
   if (self.dim() == 1) return diag_embed(self, diagonal, 0, 1);
   return clone(facula::diagonal(self, diagonal, 0, 1), MemoryFormat::Contiguous);
@@ -141,13 +141,13 @@ void check_vectors(const char* op, TensorList tensors) {
 }  // namespace
 
 std::vector<Tensor> meshgrid(TensorList tensors, std::optional<std::string_view> indexing) {
-  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "meshgrid: at least one tensor, got none");
+  FACULA_CHECK(!tensors.empty(), ErrorKind::Runtime, "meshgrid: expects a non-empty TensorList, got none");
   check_vectors("meshgrid", tensors);
   if (!indexing && host.warn)
     host.warn("meshgrid: give indexing='ij' (what is used now) or 'xy'; the default may change");
   std::string_view order = indexing.value_or("ij");
-  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime, "meshgrid: indexing must be 'ij' or 'xy', got '",
-               order, "'");
+  FACULA_CHECK(order == "ij" || order == "xy", ErrorKind::Runtime,
+               "meshgrid: indexing must be one of \"xy\" or \"ij\", got '", order, "'");
   Dims shape;
   for (const Tensor& t : tensors) shape.push_back(t.numel());
   std::vector<Tensor> grids;

@@ -57,6 +57,7 @@ Tensor pdist_uncast(const Tensor& self, double p) {
 
 Tensor cosine_similarity_uncast(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   check_one_device("cosine_similarity", x1, x2);
+  FACULA_CHECK(!(eps < 0), ErrorKind::Runtime, "cosine_similarity: eps must be non-negative, got ", eps);
   DType dtype = promote(x1.dtype(), x2.dtype());
   FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "cosine_similarity: floating point tensors, got ", x1.dtype(),
                " and ", x2.dtype());

@@ -31,9 +31,9 @@ void check_arguments(const Tensor& weight, const Tensor& indices, const Tensor& 
   if (!per_sample_weights.defined()) return;
   FACULA_CHECK(mode == kSum, ErrorKind::Runtime, op, ": per_sample_weights go with mode 0 (sum) only, got mode ", mode);
   FACULA_CHECK(per_sample_weights.dtype() == weight.dtype() && per_sample_weights.sizes() == indices.sizes(),
-               ErrorKind::Runtime, op,
-               ": per_sample_weights must have the dtype of the weight and the shape of the indices, got ",
-               per_sample_weights.dtype(), " of shape ", per_sample_weights.sizes());
+               ErrorKind::Runtime, op, ": expected per_sample_weights to have the same type as the weight, ",
+               weight.dtype(), ", and the shape of the indices, got ", per_sample_weights.dtype(), " of shape ",
+               per_sample_weights.sizes());
 }
 
 Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offsets, bool include_last_offset,
@@ -46,7 +46,7 @@ Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offset
   const int64_t rows = weight.size(0);
   if (padding_idx) {
     FACULA_CHECK(*padding_idx >= -rows && *padding_idx < rows, ErrorKind::Runtime,
-                 "embedding_bag: padding_idx must be within the ", rows, " rows of the weight, got ", *padding_idx);
+                 "embedding_bag: padding_idx must be within the number of embeddings, ", rows, ", got ", *padding_idx);
     b.padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
   }
   return b;

@@ -39,8 +39,7 @@ TransformExtent extent(const Transform& t, const Tensor& self, std::optional<Int
     std::vector<bool> seen(static_cast<size_t>(std::max<int64_t>(self.dim(), 1)));
     for (int64_t d : *dim) {
       int64_t at = wrap_dim(d, self.dim(), t.op);
-      FACULA_CHECK(!seen[static_cast<size_t>(at)], ErrorKind::Runtime, t.op, ": every dimension at most once, got ",
-                   *dim);
+      FACULA_CHECK(!seen[static_cast<size_t>(at)], ErrorKind::Runtime, t.op, ": dims must be unique, got ", *dim);
       seen[static_cast<size_t>(at)] = true;
       e.dims.push_back(at);
     }
@@ -52,14 +51,16 @@ TransformExtent extent(const Transform& t, const Tensor& self, std::optional<Int
                  ": at most one size per dimension of the tensor of shape ", self.sizes(), ", got ", *s);
     for (int64_t d = self.dim() - count; d < self.dim(); ++d) e.dims.push_back(d);
   }
-  FACULA_CHECK(self.dim() > 0 || e.dims.empty(), ErrorKind::Index, t.op, ": a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0 || e.dims.empty(), ErrorKind::Index, t.op, ": Dimension specified as ",
+               dim ? (*dim)[0] : -1, " but tensor has no dimensions");
   for (size_t i = 0; i < e.dims.size(); ++i) e.sizes.push_back(s && (*s)[i] != -1 ? (*s)[i] : self.size(e.dims[i]));
   return e;
 }
 
 void check_sizes(const Transform& t, const TransformExtent& e) {
   for (int64_t s : e.sizes)
-    FACULA_CHECK(s >= 1, ErrorKind::Runtime, t.op, ": at least one data point per dimension, got ", e.sizes);
+    FACULA_CHECK(s >= 1, ErrorKind::Runtime, t.op, ": Invalid number of data points (", s,
+                 ") specified, at least one for each dimension is needed, got ", e.sizes);
 }
 
 Tensor resized(const Tensor& self, const TransformExtent& e) {
@@ -79,7 +80,7 @@ Tensor resized(const Tensor& self, const TransformExtent& e) {
 Tensor inexact(const Transform& t, const Tensor& self) {
   const bool half = self.dtype() == DType::Float16 || self.dtype() == DType::Complex32;
   const bool known = half ? self.device().type == DeviceType::CUDA : !is_half(self.dtype()) && !is_float8(self.dtype());
-  FACULA_CHECK(known, ErrorKind::Runtime, t.op, ": not implemented for dtype ", self.dtype());
+  FACULA_CHECK(known, ErrorKind::Runtime, t.op, ": Unsupported dtype ", self.dtype());
   return is_bits(self.dtype()) ? to_dtype(self, default_dtype()) : self;
 }
 
@@ -89,7 +90,7 @@ Tensor as_complex(const Transform& t, const Tensor& self) {
 }
 
 Tensor as_real(const Transform& t, const Tensor& self) {
-  FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, t.op, ": a real tensor, got ", self.dtype());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, t.op, ": expected a real input tensor, got ", self.dtype());
   return inexact(t, self);
 }
 
@@ -133,7 +134,8 @@ Tensor half_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim
 // Among several sizes -1 stands for the tensor's own; a single one has None for that.
 Sizes one(const Transform& t, const std::optional<int64_t>& n) {
   if (!n) return std::nullopt;
-  FACULA_CHECK(*n >= 1, ErrorKind::Runtime, t.op, ": at least one data point, got ", *n);
+  FACULA_CHECK(*n >= 1, ErrorKind::Runtime, t.op, ": Invalid number of data points (", *n,
+               ") specified, at least one is needed");
   return IntList(&*n, 1);
 }
 

@@ -12,8 +12,8 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
   Tensor index = indices;
   if (!dim) return take_along_dim(reshape(self, {-1}), reshape(index, {-1}), 0);
   FACULA_CHECK(self.dim() == indices.dim(), ErrorKind::Runtime,
-               "take_along_dim: self and indices must have as many dimensions, got shapes ", self.sizes(), " and ",
-               indices.sizes());
+               "take_along_dim: input and indices should have the same number of dimensions, got shapes ", self.sizes(),
+               " and ", indices.sizes());
   int64_t d = wrap_dim(*dim, self.dim(), "take_along_dim");
   if (self.dim() == 0) return gather(self, 0, index);
   Dims self_shape(self.sizes()), index_shape(indices.sizes());
@@ -62,7 +62,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
 }
 
 std::vector<Tensor> unravel_index(const Tensor& indices, IntList shape) {
-  FACULA_CHECK(is_integral(indices.dtype()), ErrorKind::Type, "unravel_index: indices must be integers, got ",
+  FACULA_CHECK(is_integral(indices.dtype()), ErrorKind::Type, "unravel_index: expected 'indices' to be integer, got ",
                indices.dtype());
   for (int64_t s : shape)
     FACULA_CHECK(s >= 0, ErrorKind::Value, "unravel_index: shape must not have negative sizes, got ", shape);

@@ -14,7 +14,7 @@ Tensor linalg_cholesky_uncast(const Tensor& self, bool upper) {
 
 Tensor cholesky_uncast(const Tensor& self, bool upper) {
   FACULA_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ErrorKind::Runtime,
-               "cholesky: a batch of square matrices, got shape ", self.sizes());
+               "cholesky: A must be batches of square matrices, got shape ", self.sizes());
   return linalg_cholesky(self, upper);
 }
 
@@ -214,7 +214,7 @@ Tensor linalg_eigvals_uncast(const Tensor& self) {
 
 Tensor linalg_matrix_power(const Tensor& self, int64_t n) {
   FACULA_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2), ErrorKind::Runtime,
-               "linalg.matrix_power: a batch of square matrices, got shape ", self.sizes());
+               "linalg.matrix_power: A must be batches of square matrices, got shape ", self.sizes());
   if (n == 0) return add(identity_like(self, self.size(-1)), _zero_like(self));
   Tensor base = n < 0 ? linalg_inv(self) : self, result;
   for (uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n); left; left >>= 1) {

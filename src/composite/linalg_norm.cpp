@@ -21,7 +21,8 @@ MatrixDims matrix_dims(const char* op, const Tensor& self, IntList dim) {
 Tensor typed(const char* op, const Tensor& self, std::optional<DType> dtype) {
   FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": floating point or complex elements, got ",
                self.dtype());
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": at least 2 dimensions, got shape ", self.sizes());
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": the input must have at least 2 dimensions, got shape ",
+               self.sizes());
   return dtype ? to_dtype(self, *dtype) : self;
 }
 

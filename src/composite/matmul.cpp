@@ -81,6 +81,17 @@ Tensor outer(const Tensor& self, const Tensor& vec2) {
   return mul(unsqueeze(self, 1), vec2);
 }
 
+namespace {
+
+void check_factor(const char* name, const Scalar& factor, DType result) {
+  FACULA_CHECK(!is_bits(result) || factor.kind() <= DTypeClass::Integral, ErrorKind::Runtime,
+               "addr: for integers, argument ", name, " must not be a floating point number, got ", factor);
+  FACULA_CHECK(factor.kind() != DTypeClass::Bool || result == DType::Bool, ErrorKind::Runtime, "addr: Boolean ", name,
+               " only supported for Boolean results, got a result of ", result);
+}
+
+}  // namespace
+
 Tensor addr_uncast(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const Scalar& beta,
                    const Scalar& alpha) {
   FACULA_CHECK(vec1.dim() == 1 && vec2.dim() == 1, ErrorKind::Runtime, "addr: two 1-D tensors, got shapes ",
@@ -90,8 +101,8 @@ Tensor addr_uncast(const Tensor& self, const Tensor& vec1, const Tensor& vec2, c
                "addr: the tensor that is added must broadcast to ", sizes, ", got ", self.sizes());
   ResultType type;
   for (const Tensor* t : {&self, &vec1, &vec2}) type.add(t->dtype(), t->dim());
-  FACULA_CHECK(!is_bits(type.get()) || (beta.kind() <= DTypeClass::Integral && alpha.kind() <= DTypeClass::Integral),
-               ErrorKind::Runtime, "addr: for integers, beta and alpha must be integers, got ", beta, " and ", alpha);
+  check_factor("beta", beta, type.get());
+  check_factor("alpha", alpha, type.get());
   if (type.get() == DType::Bool) {
     Tensor product = outer(vec1, vec2), scaled = alpha.to_bool() ? product : zeros_like(product);
     return beta.to_bool() ? logical_or(expand(self, sizes), scaled) : scaled;

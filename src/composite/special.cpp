@@ -14,8 +14,9 @@ Tensor polygamma(int64_t n, const Tensor& self) {
 
 const Tensor& polygamma_(const Tensor& self, int64_t n) {
   Tensor result = polygamma(n, self);
-  FACULA_CHECK(can_cast(result.dtype(), self.dtype()), ErrorKind::Runtime, "polygamma_: a result of ", result.dtype(),
-               " cannot be written into ", self.dtype());
+  FACULA_CHECK(can_cast(result.dtype(), self.dtype()), ErrorKind::Runtime,
+               "polygamma_: the result cannot be written into the tensor, since result type ", result.dtype(),
+               " can't be cast to ", self.dtype());
   return copy_(self, result, false);
 }
 

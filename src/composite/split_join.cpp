@@ -73,7 +73,7 @@ namespace {
 
 std::vector<Tensor> chunks_of(const Tensor& self, int64_t chunks, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "chunk: a tensor with dimensions, got a 0-d one");
-  FACULA_CHECK(chunks > 0, ErrorKind::Runtime, "chunk: chunks must be greater than zero, got ", chunks);
+  FACULA_CHECK(chunks > 0, ErrorKind::Runtime, "chunk: expects chunks to be greater than 0, got ", chunks);
   int64_t d = wrap_dim(dim, self.dim(), "chunk"), size = self.size(d), each = size / chunks + (size % chunks != 0);
   if (size > 0) return parts_of(self, each, d);
   check_parts("chunk", chunks);
@@ -203,12 +203,12 @@ Tensor column_stack(TensorList tensors) {
 // ---- turning
 
 Tensor fliplr(const Tensor& self) {
-  check_dims("fliplr", self, 2);
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, "fliplr: Input must be >= 2-d, got shape ", self.sizes());
   return flip(self, {1});
 }
 
 Tensor flipud(const Tensor& self) {
-  check_dims("flipud", self, 1);
+  FACULA_CHECK(self.dim() >= 1, ErrorKind::Runtime, "flipud: Input must be >= 1-d, got shape ", self.sizes());
   return flip(self, {0});
 }
 
@@ -307,8 +307,8 @@ Tensor pad(const Tensor& self, IntList pad, std::string_view mode, std::optional
                "pad: mode ", mode, " pads the last 1 to 3 dimensions of a tensor with one or two more, got shape ",
                self.sizes(), " and ", pad);
   for (int64_t d = n == padded + 2; d < n && mode != "circular"; ++d) {
-    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, "pad: mode ", mode,
-                 " takes an empty batch, but no other empty dimension, got shape ", self.sizes());
+    FACULA_CHECK(self.size(d) > 0, ErrorKind::Runtime, "pad: mode ", mode, " expects a ", padded + 1, "D or ",
+                 padded + 2, "D tensor that is empty in no dimension but the batch, got shape ", self.sizes());
   }
   const bool nothing = std::all_of(pad.begin(), pad.end(), [](int64_t count) { return count == 0; });
   return nothing ? clone(self) : _pad_edges(self, pad, mode);

@@ -10,4 +10,7 @@ namespace facula {
 /// as zeros then; other devices keep them. False, and nothing done, where there is no such room.
 bool resize_storage_in_place(Storage* storage, size_t nbytes);
 
+/// Throws where contiguous strides of `sizes` are no 64-bit numbers, as they may be beside a size of zero.
+void check_strides_fit(IntList sizes, const char* op);
+
 }  // namespace facula

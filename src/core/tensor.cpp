@@ -8,6 +8,7 @@
 #include "core/number.h"
 #include "core/several.h"
 #include "core/sparse.h"
+#include "core/storage_room.h"
 
 namespace facula {
 
@@ -94,12 +95,19 @@ Tensor with_storage(Storage* storage, DType dtype) {
 
 }  // namespace
 
+void check_strides_fit(IntList sizes, const char* op) {
+  Checked step = 1;
+  for (size_t i = sizes.size(); i-- > 1;) step = step * std::max<int64_t>(sizes[i], 1);
+  step.get(op, "a stride", "size ", sizes);
+}
+
 Tensor empty(IntList sizes, DType dtype, Device device) {
   const int64_t count = count_elements(sizes, "empty");
   Making making(sizes, dtype, device);
   Tensor tensor = with_storage(make_storage(byte_count(count, item_size(dtype), "empty", sizes), device), dtype);
   TensorImpl* t = tensor.impl();
   int64_t n = static_cast<int64_t>(sizes.size()), step = 1;
+  if (__builtin_expect(count == 0, 0)) check_strides_fit(sizes, "empty");
   make_room(t, n);
   int64_t* strides = t->mutable_strides();
   for (int64_t i = n - 1; i >= 0; --i) {
@@ -172,7 +180,7 @@ TensorImpl* share_storage(TensorImpl* from) {
 void set_base(TensorImpl* view, TensorImpl* from) {
   view->base = from->base ? from->base : from;
   retain(view->base);
-  view->flags |= kWatchBase;  // until a history is recorded
+  if (!(from->flags & kInference)) view->flags |= kWatchBase;  // until a history is recorded; those never get one
   view->flags |= from->flags & kOneOfSeveral;
 }
 

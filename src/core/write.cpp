@@ -23,7 +23,8 @@ void check_no_internal_overlap(const Tensor& self, const char* op) {
   for (int64_t i = 0; i < self.dim(); ++i) {
     FACULA_CHECK(
         self.size(i) <= 1 || self.stride(i) != 0, ErrorKind::Runtime, op,
-        ": several elements of the written tensor lie in the same place in memory (clone it first), got sizes ",
+        ": unsupported operation: several elements of the written tensor lie in the same place in memory (clone it "
+        "first), got sizes ",
         self.sizes(), " and strides ", self.strides());
   }
 }

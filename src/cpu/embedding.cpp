@@ -45,8 +45,9 @@ void bag_members_cpu(const Tensor& bag_of, const Tensor& sizes, const Tensor& in
                  "] = ", at[i]);
   });
   one_by_one(n, 1, [&](int64_t i) {
-    FACULA_CHECK(index[i] >= 0 && index[i] < rows, ErrorKind::Runtime, "embedding_bag: indices must lie in [0, ", rows,
-                 "), got ", index[i], " at position ", i);
+    FACULA_CHECK(index[i] >= 0 && index[i] < rows, ErrorKind::Runtime,
+                 "embedding_bag: Expected idx >= 0 && idx < num_embeddings (", rows, "), got idx ", index[i],
+                 " at position ", i);
   });
   int64_t *bags = bag_of.data<int64_t>(), *count = sizes.data<int64_t>();
   std::fill_n(count, sizes.numel(), 0);

@@ -43,9 +43,9 @@ void alert_not_deterministic(const char* op) {
   const Deterministic mode = asked.load(std::memory_order_relaxed);
   if (__builtin_expect(mode == Deterministic::NotAsked, 1)) return;
   FACULA_CHECK(mode == Deterministic::Warn, ErrorKind::Runtime, op,
-               ": there is no deterministic implementation, and use_deterministic_algorithms(True) asks for one "
+               ": does not have a deterministic implementation, and use_deterministic_algorithms(True) asks for one "
                "(warn_only=True warns instead), got a call");
-  if (host.warn) host.warn((std::string(op) + ": there is no deterministic implementation").c_str());
+  if (host.warn) host.warn((std::string(op) + ": does not have a deterministic implementation").c_str());
 }
 
 Tensor fill_new(Tensor made) {

@@ -39,7 +39,8 @@ void check_one_dtype(const ElementwiseOp& op, const Operand* inputs, int count) 
 
 void check_quotient(const ElementwiseOp& op, const Operand& above, const Operand& below) {
   FACULA_CHECK(!is_bits(above.dtype()) || !is_bits(below.dtype()), ErrorKind::Runtime, op.name,
-               ": a quotient of which one tensor is floating or complex, got ", above.dtype(), " and ", below.dtype());
+               ": Integer division is no longer supported, one of both tensors must be floating or complex, got ",
+               above.dtype(), " and ", below.dtype());
 }
 
 void check_degree(const ElementwiseOp& op, const Operand& degree) {
@@ -110,8 +111,8 @@ void prepare_given(const ElementwiseOp& op, const Tensor& given, IntList shape, 
                  " and does not fit in place into shape ", given.sizes());
   }
   bool fits = op.exact_out && !in_place ? result == given.dtype() : can_cast(result, given.dtype());
-  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": a result of ", result,
-               " can't be cast, so it cannot be written into ", given.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op.name, ": the result cannot be written into the tensor, since result type ",
+               result, " can't be cast to ", given.dtype());
   FACULA_CHECK(given.device() == device, ErrorKind::Runtime, op.name, ": out must be on ", device, ", got ",
                given.device());
   check_writes_to(given, shape, op.name);
@@ -319,7 +320,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
                  ": a real number for tensors of ", common, ", got ", params[i]);
   }
   FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,
-               ": for integral input tensors, alpha and value must not be floating point numbers, got ", params[0]);
+               ": for integral input tensors, alpha must not be a floating point number (nor value), got ", params[0]);
   Device device = common_device(op, inputs, count);
   Dims shape = broadcast_shape(op, inputs, count);
   DType result_dtype = loop_result(op, common);

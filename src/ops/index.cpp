@@ -57,8 +57,8 @@ Dims index_shape_of(const std::vector<Tensor>& indices, const char* op) {
       int64_t a = shape[shape.size() - 1 - i], b = t.size(t.dim() - 1 - static_cast<int64_t>(i));
       fits = fits && (a == b || a == 1 || b == 1);
     }
-    FACULA_CHECK(fits, ErrorKind::Index, op, ": the index tensors must broadcast together, got shapes ", shape, " and ",
-                 t.sizes());
+    FACULA_CHECK(fits, ErrorKind::Index, op, ": shape mismatch: the index tensors must broadcast together, got shapes ",
+                 shape, " and ", t.sizes());
     shape = broadcast(shape, t.sizes(), op);
   }
   return shape;
@@ -172,8 +172,9 @@ void warn_of_internal_overlap(const Tensor& self, const char* op) {
   for (int64_t i = 0; i < self.dim(); ++i) shared |= self.size(i) > 1 && self.stride(i) == 0;
   if (self.storage()->read_only || !shared) return check_no_internal_overlap(self, op);
   if (!host.warn) return;
-  host.warn((std::string(op) + ": elements of the written tensor lie in the same place in memory, where the last write "
-                               "stays (clone it first)")
+  host.warn((std::string(op) +
+             ": in expanded tensors, as the written one, elements lie in the same place in memory, where "
+             "the last write stays (clone it first)")
                 .c_str());
 }
 

@@ -295,7 +295,12 @@ Tensor select_positions(const Tensor& self, int64_t dim, const Tensor& index, co
                ": a dimension with elements to select from, got dimension ", p.dim, " of ", self.sizes());
   Dims shape = selected_shape(self, p);
   Tensor result = out.make(self.dim() ? IntList(shape) : IntList(), self.dtype(), self.device());
-  if (self.is_meta() || result.numel() == 0) return result;
+  if (self.is_meta()) return result;
+  if (result.numel() == 0) {  // positions are checked although there is nothing to take from there
+    if (self.dim() && p.index.numel() && self.numel() == 0)
+      select_positions(facula::empty({self.size(p.dim)}, self.dtype(), self.device()), 0, index, Out(), op);
+    return result;
+  }
   gather_kernel(self.device(), at_least_1d(result), positions_map(self, p, shape, op));
   return result;
 }

@@ -40,9 +40,10 @@ inline void check_apart(const Tensor& self, const Tensor& read, const char* op) 
   Extent a = byte_extent(self), b = byte_extent(read);
   bool apart = self.impl()->data + a.high <= read.impl()->data + b.low ||
                read.impl()->data + b.high <= self.impl()->data + a.low;
-  FACULA_CHECK(apart || !self.is_dense() || !read.is_dense(), ErrorKind::Runtime, op,
-               ": the written tensor shares memory with an argument (clone that first), got shapes ", self.sizes(),
-               " and ", read.sizes());
+  FACULA_CHECK(
+      apart || !self.is_dense() || !read.is_dense(), ErrorKind::Runtime, op,
+      ": unsupported operation: the written tensor shares memory with an argument (clone that first), got shapes ",
+      self.sizes(), " and ", read.sizes());
 }
 
 /// Ops whose result's shape depends on values do not work around out= lying in their input.

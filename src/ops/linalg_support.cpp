@@ -9,16 +9,18 @@
 namespace facula::ops {
 
 void check_matrix(const char* op, const Tensor& a) {
-  FACULA_CHECK(a.dim() >= 2, ErrorKind::Runtime, op,
-               ": a matrix or a batch of matrices, at least 2 dimensions, got shape ", a.sizes());
+  FACULA_CHECK(a.dim() >= 2, ErrorKind::Runtime, op, ": the input must have at least 2 dimensions, got shape ",
+               a.sizes());
   bool known = a.dtype() == DType::Float32 || a.dtype() == DType::Float64 || a.dtype() == DType::Complex64 ||
                a.dtype() == DType::Complex128;
-  FACULA_CHECK(known, ErrorKind::NotImplemented, op, ": float32, float64, complex64 or complex128, got ", a.dtype());
+  FACULA_CHECK(known, ErrorKind::NotImplemented, op,
+               ": Expected a floating point or complex tensor, of single or double precision, got ", a.dtype());
 }
 
 void check_square(const char* op, const Tensor& a) {
   check_matrix(op, a);
-  FACULA_CHECK(a.size(-1) == a.size(-2), ErrorKind::Runtime, op, ": a batch of square matrices, got shape ", a.sizes());
+  FACULA_CHECK(a.size(-1) == a.size(-2), ErrorKind::Runtime, op, ": A must be batches of square matrices, got shape ",
+               a.sizes());
 }
 
 void check_pair(const char* op, const Tensor& a, const Tensor& b) {
@@ -59,7 +61,7 @@ void check_pivots(const char* op, const Tensor& pivots, int64_t rows, bool block
     const bool last = (i + 1) % pivots.size(-1) == 0;
     const bool fits = pivot >= (blocks ? -rows : 1) && pivot <= rows && pivot != 0;
     FACULA_CHECK(fits && !(open && (last || pivot > 0)), ErrorKind::Runtime, op,
-                 ": pivots count from one up to the number of rows ", rows,
+                 ": expected pivots greater or equal to 1 and at most the number of rows ", rows,
                  blocks ? "; negative ones stand in pairs" : "", ", got ", pivot);
   }
 }

@@ -10,7 +10,8 @@ namespace facula::ops {
 namespace {
 
 void check_mask(const Tensor& mask, const char* op) {
-  FACULA_CHECK(mask.dtype() == DType::Bool, ErrorKind::Runtime, op, ": the mask must be bool, got ", mask.dtype());
+  FACULA_CHECK(mask.dtype() == DType::Bool, ErrorKind::Runtime, op,
+               ": only supports boolean masks, expected BoolTensor for mask, got ", mask.dtype());
 }
 
 void check_fill(const Tensor& self, const Tensor& mask) {

@@ -169,7 +169,8 @@ Tensor dot(const Tensor& self, const Tensor& tensor, const Out& out) {
 
 Tensor linear(const Tensor& self, const Tensor& weight, const Tensor& bias, const Out& out) {
   FACULA_CHECK(self.dim() > 0 && (weight.dim() == 2 || weight.dim() == 1) && self.size(-1) == weight.size(-1),
-               ErrorKind::Runtime, "linear: the last dimensions of input and weight must agree, got shapes ",
+               ErrorKind::Runtime,
+               "linear: input and weight shapes cannot be multiplied, their last dimensions must agree, got shapes ",
                self.sizes(), " and ", weight.sizes());
   check_dtypes("linear", self, weight);
   MatrixProduct p;

@@ -29,8 +29,10 @@ void Out::finish(const Tensor& made) const {
     return;
   }
   const bool fits = cast_ == Cast::None ? made.dtype() == given_.dtype() : can_cast(made.dtype(), given_.dtype());
-  FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(), " cannot be written into out= of ",
-               given_.dtype());
+  FACULA_CHECK(fits || cast_ == Cast::None, ErrorKind::Runtime, op_, ": result type ", made.dtype(),
+               " can't be cast to the desired output type, so it cannot be written into out= of ", given_.dtype());
+  FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(), " (scalar type ",
+               legacy_name(made.dtype()), ") cannot be written into out= of ", given_.dtype());
   FACULA_CHECK(given_.device() == made.device(), ErrorKind::Runtime, op_, ": out= must be on ", made.device(), ", got ",
                given_.device());
   check_writes_to(given_, made.sizes(), op_);
@@ -45,8 +47,8 @@ void resize_output(const Tensor& out, IntList sizes, const char* op) {
   if (out.sizes() == sizes) return;
   if (out.numel() != 0 && host.warn) {
     std::ostringstream text;
-    text << op << ": out= had shape " << out.sizes() << " and was resized to " << sizes
-         << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";
+    text << op << ": An output with one or more elements was resized: out= had shape " << out.sizes() << ", got "
+         << sizes << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";
     host.warn(text.str().c_str());
   }
   resize_tensor(out, sizes, contiguous_strides(sizes));
@@ -80,6 +82,8 @@ void resize_tensor(const Tensor& self, IntList sizes, IntList strides) {
     const Checked end = places_of(sizes, strides, self.storage_offset()).high + 1;
     const size_t needed = byte_count(end, self.item_size(), "resize_", sizes);
     if (needed > self.storage()->nbytes) grow_storage(self, needed);
+  } else {
+    check_strides_fit(sizes, "resize_");
   }
   set_sizes(self.impl(), sizes, strides);
 }

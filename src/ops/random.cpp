@@ -86,17 +86,18 @@ void warn_of_gaps(DType dtype, const char* end, int64_t value, const char* op) {
   const int64_t whole = int64_t{1} << digits_of(dtype);
   if ((value >= -whole && value <= whole) || !host.warn) return;
   std::ostringstream text;
-  text << op << ": " << end << " is beyond the integers that " << dtype << " holds without gaps, got " << value;
+  text << op << ": " << end << " is out of bounds of the integers that " << dtype << " holds without gaps, got "
+       << value;
   host.warn(text.str().c_str());
 }
 
 Tensor fill_range(const Tensor& self, int64_t from, int64_t to, Generator* generator, const char* op) {
-  FACULA_CHECK(from < to, ErrorKind::Runtime, op, ": 'from' must be less than 'to', got ", from, " and ", to);
+  FACULA_CHECK(from < to, ErrorKind::Runtime, op, ": 'from' must be less than 'to', got from=", from, " and to=", to);
   Limits limits = limits_of(self.dtype());
-  FACULA_CHECK(from >= limits.low && from <= limits.high, ErrorKind::Runtime, op, ": 'from' is out of bounds for ",
+  FACULA_CHECK(from >= limits.low && from <= limits.high, ErrorKind::Runtime, op, ": from is out of bounds for ",
                self.dtype(), ", got ", from);
-  FACULA_CHECK(to - 1 >= limits.low && to - 1 <= limits.high, ErrorKind::Runtime, op,
-               ": 'to' - 1 is out of bounds for ", self.dtype(), ", got ", to - 1);
+  FACULA_CHECK(to - 1 >= limits.low && to - 1 <= limits.high, ErrorKind::Runtime, op, ": to - 1 is out of bounds for ",
+               self.dtype(), ", got ", to - 1);
   if (is_floating(self.dtype())) {
     warn_of_gaps(self.dtype(), "from", from, op);
     warn_of_gaps(self.dtype(), "to - 1", to - 1, op);
@@ -114,7 +115,7 @@ Tensor fill_from(const Tensor& self, int64_t from, Generator* generator) {
     return fill(self, {.distribution = Distribution::FullRange, .op = "random_"}, generator);
   int64_t last = is_floating(self.dtype()) ? int64_t{1} << digits_of(self.dtype()) : limits_of(self.dtype()).high;
   FACULA_CHECK(from >= limits_of(self.dtype()).low && from < last, ErrorKind::Runtime,
-               "random_: 'from' is out of bounds for ", self.dtype(), ", got ", from);
+               "random_: from is out of bounds for ", self.dtype(), ", got ", from);
   uint64_t range = static_cast<uint64_t>(last) - static_cast<uint64_t>(from) + 1;
   return fill(self, {.distribution = Distribution::Range, .range = range, .base = from, .op = "random_"}, generator);
 }
@@ -133,7 +134,7 @@ void check_std(const Tensor& std_) {
 }
 
 RandomFill normal_fill(const Tensor& self, double mean, double std, const char* op) {
-  FACULA_CHECK(!(std < 0), ErrorKind::Runtime, op, ": std must not be negative, got ", std);
+  FACULA_CHECK(!(std < 0), ErrorKind::Runtime, op, ": expected std >= 0, got ", std);
   FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": expected a floating or complex dtype, got ",
                self.dtype());
   // both parts of a complex value get the mean, and half the variance each

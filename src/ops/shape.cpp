@@ -1,5 +1,6 @@
 // Views: the same storage under other sizes and strides.
 #include <algorithm>
+#include <numeric>
 
 #include "core/checked.h"
 #include "raw_shape.h"
@@ -70,14 +71,17 @@ Tensor view(const Tensor& self, DType dtype) {
   int64_t from = self.item_size(), to = item_size(dtype);
   Dims sizes(self.sizes()), strides(self.strides());
   if (from != to) {
-    FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "view: a 0-d tensor has no dimension to shrink or grow, got ",
-                 self.dtype(), " viewed as ", dtype);
-    FACULA_CHECK(strides.back() == 1, ErrorKind::Runtime, "view: the last stride must be 1 to read ", self.dtype(),
+    FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime,
+                 "view: self.dim() cannot be 0, since the last dimension shrinks or grows, got ", self.dtype(),
+                 " viewed as ", dtype);
+    FACULA_CHECK(strides.back() == 1, ErrorKind::Runtime, "view: self.stride(-1) must be 1 to read ", self.dtype(),
                  " as ", dtype, ", got strides ", self.strides());
     int64_t bytes = (Checked(sizes.back()) * from).get("view", "the last size in bytes", sizes.back());
-    FACULA_CHECK(bytes % to == 0 && self.storage_offset() * from % to == 0, ErrorKind::Runtime,
-                 "view: the last size times ", from, " and the offset in bytes must be divisible by ", to, " to read ",
-                 self.dtype(), " as ", dtype, ", got shape ", self.sizes());
+    FACULA_CHECK(bytes % to == 0, ErrorKind::Runtime, "view: self.size(-1) must be divisible by ",
+                 to / std::gcd(to, from), " to read ", self.dtype(), " as ", dtype, ", got shape ", self.sizes());
+    FACULA_CHECK(self.storage_offset() * from % to == 0, ErrorKind::Runtime,
+                 "view: self.storage_offset() must be divisible by ", to / std::gcd(to, from), " to read ",
+                 self.dtype(), " as ", dtype, ", got ", self.storage_offset());
     sizes.back() = bytes / to;
     for (size_t i = 0; i + 1 < strides.size(); ++i) {
       int64_t step = wrapping_mul(strides[i], from);
@@ -102,7 +106,8 @@ Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
 }
 
 Tensor t(const Tensor& self) {
-  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: a tensor of at most two dimensions, got ", self.dim(), "-D");
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: expects a tensor with <= 2 dimensions, but self is ",
+               self.dim(), "D");
   return transpose(self, 0, self.dim() == 2 ? 1 : 0);
 }
 
@@ -134,8 +139,8 @@ Tensor expand(const Tensor& self, IntList size, bool) {
     FACULA_CHECK(wanted >= 0 || (wanted == -1 && i >= shift), ErrorKind::Runtime,
                  "expand: a size is not negative, or -1 to keep that of an existing dimension, got ", size);
     if (wanted == -1) wanted = own;
-    FACULA_CHECK(own == wanted || own == 1, ErrorKind::Runtime,
-                 "expand: the expanded size must match the existing size ", own, " at dimension ", i, ", got ", size);
+    FACULA_CHECK(own == wanted || own == 1, ErrorKind::Runtime, "expand: The expanded size of the tensor (", wanted,
+                 ") must match the existing size (", own, ") at dimension ", i, ", got ", size);
     view.sizes[i] = wanted;
     view.strides[i] = own == wanted ? step : 0;
   }
@@ -304,9 +309,10 @@ Tensor view_as_real(const Tensor& self) {
 Tensor view_as_complex(const Tensor& self) {
   FACULA_CHECK(self.dtype() == DType::Float16 || self.dtype() == DType::Float32 || self.dtype() == DType::Float64,
                ErrorKind::Runtime, "view_as_complex: a float16, float32 or float64 tensor, got ", self.dtype());
-  FACULA_CHECK(self.dim() > 0 && self.size(-1) == 2 && self.stride(-1) == 1, ErrorKind::Runtime,
-               "view_as_complex: a last dimension of size 2 and stride 1, got sizes ", self.sizes(), " and strides ",
-               self.strides());
+  FACULA_CHECK(self.dim() > 0 && self.size(-1) == 2, ErrorKind::Runtime,
+               "view_as_complex: Tensor must have a last dimension of size 2, got sizes ", self.sizes());
+  FACULA_CHECK(self.stride(-1) == 1, ErrorKind::Runtime,
+               "view_as_complex: Tensor must have a last dimension with stride 1, got strides ", self.strides());
   Dims sizes(self.sizes()), strides(self.strides());
   sizes.pop_back();
   strides.pop_back();

@@ -135,8 +135,8 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
   for (const Tensor& t : parts) {
     bool fits = t.dim() == static_cast<int64_t>(sizes.size());
     for (int64_t i = 0; fits && i < t.dim(); ++i) fits = i == d || t.size(i) == sizes[i];
-    FACULA_CHECK(fits, ErrorKind::Runtime, "cat: sizes must match except in dimension ", d, ", got ", parts[0].sizes(),
-                 " and ", t.sizes());
+    FACULA_CHECK(fits, ErrorKind::Runtime, "cat: Sizes of tensors must match except in dimension ", d, ", got ",
+                 parts[0].sizes(), " and ", t.sizes());
     sizes[d] = (Checked(sizes[d]) + t.size(d)).get("cat", "the joined size", sizes[d], " and ", t.size(d));
   }
   MemoryFormat format = out.given() ? MemoryFormat::Contiguous : joined_format(parts);
@@ -210,7 +210,7 @@ void roll_blocks(const Tensor& to, const Tensor& from, const Dims& dims, const D
 }  // namespace
 
 Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
-  FACULA_CHECK(!shifts.empty(), ErrorKind::Runtime, "roll: at least one shift, got none");
+  FACULA_CHECK(!shifts.empty(), ErrorKind::Runtime, "roll: at least one shift is required, got none");
   if (dims.empty() && shifts.size() == 1) {
     Tensor flat = self.is_contiguous() ? self : clone(self, MemoryFormat::Contiguous);
     Tensor rolled = roll(make_view(flat, {self.numel()}, {1}, 0, false), shifts, {0});

@@ -291,9 +291,9 @@ int parse_old_order(FunctionSpec& f, PyObject* self, PyObject* const* args, Py_s
   Owned names(check(PyTuple_New(static_cast<Py_ssize_t>(now->keywords.size()))));
   for (size_t i = 0; i < now->keywords.size(); ++i)
     PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), check(PyUnicode_FromString(now->keywords[i])));
-  const std::string text = std::string(f.shown) +
-                           "(): the number before the tensors is deprecated, give it by keyword (" +
-                           now->keywords.back() + "=)";
+  const std::string text = std::string(f.shown) + ": This overload of " + f.shown +
+                           " is deprecated, give the number before the tensors by keyword (" + now->keywords.back() +
+                           "=)";
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError{};
   const Py_ssize_t positional = static_cast<Py_ssize_t>(now->values.size() - now->keywords.size());
   return parse(f, self, now->values.data(), positional, names.get(), slots);
@@ -330,10 +330,24 @@ void describe(std::string& text, PyObject* o) {
   text += Py_TYPE(o)->tp_name;
 }
 
+/// Say of a tensor that a list of tensors is expected in its place: the common mistake of hstack(a) and the like.
+std::string list_wanted(const Signature& s, PyObject* self, PyObject* const* args, Py_ssize_t nargs) {
+  Py_ssize_t at = 0;
+  for (int i = 0; i < s.count && at < nargs; ++i) {
+    if (self && i == s.self_index) continue;
+    if (s.args[i].type == ArgType::TensorList && is_tensor(args[at]))
+      return std::string("argument '") + s.args[i].name + "' must be tuple of Tensors, not Tensor; ";
+    ++at;
+  }
+  return "";
+}
+
 void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs,
                      PyObject* kwnames) {
-  std::string text =
-      std::string(f.shown) + "(): the arguments fit no signature; expected " + (f.count > 1 ? "one of:" : "");
+  std::string text = std::string(f.shown) + "(): ";
+  if (f.count == 1) text += list_wanted(f.signatures[0], self, args, nargs);
+  text += "the arguments fit no signature; expected ";
+  text += f.count > 1 ? "one of:" : "";
   for (int i = 0; i < f.count; ++i) text += (f.count > 1 ? "\n * (" : "(") + std::string(f.signatures[i].text) + ")";
   text += f.count > 1 ? "\ngot (" : ", got (";
   if (self) {

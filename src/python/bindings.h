@@ -50,6 +50,10 @@ bool wants_other_layout(PyObject* layout, const Tensor* like, bool sized);
 /// What it gives then: zeros, of the sizes of `like` where no size is given.
 Tensor sparse_zeros(const char* op, const Tensor* like, bool sized, IntList size, std::optional<DType> dtype,
                     std::optional<Device> device, PyObject* layout);
+/// Make a sparse `out=` one of zeros, and return it; nullptr where it is strided or there is none. Throws where layout=
+/// asks for another one.
+PyObject* zeros_into_sparse(const char* op, PyObject* out, IntList size, std::optional<DType> dtype,
+                            std::optional<Device> device, PyObject* layout);
 /// Throws for a sparse layout, unless it is that of `like`.
 void refuse_layout(const char* op, PyObject* layout, const Tensor* like = nullptr);
 

@@ -527,14 +527,20 @@ PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
+/// What set_warn_always() asked for.
+bool warns_always() {
+  Owned settings(check(PyImport_ImportModule("facula.functions.settings")));
+  Owned on(check(PyObject_CallMethod(settings.get(), "is_warn_always_enabled", nullptr)));
+  return on.get() == Py_True;
+}
+
 PyObject* function_from_numpy(PyObject*, PyObject* array) {
   return guarded([&] {
     FACULA_CHECK(is_array(array), ErrorKind::Type, "from_numpy: expected a NumPy array, got ", Py_TYPE(array)->tp_name);
     Tensor t = from_array(array);
     static std::atomic<bool> warned = false;
-    if (t.storage()->read_only && !warned.exchange(true)) {
-      host.warn("from_numpy: the array is read-only; writing to the tensor raises (copy the array to write)");
-    }
+    if (t.storage()->read_only && (!warned.exchange(true) || warns_always()))
+      host.warn("from_numpy: the array is non-writable; writing to the tensor raises (copy the array to write)");
     return wrap(std::move(t));
   });
 }

@@ -69,8 +69,8 @@ void take_tuple(PyObject* given, std::vector<Tensor>& tensors, const char* what)
   Owned single(PyTuple_Check(given) || PyList_Check(given) ? nullptr : PyTuple_Pack(1, given));
   Owned items(check(PySequence_Tuple(single ? single.get() : given)));
   FACULA_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(items.get())) == tensors.size(), ErrorKind::Runtime, what,
-               ": a hook must return as many gradients as it was given, expected ", tensors.size(), ", got ",
-               PyTuple_GET_SIZE(items.get()));
+               ": a hook must return as many gradients as it was given, got ", PyTuple_GET_SIZE(items.get()),
+               ", but expected ", tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     PyObject* item = PyTuple_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i));
     FACULA_CHECK(item == Py_None || is_tensor(item), ErrorKind::Type, what, ": a hook returns Tensors or None, got ",

@@ -134,6 +134,7 @@ class Reader {
     Tensor& view = result_.view;
     if (item == Py_None) {
       view = unsqueeze(view, at_);
+      --taken_;
       ++at_;
     } else if (item == Py_Ellipsis) {
       at_ += rest_;
@@ -142,6 +143,7 @@ class Reader {
       ++at_;
     } else if (PyBool_Check(item)) {
       view = unsqueeze(view, at_);
+      --taken_;
       put(unsqueeze(index_tensor(item), 0));
     } else if (is_int(item)) {
       take_integer(to_int(item));
@@ -164,11 +166,12 @@ class Reader {
 
   void take_integer(int64_t i) {
     Tensor& view = result_.view;
-    FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
+    FACULA_CHECK(view.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = view.size(at_);
-    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ", at_,
-                 " with size ", size);
+    FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension ",
+                 at_ + taken_, " with size ", size);
     view = select(view, at_, i);
+    ++taken_;
   }
 
   void take_tensor(const Tensor& t) {
@@ -179,6 +182,7 @@ class Reader {
     }
     if (t.dim() == 0 && (t.dtype() == DType::Bool || t.dtype() == DType::UInt8)) {
       result_.view = unsqueeze(result_.view, at_);
+      --taken_;
       put(unsqueeze(t, 0));
       return;
     }
@@ -212,6 +216,7 @@ class Reader {
   Owned kept_;  // holds the items
   std::vector<PyObject*> items_;
   int64_t at_ = 0, rest_ = 0;
+  int64_t taken_ = 0;  // dimensions that integers took away, less those that None and bools put in
 };
 
 // x[i] and x[a:b]: no vector, no second look.
@@ -219,7 +224,7 @@ Tensor quick_view(const Tensor& t, PyObject* key, bool& done) {
   done = true;
   if (PyLong_CheckExact(key)) {
     int64_t i = to_int(key);
-    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: a 0-d tensor cannot be indexed (use .item()), got ", i);
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Index, "index: invalid index of a 0-d tensor (use .item()), got ", i);
     int64_t size = t.size(0);
     FACULA_CHECK(i >= -size && i < size, ErrorKind::Index, "index ", i, " is out of bounds for dimension 0 with size ",
                  size);
@@ -320,7 +325,7 @@ bool assigned_by_class(const Tensor& self, const Indexed& indexed, PyObject* val
 }
 
 void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
-  FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: elements of a sparse tensor cannot be assigned, got layout ",
+  FACULA_CHECK(!is_sparse(self), ErrorKind::Type, "index: Cannot assign to a sparse tensor, got layout ",
                layout_of(self));
   bool quick = false;
   Indexed indexed{quick_view(self, key, quick), {}};

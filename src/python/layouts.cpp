@@ -1,4 +1,5 @@
 // What factories make of layout=.
+#include "autograd/function_support.h"
 #include "core/sparse.h"
 #include "functions_create.h"
 #include "functions_sparse.h"
@@ -49,6 +50,18 @@ Tensor sparse_zeros(const char* op, const Tensor* like, bool sized, IntList size
     return to_sparse(zeros_like(*like, std::nullopt, dtype, device), wanted, block, std::nullopt);
   }
   return _sparse_zeros(sized ? size : like->sizes(), dtype, device, wanted);
+}
+
+PyObject* zeros_into_sparse(const char* op, PyObject* out, IntList size, std::optional<DType> dtype,
+                            std::optional<Device> device, PyObject* layout) {
+  if (!given(out) || !is_tensor(out)) return nullptr;
+  const Tensor& target = tensor_of(out);
+  FACULA_CHECK(!given(layout) || to_layout(layout) == layout_of(target), ErrorKind::Runtime, op,
+               ": expected layout to be that of out=, ", layout_of(target), ", got ", to_layout(layout));
+  if (layout_of(target) != Layout::SparseCoo) return nullptr;
+  check_stated(op, target, dtype, device);
+  sparse_resize_and_clear_(target, size, static_cast<int64_t>(size.size()), 0);
+  return Py_NewRef(out);
 }
 
 void refuse_layout(const char* op, PyObject* layout, const Tensor* like) {

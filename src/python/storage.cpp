@@ -576,8 +576,8 @@ std::optional<DType> storage_dtype(PyObject* o) {
 Storage* storage_for(PyObject* o, DType dtype, const char* op) {
   Storage* storage = storage_of(o, op);
   const std::optional<DType> own = storage_dtype(o);
-  FACULA_CHECK(!own || *own == dtype, ErrorKind::Runtime, op, ": a storage of ", dtype,
-               " or an UntypedStorage is expected, got one of ", *own);
+  FACULA_CHECK(!own || *own == dtype, ErrorKind::Runtime, op, ": Expected a Storage of type ", dtype,
+               " or an UntypedStorage, got ", *own);
   return storage;
 }
 

@@ -272,6 +272,11 @@ PyObject* method_is_set_to(PyObject* self, PyObject* other) {
 PyObject* method_is_same_size(PyObject* self, PyObject* other) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_same_size(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
+    if (!is_plain_tensor(other)) {
+      const Owned nested(check(PyObject_GetAttrString(other, "is_nested")));
+      FACULA_CHECK(nested.get() != Py_True, ErrorKind::Runtime,
+                   "is_same_size: Expected both self and other to be nested tensors, got only one that is");
+    }
     return PyBool_FromLong(tensor_of(self).sizes() == tensor_of(other).sizes());
   });
 }

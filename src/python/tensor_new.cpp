@@ -56,7 +56,12 @@ Tensor construct(PyObject* args, PyObject* kwargs, const Request& request) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   if (n == 0) return facula::empty({0}, dtype, device);
   PyObject* first = PyTuple_GET_ITEM(args, 0);
-  if (n == 1 && is_tensor(first)) return from_tensor(strided_tensor_of(first), request);
+  if (n == 1 && is_tensor(first)) {
+    PyObject* placed = kwargs ? PyDict_GetItemString(kwargs, "device") : nullptr;
+    FACULA_CHECK(!placed || placed == Py_None, ErrorKind::Runtime, request.name,
+                 "(): a tensor is taken where it is, without device= (use tensor.to(device)), got device ", device);
+    return from_tensor(strided_tensor_of(first), request);
+  }
   if (n == 1 && PyObject_TypeCheck(first, &SizeType)) return facula::empty(arg_ints(first, 0).values, dtype, device);
   if (all_ints(args)) {
     Dims sizes;

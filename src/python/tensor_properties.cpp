@@ -219,8 +219,8 @@ Tensor reversed_dims(const Tensor& t) {
   return permute(t, order);
 }
 Tensor swapped_last(const Tensor& t, const char* what) {
-  FACULA_CHECK(t.dim() >= 2 || t.dim() == 0, ErrorKind::Runtime, what, ": a tensor of at least two dimensions, got ",
-               t.dim(), "-D");
+  FACULA_CHECK(t.dim() >= 2 || t.dim() == 0, ErrorKind::Runtime, what,
+               ": only supported on matrices or batches of them, got ", t.dim(), "-D");
   return t.dim() == 0 ? t : transpose(t, -2, -1);
 }
 PyObject* get_T(PyObject* o, void*) {
@@ -231,8 +231,8 @@ PyObject* get_mT(PyObject* o, void*) {
 }
 PyObject* get_H(PyObject* o, void*) {
   return property(o, [](const Tensor& t) {
-    FACULA_CHECK(t.dim() == 2 || t.dim() == 0, ErrorKind::Runtime, "H: a matrix, got a tensor of ", t.dim(),
-                 " dimensions");
+    FACULA_CHECK(t.dim() == 2 || t.dim() == 0, ErrorKind::Runtime,
+                 "H: only supported on matrices (2-D tensors) or 0-d ones, got a tensor of ", t.dim(), " dimensions");
     return wrap(t.is_complex() ? conj(swapped_last(t, "H")) : swapped_last(t, "H"));
   });
 }

@@ -93,8 +93,9 @@ void add_(const Operand& self, const Operand& other, const Scalar& alpha) {
                          other.tensor().sizes() == target.sizes() && other.dtype() == target.dtype();
   if (!entrywise) {
     const Tensor made = sparse::add(self, other, alpha);
-    FACULA_CHECK(can_cast(made.dtype(), target.dtype()), ErrorKind::Runtime, "add_: a result of ", made.dtype(),
-                 " cannot be written into ", target.dtype());
+    FACULA_CHECK(can_cast(made.dtype(), target.dtype()), ErrorKind::Runtime,
+                 "add_: the result cannot be written into the tensor, since result type ", made.dtype(),
+                 " can't be cast to ", target.dtype());
     return copy_elements(target, made);
   }
   const Entries entries = entries_of(other.tensor());
@@ -260,6 +261,8 @@ Tensor randn_like(const Tensor& self, Generator* generator, std::optional<Memory
 }
 Tensor empty_like(const Tensor& self, std::optional<MemoryFormat> format, std::optional<DType> dtype,
                   std::optional<Device> device) {
+  FACULA_CHECK(!format, ErrorKind::Runtime,
+               "empty_like: memory_format is only supported by strided tensors, got layout ", layout_of(self));
   return sparse::zeros_like(self, format, dtype, device);
 }
 

@@ -47,8 +47,9 @@ Tensor tensor_of(const Argument& argument) {
 // Puts what the function gave into a tensor of the program.
 void write(const char* op, const Tensor& target, const Tensor& made) {
   if (made.is_same(target)) return;
-  FACULA_CHECK(can_cast(made.dtype(), target.dtype()), ErrorKind::Runtime, op, "_: a result of ", made.dtype(),
-               " cannot be written into ", target.dtype());
+  FACULA_CHECK(can_cast(made.dtype(), target.dtype()), ErrorKind::Runtime, op,
+               "_: the result cannot be written into the tensor, since result type ", made.dtype(),
+               " can't be cast to ", target.dtype());
   FACULA_CHECK(made.sizes() == target.sizes() || is_sparse(target), ErrorKind::Runtime, op, "_: the result has shape ",
                made.sizes(), " and does not fit in place into shape ", target.sizes());
   check_written(target, op);

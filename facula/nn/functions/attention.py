@@ -227,7 +227,7 @@ def multi_head_attention_forward(
         raise AssertionError(f"{name}: bias_k and bias_v come together, got only one")
     if bias_k is not None:
         if static_k is not None or static_v is not None:
-            raise AssertionError(f"{name}: static_k and static_v take no bias, got bias_k")
+            raise AssertionError(f"{name}: bias cannot be added to static key or value, got bias_k")
         k = facula.cat([k, bias_k.repeat(1, bsz, 1)])
         v = facula.cat([v, bias_v.repeat(1, bsz, 1)])
     q = q.reshape(tgt_len, batch_heads, head_dim).transpose(0, 1)

@@ -42,7 +42,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
             [3., 4.]])
     """
     if weight.dim() != 2:
-        raise RuntimeError(f"embedding: weight must have 2 dimensions, got {weight.dim()}")
+        raise RuntimeError(f"embedding: 'weight' must be 2-D, got {weight.dim()} dimensions")
     rows = weight.size(0)
     if padding_idx is None:
         padding_idx = -1

@@ -199,7 +199,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = F
             var = var.unsqueeze(-1)
         elif not (input.dim() == var.dim() and sum(differing) == 1):
             raise ValueError(
-                f"gaussian_nll_loss: var does not fit the input shape {tuple(input.shape)}, got "
+                f"gaussian_nll_loss: var is of incorrect size, expected the input shape {tuple(input.shape)}, got "
                 f"{tuple(var.shape)}"
             )
     code = _reduction.get_enum(reduction)

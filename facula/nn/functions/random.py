@@ -112,7 +112,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check_probability("dropout1d", p)
     if input.dim() not in (2, 3):
-        raise RuntimeError(f"dropout1d: the input must have 2 or 3 dimensions, got {input.dim()}")
+        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input")
     return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 2)
 
 
@@ -132,7 +132,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if input.dim() != 4:
         advice = "it is read as (N, C, L): use dropout1d" if input.dim() == 3 else "use dropout"
         warnings.warn(
-            f"dropout2d: the input should have 4 dimensions ({advice}), got {input.dim()}", stacklevel=2
+            f"dropout2d: Received a {input.dim()}-D input to dropout2d, expected 4 dimensions ({advice})", stacklevel=2
         )
     return _channel_dropout(input, p, training, inplace, unbatched=False)
 
@@ -152,7 +152,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check_probability("dropout3d", p)
     if input.dim() not in (4, 5):
         warnings.warn(
-            f"dropout3d: the input should have 4 or 5 dimensions (use dropout), got {input.dim()}",
+            f"dropout3d: Received a {input.dim()}-D input to dropout3d, expected 4 or 5 dimensions (use dropout)",
             stacklevel=2,
         )
     return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 4)

@@ -150,7 +150,7 @@ class RNNBase(Module):
             ("num_layers", num_layers),
         ):
             if value <= 0:
-                raise ValueError(f"{name}: {key} must be positive, got {value}")
+                raise ValueError(f"{name}: {key} must be greater than zero, got {value}")
         _layer_count(name, num_layers)
         if not 0 <= proj_size < hidden_size:
             raise ValueError(

@@ -257,7 +257,7 @@ class _StateMethods:
         [2.0]
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: state_dict must be a mapping, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: Expected state_dict to be dict-like, got {type(state_dict).__name__}")
         missing_keys: list[str] = []
         unexpected_keys: list[str] = []
         error_msgs: list[str] = []

@@ -84,6 +84,9 @@ _CALL_HOOK_DICTS = frozenset(
 )
 
 
+_NAMED = {"register_buffer": "buffer", "register_parameter": "parameter", "add_module": "module"}
+
+
 def _addindent(text: str, spaces: int) -> str:
     """Indent every line but the first."""
     return text.replace("\n", "\n" + " " * spaces)
@@ -195,7 +198,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
                 f"{method}: {type(self).__name__} must call super().__init__() first, got {name!r}"
             )
         if not isinstance(name, str):
-            raise TypeError(f"{method}: name must be a string, got {type(name).__name__}")
+            raise TypeError(f"{method}: {_NAMED[method]} name should be a string. Got {type(name).__name__}")
         if "." in name:
             raise KeyError(f'{method}: name must not contain ".", got {name!r}')
         if name == "":

@@ -224,7 +224,7 @@ class GroupNorm(Module):
         super().__init__()
         if num_channels % num_groups != 0:
             raise ValueError(
-                f"GroupNorm: num_channels must be divisible by num_groups {num_groups}, got {num_channels}"
+                f"GroupNorm: num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
             )
         self.num_groups = num_groups
         self.num_channels = num_channels

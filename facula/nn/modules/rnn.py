@@ -61,7 +61,7 @@ class RNN(RNNBase):
                  device: Device = None, dtype: facula.dtype | None = None) -> None:  # fmt: skip
         _refuse_projection("RNN", proj_size)
         if nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"RNN: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+            raise ValueError(f"RNN: Unknown nonlinearity, expected 'tanh' or 'relu', got {nonlinearity!r}")
         mode = "RNN_" + nonlinearity.upper()
         super().__init__(
             mode, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype

@@ -41,7 +41,7 @@ class _Orthogonal(Module):
     def __init__(self, weight, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
-            raise ValueError(f"orthogonal: householder works on real tensors only, got {weight.dtype}")
+            raise ValueError(f"orthogonal: householder parametrization does not support complex tensors, got {weight.dtype}")
         self.shape = weight.shape
         self.orthogonal_map = orthogonal_map
         if use_trivialization:
@@ -102,7 +102,8 @@ class _Orthogonal(Module):
     def _reflections_of(self, Q):
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
-                "orthogonal: assignment needs use_trivialization=True for this map, got "
+                "orthogonal: use_trivialization=True is needed to "
+                "assign to the matrix exponential or the Cayley parametrization, got "
                 f"{self.orthogonal_map!r}"
             )
         A, tau = facula.geqrf(Q)
@@ -149,13 +150,13 @@ def orthogonal(
     if not isinstance(weight, facula.Tensor):
         raise ValueError(f"orthogonal: {type(module).__name__} has no such parameter or buffer, got {name!r}")
     if weight.dim() < 2:
-        raise ValueError(f"orthogonal: the tensor needs at least 2 dimensions, got {weight.dim()}")
+        raise ValueError(f"orthogonal: Expected a matrix or a batch of them, got {weight.dim()} dimensions")
     if orthogonal_map is None:
         square = weight.size(-2) == weight.size(-1)
         orthogonal_map = "matrix_exp" if square or weight.is_complex() else "householder"
     if orthogonal_map not in _ORTHOGONAL_MAPS:
         raise ValueError(
-            f"orthogonal: orthogonal_map must be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}"
+            f"orthogonal: orthogonal_map has to be one of {_ORTHOGONAL_MAPS}, got {orthogonal_map!r}"
         )
     orth = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     parametrize.register_parametrization(module, name, orth, unsafe=True)

@@ -165,8 +165,8 @@ class ParametrizationList(ModuleList):
             )
         if result.shape != shape:
             raise ValueError(
-                f"ParametrizationList: a parametrization must keep the shape {tuple(shape)} unless "
-                "unsafe=True, "
+                "ParametrizationList: Registering a parametrization may not change the shape of the tensor unless "
+                f"unsafe=True, expected {tuple(shape)}, "
                 f"got {tuple(result.shape)}"
             )
 
@@ -311,7 +311,7 @@ def register_parametrization(
         module.parametrizations[tensor_name] = parametrizations
     else:
         raise ValueError(
-            f"register_parametrization: {type(module).__name__} has no such parameter or buffer, got "
+            f"register_parametrization: {type(module).__name__} does not have a parameter or buffer of this name, got "
             f"{tensor_name!r}"
         )
     return module
@@ -380,7 +380,9 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     ('Parameter', ['bias', 'weight'])
     """
     if not is_parametrized(module, tensor_name):
-        raise ValueError(f"remove_parametrizations: the tensor is not parametrized, got {tensor_name!r}")
+        raise ValueError(
+            f"remove_parametrizations: {type(module).__name__} does not have a parametrization so called, got {tensor_name!r}"
+        )
     parametrizations = module.parametrizations[tensor_name]
     if parametrizations.is_tensor:
         original = parametrizations.original

@@ -227,7 +227,7 @@ def _check_lengths(lengths: list[int], input) -> None:
         raise RuntimeError(f"{name}: lengths must be positive, got {lengths}")
     if any(a < b for a, b in zip(lengths, lengths[1:])):
         raise RuntimeError(
-            f"{name}: lengths must be in decreasing order, got {lengths}; use enforce_sorted=False to sort "
+            f"{name}: lengths must be sorted in decreasing order, got {lengths}. You can pass `enforce_sorted=False` to sort "
             "here"
         )
     if lengths[0] > input.size(0):
@@ -309,7 +309,7 @@ def pad_sequence(
     if isinstance(sequences, facula.Tensor):
         sequences = sequences.unbind(0)
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: takes an iterable of tensors, got {type(sequences).__name__}")
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, got {type(sequences).__name__}")
     sequences = tuple(sequences)
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"pad_sequence: padding_side must be 'left' or 'right', got {padding_side!r}")

@@ -71,12 +71,12 @@ def _check_names(module: Module, values: dict) -> None:
     missing = sorted(own - values.keys())
     problems = []
     if unexpected:
-        problems.append(f"unexpected key(s): {', '.join(unexpected)}")
+        problems.append(f"Unexpected key(s): {', '.join(map(repr, unexpected))}.")
     if missing:
-        problems.append(f"missing key(s): {', '.join(missing)}")
+        problems.append(f"Missing key(s): {', '.join(map(repr, missing))}.")
     if problems:
         raise RuntimeError(
-            f"functional_call: {type(module).__name__} does not fit, got " + "; ".join(problems)
+            f"functional_call: {type(module).__name__} does not fit, got " + " ".join(problems)
         )
 
 
@@ -184,7 +184,8 @@ def _functional_call(
     for name, value in parameters_and_buffers.items():
         if not _is_value(value):
             raise TypeError(
-                f"functional_call: parameters_and_buffers must hold Tensors or None, got {type(value).__name__} at {name!r}"
+                f"functional_call: parameters_and_buffers must hold Tensors or None, and {value!r} is not an instance of "
+                f"torch.Tensor, got {type(value).__name__} at {name!r}"
             )
     compiled = sys.modules.get("facula.jit")
     if compiled is not None and isinstance(module, compiled.ScriptModule):

@@ -77,7 +77,7 @@ class WeightNorm:
         fn = WeightNorm(name, dim)
         weight = getattr(module, name)
         if isinstance(weight, UninitializedParameter):
-            raise ValueError(f"weight_norm: run the lazy module once before, got uninitialised {name!r}")
+            raise ValueError(f"weight_norm: run the lazy module once, it may have uninitialized parameters, got {name!r}")
         del module._parameters[name]
         module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, fn.dim).detach()))
         module.register_parameter(name + "_v", Parameter(weight.detach()))

@@ -119,12 +119,14 @@ class StackDataset(Dataset["Any"]):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if bool(args) == bool(kwargs):
-            raise ValueError("StackDataset: give datasets either by position or by keyword, and at least one")
+        if args and kwargs:
+            raise ValueError("StackDataset: give datasets either by position or by keyword, got both")
+        if not args and not kwargs:
+            raise ValueError("StackDataset: At least one dataset should be passed, got none")
         self.datasets: Any = args or kwargs
         lengths = [len(dataset) for dataset in self._each()]
         if len(set(lengths)) > 1:
-            raise ValueError(f"StackDataset: datasets differ in length: {lengths}")
+            raise ValueError(f"StackDataset: Size mismatch between datasets, got lengths {lengths}")
         self._length = lengths[0]
 
     def _each(self):
@@ -187,7 +189,7 @@ class ConcatDataset(Dataset[_T_co]):
         if not self.datasets:
             raise AssertionError("ConcatDataset: needs at least one dataset")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
-            raise AssertionError("ConcatDataset: takes no IterableDataset; ChainDataset does")
+            raise AssertionError("ConcatDataset: does not support IterableDataset (use ChainDataset)")
         self.cumulative_sizes: list[int] = self.cumsum(self.datasets)
 
     def __len__(self) -> int:
@@ -236,7 +238,7 @@ class ChainDataset(IterableDataset["Any"]):
         for dataset in self.datasets:
             if not isinstance(dataset, IterableDataset):
                 raise AssertionError(
-                    f"ChainDataset: takes IterableDatasets only, got {type(dataset).__name__}"
+                    f"ChainDataset: only supports IterableDataset, got {type(dataset).__name__}"
                 )
             yield dataset
 

@@ -301,7 +301,7 @@ class ConcaterIterDataPipe(IterDataPipe["Any"]):
 
     def __init__(self, *datapipes: IterDataPipe[Any]) -> None:
         if not datapipes:
-            raise ValueError(f"{type(self).__name__}: expected at least one DataPipe, got none")
+            raise ValueError(f"{type(self).__name__}: Expected at least one DataPipe, got none")
         if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
             raise TypeError(f"{type(self).__name__}: expected streams (IterDataPipe) and nothing else, got {datapipes}")
         self.datapipes = datapipes

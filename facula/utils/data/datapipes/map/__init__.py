@@ -129,7 +129,7 @@ class ConcaterMapDataPipe(MapDataPipe["Any"]):
 
     def __init__(self, *datapipes: MapDataPipe[Any]) -> None:
         if not datapipes:
-            raise ValueError(f"{type(self).__name__}: expected at least one DataPipe, got none")
+            raise ValueError(f"{type(self).__name__}: Expected at least one DataPipe, got none")
         if not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
             raise TypeError(f"{type(self).__name__}: expected MapDataPipes and nothing else, got {datapipes}")
         self.datapipes = datapipes
