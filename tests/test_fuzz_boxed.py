@@ -111,3 +111,39 @@ def test_what_was_found_raises():
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")]))
     result = subprocess.run([sys.executable, "-c", CALLS], input="\n".join(FOUND), capture_output=True, text=True, env=environment, cwd=TESTS)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+#: (what is wrong with the call itself, status by its exception, words of its text)
+LIES = [
+    ("", "none", ""),
+    ("kind", "ValueError", "no value has the kind"),
+    ("null", "ValueError|TypeError", "NULL"),
+    ("fewer", "TypeError", "is missing"),
+    ("default", "TypeError", "is missing"),
+    ("more", "TypeError", "takes 2 arguments, got 3"),
+    ("room", "ValueError", "gives 1 results, got room for 2"),
+    ("no_results", "ValueError", "gives 1 results, got room for 0"),
+]
+BY_C = """
+import sys
+from fuzz.preamble import *
+from fuzz import by_c
+calls = by_c.CCalls()
+for lie in sys.argv[1:]:
+    try:
+        calls["mm.default", lie, True](lambda: (x(2, 3).requires_grad_(), x(3, 4)))
+    except Exception as error:
+        print(type(error).__name__, error)
+    else:
+        print("none")
+"""
+
+
+def test_calls_through_the_c_interface():
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")]))
+    command = [sys.executable, "-c", BY_C, *(lie for lie, _, _ in LIES)]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TESTS)
+    assert result.returncode == 0, result.stderr
+    for (lie, kinds, words), line in zip(LIES, result.stdout.splitlines(), strict=True):
+        kind, _, text = line.partition(" ")
+        assert kind in kinds.split("|") and words in text, (lie, line)
