@@ -1,5 +1,6 @@
-// The transformations of Winograd's minimal filtering F(4x4, 3x3) with the points 0, 1, -1, 2, -2 and infinity (Lavin
-// and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016), along vectors of channels.
+// The transformations of Winograd's minimal filtering F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional
+// Neural Networks", 2016), along vectors of channels, with the points 0, p, -p, q, -q and infinity. The usual 1 and 2 for
+// p and q save a few multiplications and double the rounding error; 5/8 and 3/2 are near the least error, and exact.
 #include <algorithm>
 
 #include "cpu/conv_winograd.h"
@@ -14,16 +15,20 @@ static_assert(kWinogradChannels % kLanes == 0);
 
 [[gnu::always_inline]] inline void store_vector(float* to, V v) { std::memcpy(to, &v, sizeof v); }
 
+constexpr float p = 0.625f, p2 = p * p, p3 = p2 * p, q = 1.5f, q2 = q * q, q3 = q2 * q;
+/// What divides the weights: the products of a point's distances from the others.
+constexpr float at_zero = p2 * q2, at_p = 2 * p2 * (p2 - q2), at_q = 2 * q2 * (q2 - p2);
+
 /// What lies `stride` apart: six inputs of a tile's line become six factors.
 [[gnu::always_inline]] inline void transform_inputs(V* d, int64_t stride) {
   const V a = d[0], b = d[stride], c = d[2 * stride], e = d[3 * stride], f = d[4 * stride], g = d[5 * stride];
-  const V even = f - 4.0f * c, odd = e - 4.0f * b, even2 = f - c, odd2 = 2.0f * (e - b);
-  d[0] = 4.0f * a - 5.0f * c + f;
+  const V even = f - q2 * c, odd = p * (e - q2 * b), even2 = f - p2 * c, odd2 = q * (e - p2 * b);
+  d[0] = at_zero * a - (p2 + q2) * c + f;
   d[stride] = even + odd;
   d[2 * stride] = even - odd;
   d[3 * stride] = even2 + odd2;
   d[4 * stride] = even2 - odd2;
-  d[5 * stride] = 4.0f * b - 5.0f * e + g;
+  d[5 * stride] = at_zero * b - (p2 + q2) * e + g;
 }
 
 /// Six products of a line become four results.
@@ -31,28 +36,28 @@ static_assert(kWinogradChannels % kLanes == 0);
   const V sum1 = m[stride] + m[2 * stride], difference1 = m[stride] - m[2 * stride];
   const V sum2 = m[3 * stride] + m[4 * stride], difference2 = m[3 * stride] - m[4 * stride];
   to[0] = m[0] + sum1 + sum2;
-  to[step] = difference1 + 2.0f * difference2;
-  to[2 * step] = sum1 + 4.0f * sum2;
-  to[3 * step] = difference1 + 8.0f * difference2 + m[5 * stride];
+  to[step] = p * difference1 + q * difference2;
+  to[2 * step] = p2 * sum1 + q2 * sum2;
+  to[3 * step] = p3 * difference1 + q3 * difference2 + m[5 * stride];
 }
 
 /// Three taps of a line become six factors.
 [[gnu::always_inline]] inline void transform_weights(const V* g, int64_t stride, V* to, int64_t step) {
   const V a = g[0], b = g[stride], c = g[2 * stride];
-  const V ends = (a + c) * (-1.0f / 6), middle = b * (1.0f / 6);
-  const V far = a * (1.0f / 24) + c * (1.0f / 6), half = b * (1.0f / 12);
-  to[0] = a * 0.25f;
-  to[step] = ends - middle;
-  to[2 * step] = ends + middle;
-  to[3 * step] = far + half;
-  to[4 * step] = far - half;
+  const V even = a * (1 / at_p) + c * (p2 / at_p), odd = b * (p / at_p);
+  const V even2 = a * (1 / at_q) + c * (q2 / at_q), odd2 = b * (q / at_q);
+  to[0] = a * (1 / at_zero);
+  to[step] = even + odd;
+  to[2 * step] = even - odd;
+  to[3 * step] = even2 + odd2;
+  to[4 * step] = even2 - odd2;
   to[5 * step] = c;
 }
 
 /// The transpose of transform_results: four gradients become six factors.
 [[gnu::always_inline]] inline void transform_gradients(const V* y, int64_t stride, V* to, int64_t step) {
   const V a = y[0], b = y[stride], c = y[2 * stride], d = y[3 * stride];
-  const V even = a + c, odd = b + d, even2 = a + 4.0f * c, odd2 = 2.0f * b + 8.0f * d;
+  const V even = a + p2 * c, odd = p * b + p3 * d, even2 = a + q2 * c, odd2 = q * b + q3 * d;
   to[0] = a;
   to[step] = even + odd;
   to[2 * step] = even - odd;
@@ -63,11 +68,11 @@ static_assert(kWinogradChannels % kLanes == 0);
 
 /// The transpose of transform_weights: six sums become three taps.
 [[gnu::always_inline]] inline void transform_sums(const V* m, int64_t stride, V* to, int64_t step) {
-  const V near = (m[stride] + m[2 * stride]) * (1.0f / 6), side = (m[2 * stride] - m[stride]) * (1.0f / 6);
-  const V far = m[3 * stride] + m[4 * stride], slope = (m[3 * stride] - m[4 * stride]) * (1.0f / 12);
-  to[0] = 0.25f * m[0] - near + far * (1.0f / 24);
-  to[step] = side + slope;
-  to[2 * step] = far * (1.0f / 6) - near + m[5 * stride];
+  const V sum1 = m[stride] + m[2 * stride], difference1 = m[stride] - m[2 * stride];
+  const V sum2 = m[3 * stride] + m[4 * stride], difference2 = m[3 * stride] - m[4 * stride];
+  to[0] = m[0] * (1 / at_zero) + sum1 * (1 / at_p) + sum2 * (1 / at_q);
+  to[step] = difference1 * (p / at_p) + difference2 * (q / at_q);
+  to[2 * step] = sum1 * (p2 / at_p) + sum2 * (q2 / at_q) + m[5 * stride];
 }
 
 void weights_isa(const float* weights, int64_t outputs, int64_t channels, bool flipped, int64_t from, int64_t to,
@@ -89,73 +94,79 @@ void weights_isa(const float* weights, int64_t outputs, int64_t channels, bool f
 
 struct Tile {
   int64_t image, row, column;
-  Tile(const TiledImages& p, int64_t number)
-      : image(number / (p.tile_rows * p.tile_columns)),
-        row(number / p.tile_columns % p.tile_rows * kTileResults),
-        column(number % p.tile_columns * kTileResults) {}
+  Tile(const TiledImages& images, int64_t number)
+      : image(number / (images.tile_rows * images.tile_columns)),
+        row(number / images.tile_columns % images.tile_rows * kTileResults),
+        column(number % images.tile_columns * kTileResults) {}
 };
 
-void inputs_isa(const TiledImages& p, int64_t first, int64_t count, int64_t from, int64_t to, float* transformed) {
-  const int64_t matrix = count * p.channels;
+void inputs_isa(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to, float* transformed) {
+  const int64_t matrix = count * images.channels;
   for (int64_t t = from; t < to; ++t) {
-    const Tile tile(p, first + t);
-    const int64_t y0 = tile.row - p.padding_top, x0 = tile.column - p.padding_left;
-    const float* image = p.inputs + tile.image * p.in_height * p.in_width * p.channels;
-    const bool inside = y0 >= 0 && x0 >= 0 && y0 + kTileInputs <= p.in_height && x0 + kTileInputs <= p.in_width;
-    for (int64_t c = 0; c < p.channels; c += kLanes) {
+    const Tile tile(images, first + t);
+    const int64_t y0 = tile.row - images.padding_top, x0 = tile.column - images.padding_left;
+    const float* image = images.inputs + tile.image * images.in_height * images.in_width * images.channels;
+    const bool inside =
+        y0 >= 0 && x0 >= 0 && y0 + kTileInputs <= images.in_height && x0 + kTileInputs <= images.in_width;
+    for (int64_t c = 0; c < images.channels; c += kLanes) {
       V d[kTileProducts];
       for (int64_t i = 0; i < kTileInputs; ++i) {
         for (int64_t j = 0; j < kTileInputs; ++j) {
           const int64_t y = y0 + i, x = x0 + j;
-          const bool there = inside || (y >= 0 && y < p.in_height && x >= 0 && x < p.in_width);
-          d[i * 6 + j] = there ? load_vector(image + (y * p.in_width + x) * p.channels + c) : V{};
+          const bool there = inside || (y >= 0 && y < images.in_height && x >= 0 && x < images.in_width);
+          d[i * 6 + j] = there ? load_vector(image + (y * images.in_width + x) * images.channels + c) : V{};
         }
       }
       for (int64_t j = 0; j < 6; ++j) transform_inputs(d + j, 6);
       for (int64_t i = 0; i < 6; ++i) transform_inputs(d + 6 * i, 1);
-      float* at = transformed + t * p.channels + c;
+      float* at = transformed + t * images.channels + c;
       for (int64_t i = 0; i < kTileProducts; ++i) store_vector(at + i * matrix, d[i]);
     }
   }
 }
 
-void results_isa(const TiledImages& p, int64_t first, int64_t count, int64_t from, int64_t to, const float* transformed,
-                 const float* bias) {
-  const int64_t matrix = count * p.outputs;
+void results_isa(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to,
+                 const float* transformed, const float* bias) {
+  const int64_t matrix = count * images.outputs;
   for (int64_t t = from; t < to; ++t) {
-    const Tile tile(p, first + t);
-    const int64_t rows = std::min(kTileResults, p.out_height - tile.row);
-    const int64_t columns = std::min(kTileResults, p.out_width - tile.column);
-    float* results = p.results + ((tile.image * p.out_height + tile.row) * p.out_width + tile.column) * p.outputs;
-    for (int64_t k = 0; k < p.outputs; k += kLanes) {
+    const Tile tile(images, first + t);
+    const int64_t rows = std::min(kTileResults, images.out_height - tile.row);
+    const int64_t columns = std::min(kTileResults, images.out_width - tile.column);
+    float* results = images.results +
+                     ((tile.image * images.out_height + tile.row) * images.out_width + tile.column) * images.outputs;
+    for (int64_t k = 0; k < images.outputs; k += kLanes) {
       V m[kTileProducts], lines[24], y[16];
-      const float* at = transformed + t * p.outputs + k;
+      const float* at = transformed + t * images.outputs + k;
       for (int64_t i = 0; i < kTileProducts; ++i) m[i] = load_vector(at + i * matrix);
       for (int64_t j = 0; j < 6; ++j) transform_results(m + j, 6, lines + j, 6);
       for (int64_t i = 0; i < 4; ++i) transform_results(lines + 6 * i, 1, y + 4 * i, 1);
       const V offset = bias ? load_vector(bias + k) : V{};
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < columns; ++j)
-          store_vector(results + (i * p.out_width + j) * p.outputs + k, y[4 * i + j] + offset);
+          store_vector(results + (i * images.out_width + j) * images.outputs + k, y[4 * i + j] + offset);
     }
   }
 }
 
-void gradients_isa(const TiledImages& p, int64_t first, int64_t count, int64_t from, int64_t to, float* transformed) {
-  const int64_t matrix = count * p.outputs;
+void gradients_isa(const TiledImages& images, int64_t first, int64_t count, int64_t from, int64_t to,
+                   float* transformed) {
+  const int64_t matrix = count * images.outputs;
   for (int64_t t = from; t < to; ++t) {
-    const Tile tile(p, first + t);
-    const int64_t rows = std::min(kTileResults, p.out_height - tile.row);
-    const int64_t columns = std::min(kTileResults, p.out_width - tile.column);
-    const float* results = p.results + ((tile.image * p.out_height + tile.row) * p.out_width + tile.column) * p.outputs;
-    for (int64_t k = 0; k < p.outputs; k += kLanes) {
+    const Tile tile(images, first + t);
+    const int64_t rows = std::min(kTileResults, images.out_height - tile.row);
+    const int64_t columns = std::min(kTileResults, images.out_width - tile.column);
+    const float* results =
+        images.results +
+        ((tile.image * images.out_height + tile.row) * images.out_width + tile.column) * images.outputs;
+    for (int64_t k = 0; k < images.outputs; k += kLanes) {
       V y[16], lines[24], factors[kTileProducts];
       for (int64_t i = 0; i < 4; ++i)
         for (int64_t j = 0; j < 4; ++j)
-          y[4 * i + j] = i < rows && j < columns ? load_vector(results + (i * p.out_width + j) * p.outputs + k) : V{};
+          y[4 * i + j] =
+              i < rows && j < columns ? load_vector(results + (i * images.out_width + j) * images.outputs + k) : V{};
       for (int64_t j = 0; j < 4; ++j) transform_gradients(y + j, 4, lines + j, 4);
       for (int64_t i = 0; i < 6; ++i) transform_gradients(lines + 4 * i, 1, factors + 6 * i, 1);
-      float* at = transformed + t * p.outputs + k;
+      float* at = transformed + t * images.outputs + k;
       for (int64_t i = 0; i < kTileProducts; ++i) store_vector(at + i * matrix, factors[i]);
     }
   }
