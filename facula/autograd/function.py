@@ -445,9 +445,16 @@ def _apply_special(cls, args):
         from ..func import _vmap
 
         return _vmap.apply_function(cls, args)
-    if cls._has_jvp and any(_C._is_dual(a) for a in args):
+    if cls._has_jvp and any(_C._is_dual(a) for a in args) and _tangents_are_known():
         return _apply_with_jvp(cls, args)
     return cls._apply_plain(*args)
+
+
+def _tangents_are_known():
+    """Within jacfwd they are not yet: there the derivative comes from the recorded backward formula."""
+    from . import forward_ad
+
+    return forward_ad._state.levels and forward_ad._state.levels[-1] is not None
 
 
 def _apply_with_jvp(cls, args):

@@ -123,6 +123,8 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
     all_count &= !is_legacy_empty(t);
   }
   DType dtype = common_dtype(tensors);
+  FACULA_CHECK(!out.given() || can_cast(dtype, out.tensor().dtype()), ErrorKind::Type, "cat: a result of ", dtype,
+               " can't be cast, so it cannot be written into out= of ", out.tensor().dtype());
   std::vector<Tensor> counting;  // without empty vectors, which stand for nothing
   for (const Tensor& t : tensors) {
     if (!all_count && !is_legacy_empty(t)) counting.push_back(t);
