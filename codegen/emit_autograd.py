@@ -376,7 +376,8 @@ def _inplace(op: Op) -> str:
         value = f"{op.name}({args})" if op.composite else _raw_call(op)
         raw = f"write_result({me}, {value}, {identity});"
     marks = " | ".join([f"written_marks({me})", *(f"marks_of({a.name})" for a in _tensor_args(op)[1:])])
-    old = ", ".join(["old", *(_old_of(a, me) for a in cpp_args(op)[1:])])
+    read = {a.name: f"old_if_same({a.name}, {me}, old)" for a in op.args[1:] if a.type in ("Tensor", "Tensor?", "Operand")}  # x.mul_(x)
+    old = ", ".join(["old", *(read.get(a.name, a.name) for a in cpp_args(op)[1:])])
     resolve = (
         f"  if (({_flags(op)}) & kConjugate) {{\n    const Tensor old = before_write({me});\n"
         f"    assign_values({me}, {op.name}({old}), {identity});\n    return {me};\n  }}\n"
@@ -390,14 +391,8 @@ def _inplace(op: Op) -> str:
 
 
 def _apart_check(op: Op) -> str:
-    """Nothing that is read may lie where the op writes: it writes in an order of its own."""
     me, rest = op.args[0].name, [a.name for a in _tensor_args(op)[1:]]
     return f'  check_all_apart("{op.name}_", {", ".join([me, *rest])});\n' if "apart" in op.checks else ""
-
-
-def _old_of(arg, written: str) -> str:
-    """An argument of the functional form; where it is the written tensor itself, its old value (`x.mul_(x)`)."""
-    return f"old_if_same({arg.name}, {written}, old)" if arg.type in ("Tensor", "Tensor?", "Operand") else arg.name
 
 
 def _direct(op: Op) -> str:
@@ -455,20 +450,13 @@ def _out(op: Op) -> str:
 def _checked_outs(op: Op, names: list[str]) -> str:
     """Refuses what out= forms cannot do, before anything is computed."""
     pointers = ", ".join("&" + name for name in names)
-    history = _out_history(op)
+    history = formula.out_history(op)
     text = f'  check_out("{op.name}", {_flags(op)}, OutHistory::{history}, {{{pointers}}});\n'
     if history != "Recorded":
         text += "".join(f'  const EndOfHistory {name}_ends("{op.name}", OutHistory::{history}, {name});\n' for name in names)
     if "requires_grad" in op.python_only:
         text += f'  check_stated("{op.name}", out, dtype, device);\n'
     return text
-
-
-def _out_history(op: Op) -> str:
-    """What a tracked out= means to the op."""
-    if not _tensor_args(op) or (op.grad is None and not op.composite):
-        return "Missing"
-    return "None" if op.grad == {} else "Recorded"
 
 
 def _target(op: Op, name: str, names: list[str]) -> str:

@@ -286,6 +286,11 @@ def _depends_on_more(tensor, probe):
     return (tensor.requires_grad or _C._is_dual(tensor)) and any(_C._other_inputs(tensor, [probe]))
 
 
+def tangents_are_known() -> bool:
+    """Whether the open level has tangents; within jacfwd a derivative comes from the recorded backward formulas."""
+    return bool(_state.levels) and _state.levels[-1] is not None
+
+
 class _transform_level:
     """The level of a function transform: its inputs and tangents, or none where these are not known yet."""
 

@@ -1,10 +1,8 @@
 """Derivatives as function transforms.
 
 A transform gives the function inputs of its own, connected to the caller's where those are tracked, so that
-transforms nest.
-Within vmap the inputs are expanded over every live batch first: then one backward pass over the values behind the
-wrappers
-computes each example's own derivative.
+transforms nest. Within vmap the inputs are expanded over every live batch first: then one backward pass over the values
+behind the wrappers computes each example's own derivative.
 """
 
 from __future__ import annotations
