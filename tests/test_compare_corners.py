@@ -247,3 +247,51 @@ def test_equal_rows_have_no_inverse(dtype):
     for n in (2, 3, 4, 8):
         for value in torch.randn(50, generator=generator, dtype=dtype):
             assert torch.linalg.lu_factor_ex(value.expand(n, n).clone()).info.item() != 0
+
+
+def test_hooks_on_several_tensors_know_the_nodes_of_their_time():
+    x, seen = leaf(1.0), []
+    y, z = x * 2, x * 3
+    torch.autograd.graph.register_multi_grad_hook([y, z], seen.append)
+    total = y.sum() + z.sum()
+    y.detach_()
+    total.backward()
+    assert [g.tolist() for g in seen[0]] == [[1.0], [1.0]]
+
+
+def test_gradients_with_a_history_stay_the_same_tensor():
+    x = leaf(1.0, 2.0)
+    x.reciprocal().sum().backward(create_graph=True)
+    first = x.grad
+    (x * 2).sum().backward()
+    assert x.grad is first and first.requires_grad and torch.allclose(first.detach(), torch.tensor([1.0, 1.75], dtype=torch.float64))
+
+
+def test_an_exponent_of_integers_leaves_the_dtype():
+    assert torch.ldexp(torch.tensor(1.5, dtype=torch.bfloat16), torch.tensor([3])).dtype == torch.bfloat16
+    assert torch.ldexp(torch.tensor(0.5, dtype=torch.float16), torch.tensor(16)).item() == 32768.0
+
+
+def test_nan_passes_gradients_of_hardtanh_and_counts_nothing_in_nansum():
+    x = leaf(float("nan"), 0.0)
+    F.hardtanh(x).sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    assert torch.nansum(torch.tensor([float("nan"), 2.0]), 0, dtype=torch.int64).item() == 2
+
+
+def test_norms_of_one_number_do_not_overflow():
+    assert torch.linalg.vector_norm(torch.tensor([1e30])).item() == torch.dist(torch.tensor(1e30), torch.tensor(0.0)).item() == torch.tensor(1e30).item()
+
+
+def test_views_in_place_keep_their_history_without_recording():
+    y = leaf(1.0) * 2
+    with torch.no_grad():
+        y.squeeze_()
+    assert not y.is_leaf and y.requires_grad
+
+
+def test_empty_vectors_joined_in_any_dimension_have_gradients():
+    x = torch.zeros(0, requires_grad=True)
+    torch.cat([x, x], 3).sum().backward()
+    assert x.grad.shape == (0,)
+    assert torch.zeros(0, requires_grad=True).median().requires_grad

@@ -23,9 +23,9 @@ def _chosen(results, return_inverse: bool, return_counts: bool):
 
 
 def _distinct_slices(input, dim: int, consecutive: bool):
-    first, inverse, counts = _C._unique_rows(input, dim, consecutive)
     if input.dim() == 0:
-        return input.reshape(1), inverse, counts
+        raise IndexError(f"unique: dimension out of range, for a tensor without dimensions, got {dim}")
+    first, inverse, counts = _C._unique_rows(input, dim, consecutive)
     index = [slice(None)] * input.dim()
     index[dim] = first
     return input[tuple(index)], inverse, counts

@@ -31,7 +31,7 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
   const uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
   check_has_values(src, self.device(), "copy_");
-  ops::warn_of_lost_parts(src.dtype(), self.dtype());
+  if (src.numel()) ops::warn_of_lost_parts(src.dtype(), self.dtype());
   const NonBlocking scope(non_blocking);
   if (is_inexact(self.dtype()) && (marks_of(src) | written_marks(self))) {
     check_writable(self, "copy_");

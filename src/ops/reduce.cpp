@@ -55,7 +55,7 @@ Tensor fold(const FoldKernel& kernel, const Tensor& self, const Reduction& r, co
 DType wide(DType dtype) { return is_bits(dtype) ? DType::Int64 : compute_dtype(dtype); }
 // The dtype asked for, else that of out=, else the tensor's own (int64 for integers and bool).
 DType sum_dtype(const Tensor& self, std::optional<DType> dtype, const Out& out) {
-  if (dtype) warn_of_lost_parts(self.dtype(), *dtype);
+  if (self.numel() && dtype) warn_of_lost_parts(self.dtype(), *dtype);
   return dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
 }
 
@@ -67,7 +67,7 @@ Tensor total(const FoldKernel& kernel, const Tensor& self, std::optional<IntList
 
 DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
-  warn_of_lost_parts(self.dtype(), d);
+  if (self.numel()) warn_of_lost_parts(self.dtype(), d);
   FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean(): a floating-point or complex tensor, or such a dtype=, got ",
                d);
   return d;
