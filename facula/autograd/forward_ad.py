@@ -207,7 +207,24 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 def _tangent_of(tensor, opened):
     tangent = pushforward([tensor], opened.inputs, opened.tangents, True)[0]
-    return _C.zeros_like(tensor.detach()) if tangent is None else tangent
+    return _C.zeros_like(tensor.detach()) if tangent is None else without_inputs(tangent, opened.inputs)
+
+
+def without_inputs(tensor: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    """The tensor without the history of these inputs, where it has another one with that alone."""
+    if not (tensor.requires_grad or _C._is_dual(tensor)):
+        return tensor
+    recorded, dual = _C._other_inputs(tensor, list(inputs))
+    if not (recorded or dual):
+        return tensor.detach()
+    if _C._is_dual(tensor) and not dual:
+        before = _C._set_grad_enabled(True)
+        try:
+            tensor = tensor.view_as(tensor)
+        finally:
+            _C._set_grad_enabled(before)
+        _C._clear_dual(tensor)
+    return tensor
 
 
 def _written_tangent(opened, place):

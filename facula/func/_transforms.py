@@ -11,7 +11,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from .. import _C
-from ..autograd.forward_ad import _set_fwd_grad_enabled, _transform_level, pushforward
+from ..autograd.forward_ad import _set_fwd_grad_enabled, _transform_level, pushforward, without_inputs
 from ..autograd.grad_mode import enable_grad
 from . import _vmap
 
@@ -115,20 +115,7 @@ def _rewrap(value, levels):
 def _cut(tensor, leaves):
     if level := _C._batch_level(tensor):
         return _vmap.wrap(_cut(_C._batch_value(tensor), leaves), level)
-    if not _tracked(tensor):
-        return tensor
-    recorded, dual = _C._other_inputs(tensor, leaves)
-    if not (recorded or dual):
-        return tensor.detach()
-    if _C._is_dual(tensor) and not dual:
-        with enable_grad():
-            tensor = tensor.view_as(tensor)
-        _C._clear_dual(tensor)
-    return tensor
-
-
-def _tracked(tensor):
-    return tensor.requires_grad or _C._is_dual(tensor)
+    return without_inputs(tensor, leaves)
 
 
 def _flatten(tree):
