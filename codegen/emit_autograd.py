@@ -297,7 +297,8 @@ def _slow(op: Op) -> str:
         lines.append(f"  return {call};\n}}")
         return "\n".join(lines) + "\n"
     lines.append(f"  const uint32_t marks = {_marks([f.arg for f in formulas])};")
-    lines.append(f"  if (!marks) return {call};")
+    unrecorded = f"unrecorded_view({call})" if op.kind == "view" and op.returns == ("Tensor",) else call
+    lines.append(f"  if (!marks) return {unrecorded};")
     lines.append(f"  auto result_value = {call};")
     if op.returns == ("Tensor",) and not op.elementwise:  # an op that has nothing to do gives its input back
         same = [f"result_value.is_same({a.name})" for a in tensor_args if a.type in ("Tensor", "Tensor?")]
@@ -375,7 +376,8 @@ def _inplace(op: Op) -> str:
         value = f"{op.name}({args})" if op.composite else _raw_call(op)
         raw = f"write_result({me}, {value}, {identity});"
     marks = " | ".join([f"written_marks({me})", *(f"marks_of({a.name})" for a in _tensor_args(op)[1:])])
-    old = ", ".join(["old", *(a.name for a in cpp_args(op)[1:])])
+    read = {a.name: f"old_if_same({a.name}, {me}, old)" for a in op.args[1:] if a.type in ("Tensor", "Tensor?", "Operand")}  # x.mul_(x)
+    old = ", ".join(["old", *(read.get(a.name, a.name) for a in cpp_args(op)[1:])])
     resolve = (
         f"  if (({_flags(op)}) & kConjugate) {{\n    const Tensor old = before_write({me});\n"
         f"    assign_values({me}, {op.name}({old}), {identity});\n    return {me};\n  }}\n"
@@ -383,9 +385,14 @@ def _inplace(op: Op) -> str:
     marking = f"  const uint32_t marks = (({_flags(op)}) & kSlowFlags) || {me}.impl()->base ? {marks} : 0;\n"
     direct = _direct(op) if op.elementwise and formula.read(op) else ""
     return (
-        f"{watched}{head}{_device_check(op)}{_checked_layouts(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
+        f"{watched}{head}{_device_check(op)}{_apart_check(op)}{_checked_layouts(op)}{batched}{resolve}{marking}{direct}  return run_inplace({me}, \"{op.name}_\", {identity}, marks,\n"
         f"      [&](const Tensor& old) {{ return {op.name}({old}); }}, [&] {{ {raw} }});\n}}\n"
     )
+
+
+def _apart_check(op: Op) -> str:
+    me, rest = op.args[0].name, [a.name for a in _tensor_args(op)[1:]]
+    return f'  check_all_apart("{op.name}_", {", ".join([me, *rest])});\n' if "apart" in op.checks else ""
 
 
 def _direct(op: Op) -> str:
@@ -400,7 +407,7 @@ def _direct(op: Op) -> str:
     others += [f"!shares_memory({me}, {a.name})" for a in _tensor_args(op)[1:]]
     condition = " && ".join(["marks", f"is_inexact({me}.dtype())", *others])
     needing = [f for f in formulas if me in f.uses]
-    if not needing:
+    if not needing or op.inplace_keeps_result:
         kept = me
     elif any(f.arg.name == me for f in needing):
         kept = f"before_write({me})"
@@ -413,8 +420,9 @@ def _direct(op: Op) -> str:
     lines.append(f"    {write}")
     lines.append(f"    set_history_in_place({me}, node.get());")
     values, infos = _members(op, formulas)
-    if result in values:
-        lines.append(f"    {_condition(formulas, result, False)}node->{result}_ = SavedTensor({me}, true);")
+    for name in (result, me) if op.inplace_keeps_result else (result,):
+        if name in values:
+            lines.append(f"    {_condition(formulas, name, False)}node->{name}_ = SavedTensor({me}, true);")
     if f"{result}_info" in infos:
         lines.append(f"    node->{result}_info_ = TensorInfo({me});")
     lines.append(f"    note_write({me});\n    return {me};\n  }}\n")
@@ -442,8 +450,10 @@ def _out(op: Op) -> str:
 def _checked_outs(op: Op, names: list[str]) -> str:
     """Refuses what out= forms cannot do, before anything is computed."""
     pointers = ", ".join("&" + name for name in names)
-    recorded = "false" if op.grad == {} else "true"
-    text = f'  check_out("{op.name}", {_flags(op)}, {recorded}, {{{pointers}}});\n'
+    history = formula.out_history(op)
+    text = f'  check_out("{op.name}", {_flags(op)}, OutHistory::{history}, {{{pointers}}});\n'
+    if history != "Recorded":
+        text += "".join(f'  const EndOfHistory {name}_ends("{op.name}", OutHistory::{history}, {name});\n' for name in names)
     if "requires_grad" in op.python_only:
         text += f'  check_stated("{op.name}", out, dtype, device);\n'
     return text
@@ -452,6 +462,8 @@ def _checked_outs(op: Op, names: list[str]) -> str:
 def _target(op: Op, name: str, names: list[str]) -> str:
     """Emit where a result goes: `name`, unless an argument or another result lies there."""
     cast = "Out::Cast::Class" if op.out_casts else "Out::Cast::None"
+    if op.out_casts and not _tensor_args(op) and op.name != "arange":  # PyTorch warns of that one only
+        cast = "Out::Cast::Filled" if "shared_places" in op.checks else "Out::Cast::Quiet"
     beside = [a.name for a in _tensor_args(op)] + [other for other in names if other != name]
     return f'  const Out {name}_target({", ".join([f"{chr(34)}{op.name}{chr(34)}", f"op_id::{op.id}", name, cast, *beside])});\n'
 

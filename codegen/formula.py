@@ -90,3 +90,10 @@ def _without_strings(text: str) -> str:
 def _is_call(text: str, word: str) -> bool:
     """A name used only as a function, such as `exp(...)` in the formula of an op with an argument `exp`."""
     return all(re.match(r"\s*\(", text[m.end():]) for m in re.finditer(rf"(?<![\w.]){word}(?!\w)", text))
+
+
+def out_history(op: Op) -> str:
+    """What a tracked out= means to the op (OutHistory in function_support.h)."""
+    if not any(a.is_tensor for a in op.args) or (op.grad is None and not op.composite):
+        return "Missing"
+    return "None" if op.grad == {} else "Recorded"

@@ -98,6 +98,7 @@ class Op:
     checks: tuple[str, ...]  # some of CHECKS
     no_gradient: tuple[str, ...]  # the last results, which have no derivative
     direct_inplace: bool  # the in-place form has a raw function of its own
+    inplace_keeps_result: bool  # written in place, the derivative takes the result for the argument
     out_casts: bool  # `out=` may have another dtype that the result can be cast to
     python_only: tuple[str, ...]  # arguments that C++ does not see
     keeps_layout: bool  # takes and gives tensors whose private layout nobody sees (core/tensor.h)
@@ -263,9 +264,9 @@ class _Builder:
         for variant in variants:
             if variant not in VARIANTS:
                 self.fail("variants", f"expected some of {', '.join(VARIANTS)}, got {variant!r}")
-        misplaced = "inplace" in entry and (kind not in (*NATIVE, "composite") or "inplace" not in variants)
-        if entry.get("inplace", "direct") != "direct" or misplaced:
-            self.fail("inplace", "'direct' on a native or composite op with the in-place variant is the only choice")
+        way, known = entry.get("inplace"), "inplace" in variants
+        if way is not None and not (known and (way == "direct" and kind in (*NATIVE, "composite") or way == "result" and kind in ELEMENTWISE)):
+            self.fail("inplace", "'direct' on a native or composite op, or 'result' on an element-wise one, with the in-place variant is expected")
         if "batch" in entry and kind == "composite":
             self.fail("batch", "a composite is written with ops and needs no rule")
         no_gradient = tuple(entry.get("no_gradient", ()))
@@ -289,7 +290,8 @@ class _Builder:
             reference=entry.get("reference"), doc=" ".join(str(entry["doc"]).split()), samples=entry.get("samples"),
             argument_docs=self.argument_docs(args), errors=" ".join(str(entry.get("errors", "")).split()), example=self.example(),
             signature=entry["op"], autocast=autocast, batch=str(entry["batch"]) if "batch" in entry else None,
-            checks=self.checks(kind, args), no_gradient=no_gradient, direct_inplace="inplace" in entry,
+            checks=self.checks(kind, args), no_gradient=no_gradient, direct_inplace=way == "direct",
+            inplace_keeps_result=way == "result",
             out_casts=self.out_casts(kind, variants), python_only=python_only, keeps_layout=self.keeps_layout(kind),
             aten=self.aten(name, overload, args),
             draws=kind == "random" or self.topic == "random" or any(a.type == "Generator?" for a in args) or "draws" in entry.get("effects", []),
@@ -360,7 +362,7 @@ class _Builder:
         value = self.entry.get("checks", [])
         native = kind in NATIVE
         for word in value:
-            if word not in CHECKS or kind not in (*ELEMENTWISE, *NATIVE) or native != (word in ("any_device", "shared_places")):
+            if word not in CHECKS or kind not in (*ELEMENTWISE, *NATIVE) or native != (word in ("any_device", "shared_places", "apart")):
                 self.fail("checks", f"expected some of {', '.join(CHECKS)}, of an op with such a check, got {word!r} of kind {kind}")
             if word == "tensor" and any(a.type != "Operand" for a in args if a.is_tensor):
                 self.fail("checks", "'tensor' is said of ops that could be called with numbers only")

@@ -89,4 +89,4 @@ KEYS = {
     "arguments": "argument_docs", "errors": "errors", "example": "example", "samples": "samples",
 }  # fmt: skip
 SPARSE = ("values", "linear", "written", "own", "inplace")  # what an op does with sparse tensors; or the name of an op that takes over
-CHECKS = ("tensor", "one_dtype", "runtime", "degree", "quotient", "any_device", "shared_places")  # what an op refuses or lets pass against its kind's rule
+CHECKS = ("tensor", "one_dtype", "runtime", "degree", "quotient", "any_device", "shared_places", "apart")  # what an op refuses or lets pass against its kind's rule

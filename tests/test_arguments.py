@@ -172,7 +172,6 @@ EXCEPTIONS = {
     },
     "advice on how to compute, which does not change the result": {
         "functions/lobpcg.py": "lobpcg(ortho_bparams ortho_fparams ortho_iparams)",
-        "functions/reduce.py": "unique(sorted)",
         "nn/attention/bias.py": "CausalBias.__new__(seq_len_kv seq_len_q)",
         "nn/attention/_block_mask.py":
             "BlockMask.from_kv_blocks(order) create_block_mask(compute_dq_write_order dq_kv_order)",

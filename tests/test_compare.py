@@ -80,6 +80,20 @@ def test_a_process_that_ends_is_a_silent_difference():
 
 
 def test_accepted_differences_have_reasons_and_are_no_blank_cheques():
-    for row in accepted.ACCEPTED:
-        assert row.reason and (row.statement or row.said or row.program or row.kind.endswith("NotImplementedError"))
-        assert not any(differences.accepted(["v1 = v0 + 1"], differences.Difference(kind, "v1 = v0 + 1", "", 0, " | ")) for kind in ("value", "dtype", "gradient value", "only Facula raises TypeError"))
+    kinds = ("value", "dtype", "gradient value", "only Facula raises TypeError")
+    for reason, patterns in accepted.ACCEPTED.items():
+        assert reason and patterns
+        assert all(p.statement or p.said or p.program or p.kind.endswith("NotImplementedError") for p in patterns)
+        assert all(p.only in ("", "nan", "extreme", "zero") for p in patterns)
+    assert not any(differences.accepted(["v1 = v0 + 1"], differences.Difference(kind, "v1 = v0 + 1", "", 0, " | ")) for kind in kinds)
+
+
+def test_patterns_about_numbers_ask_for_them():
+    def described(*values):
+        return {"dtype": "float32", "shape": [len(values)], "values": list(values)}
+
+    def reason(*values):
+        pair = described(*values), described(1.0)
+        return differences.accepted(["v1 = v0.lgamma()"], differences.Difference("value", "v1 = v0.lgamma()", "", 0, " | ", pair))
+
+    assert reason(1e9) and reason("nan") and reason(2.0, float("inf")) and not reason(2.0)

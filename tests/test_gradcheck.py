@@ -222,6 +222,8 @@ def test_a_missing_derivative_is_an_error_of_backward(op):
     rng = np.random.default_rng(0)
     for args, kwargs in op_samples.samples(op, "float64", rng):
         tensors = floating_tensors(args, kwargs)
+        if not tensors and op.name == "bincount":  # of the integers alone
+            continue
         for t in tensors:
             t.requires_grad_()
         results = [r for r in flat_outputs(op_samples.call(op, *args, **kwargs)) if r.is_floating_point() or r.is_complex()]

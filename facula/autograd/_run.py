@@ -223,6 +223,8 @@ def _batched(outputs, inputs, grads, keep, create_graph, allow_unused):
 
     for gradient in grads:
         if gradient is None or not gradient.dim():
+            if gradient is None and any(o.is_complex() for o in outputs):
+                raise RuntimeError("grad: a gradient is implicit for real outputs only, got a complex one")
             got = "none for an output" if gradient is None else "one without dimensions"
             raise ValueError(f"grad: is_grads_batched needs gradients with a first dimension that counts them, got {got}")
     sizes = {g.shape[0] for g in grads}

@@ -45,12 +45,16 @@ class UnpackedDualTensor(NamedTuple):
 
 
 class _Level:
-    """The duals made in one level, what of them the graph leads to, and their tangents."""
+    """The duals made in one level, what of them the graph leads to, and their tangents.
 
-    def __init__(self):
+    A dual is kept with its state and the number of its input; its tangent is the one that the program gave.
+    """
+
+    def __init__(self, inputs=(), tangents=()):
         self.duals = []
-        self.inputs = []
-        self.tangents = []
+        self.inputs = list(inputs)
+        self.tangents = list(tangents)
+        self.given = {}  # of duals written in place: the tensors that the program gave, by the number of the input
 
 
 class _State(threading.local):
@@ -98,15 +102,27 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError("exit_dual_level: no level is open")
     if level is not None and level != len(_state.levels) - 1:
         raise RuntimeError(f"exit_dual_level: level {len(_state.levels) - 1} is the one to exit, got {level}")
-    closed = _state.levels.pop()
-    for tensor in (*(dual for dual, _ in closed.duals), *closed.inputs):
+    closed = _state.levels[-1]
+    try:
+        for place, (dual, made, _) in enumerate(closed.duals):
+            if made != _state_of(dual):  # an op in place was meant for the tangent as well
+                _written_tangent(closed, place)
+    finally:
+        _close(_state.levels.pop())
+
+
+def _close(level):
+    for tensor in (*(dual for dual, _, _ in level.duals), *level.inputs):
         _C._clear_dual(tensor)
 
 
 def _current(level, name):
     if not _state.levels:
         raise RuntimeError(f"{name}: a dual level must be open (use dual_level()), got level {level}")
-    return _state.levels[-1 if level is None or level < 0 else level]
+    opened = _state.levels[-1 if level is None or level < 0 else level]
+    if opened is None:
+        raise RuntimeError(f"{name}: within jacfwd and linearize no tangents are known yet (use jvp), got level {level}")
+    return opened
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -149,7 +165,7 @@ def _make(tensor, tangent, level=None):
     if tensor.dtype != tangent.dtype:
         raise RuntimeError(f"make_dual: the tangent must have the primal's dtype {tensor.dtype}, got {tangent.dtype}")
     dual, origin = _C._make_dual(tensor)
-    opened.duals.append((dual, _state_of(dual)))
+    opened.duals.append((dual, _state_of(dual), len(opened.inputs)))
     opened.inputs.append(origin)
     opened.tangents.append(tangent)
     return dual
@@ -179,11 +195,60 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     opened = _current(level, "unpack_dual")
     if not _C._is_dual(tensor):
         return UnpackedDualTensor(tensor, None)
-    for (dual, made), tangent in zip(opened.duals, opened.tangents):
-        if dual is tensor and made == _state_of(dual):
+    if not _C._is_fwd_grad_enabled():
+        return UnpackedDualTensor(_primal(tensor), None)
+    for place, (dual, made, number) in enumerate(opened.duals):
+        if dual is tensor:
+            unwritten = made == _state_of(dual)
+            tangent = opened.given.get(number, opened.tangents[number]) if unwritten else _written_tangent(opened, place)
             return UnpackedDualTensor(_primal(tensor), tangent)
-    tangent = pushforward([tensor], opened.inputs, opened.tangents)[0]
-    return UnpackedDualTensor(_primal(tensor), _C.zeros_like(tensor.detach()) if tangent is None else tangent)
+    return UnpackedDualTensor(_primal(tensor), _tangent_of(tensor, opened))
+
+
+def _tangent_of(tensor, opened):
+    tangent = pushforward([tensor], opened.inputs, opened.tangents, True)[0]
+    return _C.zeros_like(tensor.detach()) if tangent is None else without_inputs(tangent, opened.inputs)
+
+
+def without_inputs(tensor: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    """The tensor without the history of these inputs, where it has another one with that alone."""
+    if not (tensor.requires_grad or _C._is_dual(tensor)):
+        return tensor
+    recorded, dual = _C._other_inputs(tensor, list(inputs))
+    if not (recorded or dual):
+        return tensor.detach()
+    if _C._is_dual(tensor) and not dual:
+        before = _C._set_grad_enabled(True)
+        try:
+            tensor = tensor.view_as(tensor)
+        finally:
+            _C._set_grad_enabled(before)
+        _C._clear_dual(tensor)
+    return tensor
+
+
+def _written_tangent(opened, place):
+    """The tangent of a dual that was written in place: the tensor that was given as its tangent is written as well.
+
+    As in PyTorch, that holds of a tangent that lies in memory as its primal does; of others a copy is followed.
+    """
+    dual, _, number = opened.duals[place]
+    given = opened.given.get(number, opened.tangents[number])
+    if not _lies_like(given, dual) or (given.requires_grad and given.is_leaf):
+        return _tangent_of(dual, opened)
+    if number not in opened.given:
+        opened.given[number] = given
+        opened.tangents[number] = given.clone()  # the direction of the input, which is as it was
+    given.copy_(_tangent_of(dual, opened))
+    opened.duals[place] = dual, _state_of(dual), number
+    return given
+
+
+def _lies_like(one, other):
+    def place(tensor):
+        return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.untyped_storage().nbytes()
+
+    return place(one) == place(other)
 
 
 def _primal(tensor):
@@ -195,23 +260,24 @@ def _primal(tensor):
     return primal
 
 
-def pushforward(outputs: Any, inputs: Any, tangents: Sequence[Tensor]) -> list[Tensor]:
+def pushforward(outputs: Any, inputs: Any, tangents: Sequence[Tensor], forward: bool = False) -> list[Tensor]:
     """The tangents of recorded outputs, given those of the inputs; None where an output does not depend on any.
 
     Args:
         outputs, inputs: sequences of tensors; the outputs' graph leads to the inputs and is kept.
         tangents: per input a tensor of its shape.
+        forward: whether the inputs are duals, which `no_grad` does not stop; else leaves.
     """
     before = _C._set_grad_enabled(True)
     try:
-        return [_pushforward_one(output, inputs, tangents) for output in outputs]
+        return [_pushforward_one(output, inputs, tangents, forward) for output in outputs]
     finally:
         _C._set_grad_enabled(before)
 
 
-def _pushforward_one(output, inputs, tangents):
+def _pushforward_one(output, inputs, tangents, forward):
     probe = _C.zeros_like(output.detach()).requires_grad_()
-    pulled = _C._run_backward((output,), (probe,), tuple(inputs), True, True, False)
+    pulled = _C._run_backward((output,), (probe,), tuple(inputs), True, True, False, forward)
     used = [(p, t) for p, t in zip(pulled, tangents) if p is not None]
     if not used:
         return None
@@ -234,7 +300,28 @@ def _depends_on_more(tensor, probe):
     """Whether a derivative of the tangent with respect to anything but the probe may be asked for."""
     while _C._batch_level(tensor):
         tensor = _C._batch_value(tensor)
-    return tensor.requires_grad and _C._reaches_other_leaves(tensor, [probe])
+    return (tensor.requires_grad or _C._is_dual(tensor)) and any(_C._other_inputs(tensor, [probe]))
+
+
+def tangents_are_known() -> bool:
+    """Whether the open level has tangents; within jacfwd a derivative comes from the recorded backward formulas."""
+    return bool(_state.levels) and _state.levels[-1] is not None
+
+
+class _transform_level:
+    """The level of a function transform: its inputs and tangents, or none where these are not known yet."""
+
+    def __init__(self, inputs=None, tangents=None):
+        self.level = None if inputs is None else _Level(inputs, tangents)
+
+    def __enter__(self):
+        _state.levels.append(self.level)
+
+    def __exit__(self, *exception):
+        _state.levels.pop()
+        if self.level:
+            for dual, _, _ in self.level.duals:
+                _C._clear_dual(dual)
 
 
 class dual_level(_Switch):

@@ -446,14 +446,15 @@ def _apply_special(cls, args):
 
         return _vmap.apply_function(cls, args)
     if cls._has_jvp and any(_C._is_dual(a) for a in args):
-        return _apply_with_jvp(cls, args)
+        from . import forward_ad
+
+        if forward_ad.tangents_are_known():
+            return _apply_with_jvp(cls, args, forward_ad)
     return cls._apply_plain(*args)
 
 
-def _apply_with_jvp(cls, args):
+def _apply_with_jvp(cls, args, forward_ad):
     """Forward mode through the user's jvp: tangents in, duals out."""
-    from . import forward_ad
-
     pairs = [forward_ad.unpack_dual(a) if isinstance(a, Tensor) else None for a in args]
     primals = [a if p is None else p.primal for a, p in zip(args, pairs)]
     tangents = [None if p is None else p.tangent for p in pairs]

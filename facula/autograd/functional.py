@@ -235,7 +235,7 @@ def _jacobian_columns(output, inputs):
         for i in range(x.numel()):
             direction = _C.zeros(x.numel(), dtype=x.dtype, device=x.device)
             direction[i] = 1
-            tangent = pushforward([output], [x], [direction.reshape(x.shape)])[0] if output.requires_grad else None
+            tangent = pushforward([output], [x], [direction.reshape(x.shape)], True)[0] if _C._is_dual(output) else None
             columns.append(_C.zeros_like(output.detach()) if tangent is None else tangent)
         if columns:
             blocks.append(_C.stack(columns, -1).reshape((*output.shape, *x.shape)))
@@ -251,12 +251,12 @@ def _jacobian_columns_at_once(output, inputs):
     blocks = []
     for x in inputs:
         shape, count = (*output.shape, *x.shape), x.numel()
-        if not output.requires_grad or count == 0:
+        if not _C._is_dual(output) or count == 0:
             blocks.append(_C.zeros(shape, dtype=x.dtype, device=x.device))
             continue
         units = _C.eye(count, dtype=x.dtype, device=x.device).reshape(count, *x.shape)
         with _vmap.new_level(count) as level:
-            (tangent,) = pushforward([output], [x], [_vmap.wrap(units, level)])
+            (tangent,) = pushforward([output], [x], [_vmap.wrap(units, level)], True)
             tangent = _C.zeros_like(output.detach()) if tangent is None else tangent
             blocks.append(_vmap.batch_of(tangent, level, count).movedim(0, -1).reshape(shape))
     return tuple(blocks)
@@ -292,11 +292,13 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
     with enable_grad():
         inputs, single_input = _tuple_of(inputs, "jacobian", "inputs")
         own = _own_inputs(inputs, create_graph)
-        outputs, single_output = _call(func, own, "jacobian")
+        forward = strategy == "forward-mode"
+        duals, own = zip(*map(_C._make_dual, own)) if forward and own else (own, own)
+        outputs, single_output = _call(func, duals, "jacobian")
         rows = []
         _check_strict(outputs, strict, "jacobian")
         for number, output in enumerate(outputs):
-            if strategy == "forward-mode":
+            if forward:
                 blocks = _jacobian_columns_at_once(output, own) if vectorize else _jacobian_columns(output, own)
             elif vectorize:
                 blocks = _jacobian_rows_at_once(output, own, create_graph)

@@ -172,7 +172,8 @@ class inference_mode(_Switch):
     A context manager, or a decorator of functions and generators. Holds for this thread.
 
     Args:
-        mode: whether it is on; or the function that is decorated, where it is used without parentheses.
+        mode: whether it is on; or the function that is decorated, where it is used without parentheses. False records again
+            within a block of True, and within `no_grad`.
 
     Tensors made inside can be written and read outside, but using them where a graph would save them raises RuntimeError there;
     clone them first.
@@ -196,7 +197,7 @@ class inference_mode(_Switch):
             self.mode: bool = bool(mode)
 
     def __enter__(self) -> None:
-        self.before: Any = (_C._set_grad_enabled(not self.mode and _C.is_grad_enabled()), _C._set_inference_mode(self.mode))
+        self.before: Any = (_C._set_grad_enabled(not self.mode), _C._set_inference_mode(self.mode))
 
     def __exit__(self, *exception: object) -> None:
         _C._set_grad_enabled(self.before[0])

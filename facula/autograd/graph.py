@@ -217,12 +217,13 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
         return _MultiHandle([t.register_hook(first) for t in tensors])
 
     states = {}
+    nodes = [t._accumulator() for t in tensors]  # as the tensors are now: they may lose their history
 
     def collect(gradient, index):
         key = _C._pass_id()
         with lock:
             if key not in states:
-                states[key] = [[None] * len(tensors), _C._pass_reaches([t._accumulator() for t in tensors])]
+                states[key] = [[None] * len(tensors), _C._pass_reaches(nodes)]
             gradients, expected = states[key]
             gradients[index] = gradient
             states[key][1] = expected = expected - 1

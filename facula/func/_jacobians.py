@@ -6,12 +6,11 @@ import functools
 from typing import TYPE_CHECKING
 
 from .. import _C
-from ..autograd.forward_ad import pushforward
+from ..autograd.forward_ad import _set_fwd_grad_enabled, _transform_level, pushforward
 from ..autograd.grad_mode import enable_grad
 from . import _vmap
 from ._transforms import (
     _argnums,
-    _cut,
     _cut_tree,
     _expanded,
     _flatten,
@@ -156,10 +155,10 @@ def jacfwd(func: Callable[..., Any], argnums: int = 0, has_aux: bool = False, *,
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         recorded = _C.is_grad_enabled()
-        with enable_grad():
+        with _set_fwd_grad_enabled(True), _transform_level():
             numbers, tree = _chosen(args, argnums, "jacfwd")
             flat, spec = _flatten(tree)
-            inputs = _Inputs(_real(flat, "jacfwd", "inputs"))
+            inputs = _Inputs(_real(flat, "jacfwd", "inputs"), forward=True)
             output, aux = _with_aux(
                 func(*_filled(args, numbers, argnums, _unflatten(inputs.wrapped, spec)), **kwargs), has_aux, "jacfwd"
             )
@@ -167,7 +166,7 @@ def jacfwd(func: Callable[..., Any], argnums: int = 0, has_aux: bool = False, *,
             _real(_some(flat_output, "jacfwd"), "jacfwd", "outputs")
             columns = [_columns(flat_output, inputs, flat, k) for k in range(len(flat))]
         rows = [
-            _unflatten([_outward(_cut(columns[k][j], inputs.leaves), recorded) for k in range(len(flat))], spec)
+            _unflatten([_outward(inputs.cut(columns[k][j]), recorded) for k in range(len(flat))], spec)
             for j in range(len(flat_output))
         ]
         result = _unflatten(rows, output_spec)
@@ -187,10 +186,10 @@ def _columns(flat_output, inputs, flat, k):
 
 def _column_block(output, leaf, units, shape, original):
     value, levels = _physical(output)
-    if not value.requires_grad or units.shape[0] == 0:
+    if not _C._is_dual(value) or units.shape[0] == 0:
         return _wrapped_zeros(shape, output, original)
     with _vmap.new_level(units.shape[0]) as level:
-        (tangent,) = pushforward([value], [leaf], [_vmap.wrap(units, level)])
+        (tangent,) = pushforward([value], [leaf], [_vmap.wrap(units, level)], True)
         tangent = _C.zeros_like(value.detach()) if tangent is None else tangent
         tangent = _vmap.batch_of(tangent, level, units.shape[0])
     return _rewrap(tangent.movedim(0, -1), levels).reshape(shape)

@@ -1,10 +1,8 @@
 """Derivatives as function transforms.
 
 A transform gives the function inputs of its own, connected to the caller's where those are tracked, so that
-transforms nest.
-Within vmap the inputs are expanded over every live batch first: then one backward pass over the values behind the
-wrappers
-computes each example's own derivative.
+transforms nest. Within vmap the inputs are expanded over every live batch first: then one backward pass over the values
+behind the wrappers computes each example's own derivative.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from .. import _C
-from ..autograd.forward_ad import pushforward
+from ..autograd.forward_ad import _set_fwd_grad_enabled, _transform_level, pushforward, without_inputs
 from ..autograd.grad_mode import enable_grad
 from . import _vmap
 
@@ -83,16 +81,24 @@ def _in_front(result, levels):
 
 
 class _Inputs:
-    """Differentiable copies of tensors: `wrapped` for the function, `leaves` for the engine."""
+    """Differentiable copies of tensors: `wrapped` for the function, `leaves` for the engine.
 
-    def __init__(self, tensors):
+    With `forward` they are duals, which the function's grad modes say nothing of.
+    """
+
+    def __init__(self, tensors, forward=False):
         self.originals = [_expanded(t) for t in tensors]
         self.leaves, self.wrapped = [], []
         for tensor in self.originals:
             value, levels = _physical(tensor)
-            leaf = value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
+            if forward:
+                own, leaf = _C._make_dual(value)
+            elif value.requires_grad or _C._is_dual(value):
+                own, leaf = _C._make_tracked(value)
+            else:
+                own = leaf = value.detach().requires_grad_()
             self.leaves.append(leaf)
-            self.wrapped.append(_rewrap(leaf, levels))
+            self.wrapped.append(_rewrap(own, levels))
 
     def cut(self, tensor):
         """A result without history, unless it depends on tracked tensors beyond these inputs."""
@@ -109,10 +115,7 @@ def _rewrap(value, levels):
 def _cut(tensor, leaves):
     if level := _C._batch_level(tensor):
         return _vmap.wrap(_cut(_C._batch_value(tensor), leaves), level)
-    if not tensor.requires_grad:
-        return tensor
-    own = [leaf for leaf in leaves if leaf.is_leaf]  # others lead on to tensors that are tracked outside
-    return tensor if _C._reaches_other_leaves(tensor, own) else tensor.detach()
+    return without_inputs(tensor, leaves)
 
 
 def _flatten(tree):
@@ -262,7 +265,7 @@ def _some(flat_output, name):
 
 def _outward(tensor, recorded):
     """A result as the caller sees it: without history where it does not record."""
-    return tensor if recorded else tensor.detach()
+    return tensor if recorded or _C._is_dual(tensor) else tensor.detach()
 
 
 def _check_scalar(output):
@@ -358,16 +361,21 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
     return (shown, vjp_fn, _cut_tree(aux, inputs)) if has_aux else (shown, vjp_fn)
 
 
-def _push(flat_output, inputs, tangents, strict=False):
-    """Tangents of the outputs, in their wrappers."""
+def _directions(inputs, tangents):
+    """The tangents of the leaves, behind the wrappers of these."""
     directions = []
     for tangent, leaf, original in zip(tangents, inputs.leaves, inputs.originals):
         value = _behind(tangent, _levels_of(original))
         directions.append(value if value.shape == leaf.shape else value.expand(leaf.shape))
+    return directions
+
+
+def _push(flat_output, inputs, directions, strict=False):
+    """Tangents of the outputs, in their wrappers."""
     results = []
     for output in flat_output:
         value, levels = _physical(output)
-        tangent = pushforward([value], inputs.leaves, directions)[0] if value.requires_grad else None
+        tangent = pushforward([value], inputs.leaves, directions, True)[0] if _C._is_dual(value) else None
         if strict and tangent is None:
             raise RuntimeError(
                 f"jvp: with strict=True, every output must depend on the primals, got one of shape {tuple(output.shape)} "
@@ -401,25 +409,27 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
             f"{type(tangents).__name__}"
         )
     recorded = _C.is_grad_enabled()
-    with enable_grad():
+    with _set_fwd_grad_enabled(True):
         flat, spec = _flatten(primals)
         flat_tangents, tangent_spec = _flatten(tangents)
         if spec != tangent_spec or not flat:
             raise RuntimeError(
                 f"jvp: expected primals and tangents with tensors of the same python structure, got {spec} and {tangent_spec}"
             )
-        inputs = _Inputs(_inexact(flat, "jvp", "the primals"))
+        inputs = _Inputs(_inexact(flat, "jvp", "the primals"), forward=True)
         for primal, tangent in zip(flat, _inexact(flat_tangents, "jvp", "the tangents")):
             if primal.shape != tangent.shape:
                 raise RuntimeError(
                     f"jvp: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
                 )
-        output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "jvp")
+        directions = _directions(inputs, flat_tangents)
+        with _transform_level(inputs.leaves, directions):
+            output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "jvp")
         flat_output, output_spec = _flatten(output)
         _checked(_some(flat_output, "jvp"), "jvp", "the outputs of the function")
-        pushed = _push(flat_output, inputs, flat_tangents, strict)
+        pushed = _push(flat_output, inputs, directions, strict)
     shown = _unflatten([_outward(inputs.cut(o), recorded) for o in flat_output], output_spec)
-    tangent = _unflatten([_outward(_cut(p, inputs.leaves), recorded) for p in pushed], output_spec)
+    tangent = _unflatten([_outward(inputs.cut(p), recorded) for p in pushed], output_spec)
     return (shown, tangent, _cut_tree(aux, inputs)) if has_aux else (shown, tangent)
 
 
@@ -438,9 +448,9 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
     >>> output, jvp_fn(torch.tensor(1.)), jvp_fn(torch.tensor(2.))
     (tensor(0.), tensor(1.), tensor(2.))
     """
-    with enable_grad():
+    with _set_fwd_grad_enabled(True), _transform_level():
         flat, spec = _flatten(primals)
-        inputs = _Inputs(_inexact(flat, "linearize", "the primals"))
+        inputs = _Inputs(_inexact(flat, "linearize", "the primals"), forward=True)
         output = func(*_unflatten(inputs.wrapped, spec))
         flat_output, output_spec = _flatten(output)
 
@@ -453,9 +463,8 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
                 raise RuntimeError(
                     f"linearize: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
                 )
-        with enable_grad():
-            pushed = _push(flat_output, inputs, given)
-        return _unflatten([_cut(p, inputs.leaves) for p in pushed], output_spec)
+        pushed = _push(flat_output, inputs, _directions(inputs, given))
+        return _unflatten([inputs.cut(p) for p in pushed], output_spec)
 
     return _unflatten([inputs.cut(o) for o in flat_output], output_spec), jvp_fn
 

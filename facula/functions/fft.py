@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from facula import _C
@@ -13,11 +14,24 @@ if TYPE_CHECKING:
     from facula import Tensor
 
 
+_warned = False
+
+
+def _warn_of_no_window(op):
+    """Say once that frames end abruptly; the sides of their spectra are then wide."""
+    global _warned
+    if not _warned or _C.is_warn_always_enabled():
+        _warned = True
+        warnings.warn(f"{op}: without a window, frames end abruptly and their spectra leak (give window=, such as "
+                      "torch.hann_window(win_length))", stacklevel=3)  # fmt: skip
+
+
 def _window(op: str, window, win_length: int, n_fft: int, like):
     """The window in the middle of n_fft points; ones when none is given."""
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{op}: win_length is positive and at most n_fft = {n_fft}, got {win_length}")
     if window is None:
+        _warn_of_no_window(op)
         window = _C.ones(win_length, dtype=like.dtype.to_real(), device=like.device)
     elif window.dim() != 1 or window.shape[0] != win_length:
         raise RuntimeError(f"{op}: a window of win_length = {win_length} points, got shape {list(window.shape)}")

@@ -23,9 +23,9 @@ def _chosen(results, return_inverse: bool, return_counts: bool):
 
 
 def _distinct_slices(input, dim: int, consecutive: bool):
-    first, inverse, counts = _C._unique_rows(input, dim, consecutive)
     if input.dim() == 0:
-        return input.reshape(1), inverse, counts
+        raise IndexError(f"unique: dimension out of range, for a tensor without dimensions, got {dim}")
+    first, inverse, counts = _C._unique_rows(input, dim, consecutive)
     index = [slice(None)] * input.dim()
     index[dim] = first
     return input[tuple(index)], inverse, counts
@@ -61,6 +61,8 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     tensor([[0, 5],
             [1, 2]])
     """
+    if not isinstance(sorted, bool):
+        raise TypeError(f"unique(): sorted must be bool, got {type(sorted).__name__}")
     if dim is None:
         results = _C._unique_sorted(input, return_inverse, return_counts)
     else:

@@ -181,6 +181,7 @@ def set_warn_always(b: Any, /) -> None:
     >>> torch.set_warn_always(False)
     """
     _Settings.warn_always = bool(b)
+    _C._set_warn_always(_Settings.warn_always)
 
 
 def is_warn_always_enabled() -> bool:

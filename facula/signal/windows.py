@@ -38,21 +38,20 @@ def _options(name, M, dtype, layout, device, requires_grad):
     return {"dtype": dtype, "device": device, "requires_grad": requires_grad}
 
 
-def _edge(name, M, dtype, layout, device, requires_grad):
-    """The window of no or one point, which is the same for all kinds; None for a longer one."""
+def _edge(name, M, dtype, layout, device, requires_grad, most=1):
+    """The window of no or one point, which is the same for all kinds; None for one of more than `most`."""
     options = _options(name, M, dtype, layout, device, requires_grad)
-    return _C.ones((M,), **options) if M <= 1 else None
+    return _C.ones((M,), **options) if M <= most else None
 
 
 def _points(M, sym, first, last, options):
-    """`M` equidistant points from `first` to `last`; a periodic window never reaches `last`."""
+    """`M` equidistant points from `first` to `last`; a periodic window never reaches `last`.
+
+    Where a gradient is wanted, they are the leaves that the window is computed from.
+    """
     if not sym:
         last = first + (last - first) * (M - 1) / M
-    return _C.linspace(first, last, M, dtype=options["dtype"], device=options["device"])
-
-
-def _finish(window, requires_grad):
-    return window.requires_grad_() if requires_grad else window
+    return _C.linspace(first, last, M, **options)
 
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: facula.dtype | None = None,
@@ -87,10 +86,10 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, dtype: facul
     if M == 1:
         return _C.ones((1,), **options)
     angle = _points(M, sym, 0.0, 2 * math.pi, options)
-    window = _C.full((M,), float(a[0]), dtype=options["dtype"], device=device)
+    window = float(a[0]) * _C.cos(angle * 0)
     for k, weight in enumerate(a[1:], start=1):
         window = window + (-1) ** k * weight * _C.cos(angle * k)
-    return _finish(window, requires_grad)
+    return window
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, dtype: facula.dtype | None = None,
@@ -237,7 +236,7 @@ def bartlett(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, lay
     if edge is not None:
         return edge
     options = _options("bartlett", M, dtype, layout, device, requires_grad)
-    return _finish(1 - _C.abs(_points(M, sym, -1.0, 1.0, options)), requires_grad)
+    return 1 - _C.abs(_points(M, sym, -1.0, 1.0, options))
 
 
 def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layout: facula.layout = _C.strided,
@@ -259,13 +258,12 @@ def cosine(M: int, *, sym: bool = True, dtype: facula.dtype | None = None, layou
     >>> torch.signal.windows.cosine(4)
     tensor([0.3827, 0.9239, 0.9239, 0.3827])
     """
-    edge = _edge("cosine", M, dtype, layout, device, requires_grad)
+    edge = _edge("cosine", M, dtype, layout, device, requires_grad, 0)
     if edge is not None:
         return edge
     options = _options("cosine", M, dtype, layout, device, requires_grad)
-    step = math.pi / (M if sym else M + 1)
-    angle = _C.linspace(0.5 * step, (M - 0.5) * step, M, dtype=options["dtype"], device=device)
-    return _finish(_C.sin(angle), requires_grad)
+    step = math.pi / (M if sym or M == 1 else M + 1)
+    return _C.sin(_C.linspace(0.5 * step, (M - 0.5) * step, M, **options))
 
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
@@ -294,14 +292,14 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
         raise ValueError(f"exponential: tau must be positive, got {tau}")
     if sym and center is not None:
         raise ValueError(f"exponential: center of a symmetric window must be None, got {center}")
-    edge = _edge("exponential", M, dtype, layout, device, requires_grad)
+    edge = _edge("exponential", M, dtype, layout, device, requires_grad, 0)
     if edge is not None:
         return edge
     options = _options("exponential", M, dtype, layout, device, requires_grad)
     if center is None:
-        center = (M - 1 if sym else M) / 2
-    position = _C.linspace(-center / tau, (M - 1 - center) / tau, M, dtype=options["dtype"], device=device)
-    return _finish(_C.exp(-_C.abs(position)), requires_grad)
+        center = (M - 1 if sym or M == 1 else M) / 2
+    position = _C.linspace(-center / tau, (M - 1 - center) / tau, M, **options)
+    return _C.exp(-_C.abs(position))
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype | None = None,
@@ -326,13 +324,13 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: facula.dtype 
     """
     if std <= 0:
         raise ValueError(f"gaussian: std must be positive, got {std}")
-    edge = _edge("gaussian", M, dtype, layout, device, requires_grad)
+    edge = _edge("gaussian", M, dtype, layout, device, requires_grad, 0)
     if edge is not None:
         return edge
     options = _options("gaussian", M, dtype, layout, device, requires_grad)
-    centre, scale = (M - 1 if sym else M) / 2, 1 / (std * math.sqrt(2))
-    position = _C.linspace(-centre * scale, (M - 1 - centre) * scale, M, dtype=options["dtype"], device=device)
-    return _finish(_C.exp(-(position * position)), requires_grad)
+    centre, scale = (M - 1 if sym or M == 1 else M) / 2, 1 / (std * math.sqrt(2))
+    position = _C.linspace(-centre * scale, (M - 1 - centre) * scale, M, **options)
+    return _C.exp(-(position * position))
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: facula.dtype | None = None,
@@ -362,5 +360,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: facula.dtype 
     if edge is not None:
         return edge
     options = _options("kaiser", M, dtype, layout, device, requires_grad)
-    window = _C.kaiser_window(M, not sym, beta, dtype=options["dtype"], device=device)
-    return _finish(window, requires_grad)
+    if not requires_grad:
+        return _C.kaiser_window(M, not sym, beta, dtype=options["dtype"], device=device)
+    inside = (1 - _points(M, sym, -1.0, 1.0, options) ** 2).clamp(min=0)
+    return _C.i0(beta * _C.sqrt(inside)) / _C.i0(_C.tensor(float(beta), dtype=options["dtype"], device=device))

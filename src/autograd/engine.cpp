@@ -294,7 +294,8 @@ class Pass {
       }
       uint32_t edge = frame.next_edge++;
       Node* next = node->edge(edge).node.get();
-      if (!next) continue;
+      // a node without marks ends a history: it tells both kinds of passes of the zeros it makes
+      if (!next || (next->marks && !(next->marks & options_.follows))) continue;
       int32_t place = tasks_[frame.task].first_child + static_cast<int32_t>(edge);
       int32_t number = enter(next, stack);
       children_[place] = number;

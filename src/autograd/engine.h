@@ -13,6 +13,9 @@ struct BackwardOptions {
   bool keep_graph = false;
   bool create_graph = false;  // gradients get a history of their own
   bool accumulate = true;     // write into the leaves' .grad (else only capture)
+  /// Nodes that were recorded for one of these marks are run: what is recorded for forward mode alone (under no_grad())
+  /// is no part of a backward pass, and what is recorded for backward alone no part of a tangent.
+  uint32_t follows = kRequiresGrad;
 };
 
 /// Runs from `roots` with gradients `grads`. With `inputs`, the gradients that arrive there are returned (undefined

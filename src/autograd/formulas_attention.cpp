@@ -54,8 +54,9 @@ class AttentionBackward final : public Node {
       places.push_back(i);
     }
     Tensor out = _attention_in_ops(given[0], given[1], given[2], mask, seed, dropout_, is_causal_, scale_);
-    std::vector<Tensor> found = run_backward({gradient_edge(out.impl())}, {grad}, wanted,
-                                             {.keep_graph = true, .create_graph = true, .accumulate = false});
+    std::vector<Tensor> found =
+        run_backward({gradient_edge(out.impl())}, {grad}, wanted,
+                     {.keep_graph = true, .create_graph = true, .accumulate = false, .follows = kRecorded});
     for (size_t k = 0; k < places.size(); ++k) results[places[k]] = found[k];
   }
 

@@ -99,8 +99,8 @@ class RnnLayerBackward final : public Node {
       places.push_back(i);
     }
     if (roots.empty()) return;
-    std::vector<Tensor> found =
-        run_backward(roots, seeds, wanted, {.keep_graph = true, .create_graph = true, .accumulate = false});
+    std::vector<Tensor> found = run_backward(
+        roots, seeds, wanted, {.keep_graph = true, .create_graph = true, .accumulate = false, .follows = kRecorded});
     for (size_t k = 0; k < places.size(); ++k) results[places[k]] = found[k];
   }
 

@@ -149,7 +149,8 @@ static Tensor cut_out(const Tensor& t, int64_t dim, int64_t from, int64_t length
 }
 
 std::vector<Tensor> cat_backward(const Tensor& grad, const std::vector<TensorInfo>& tensors, int64_t dim) {
-  int64_t d = wrap_dim(dim, grad.dim(), "cat"), at = 0;
+  const bool nothing = grad.dim() == 1 && grad.numel() == 0;  // of empty vectors, which any dimension joins
+  int64_t d = nothing ? 0 : wrap_dim(dim, grad.dim(), "cat"), at = 0;
   std::vector<Tensor> grads;
   for (const TensorInfo& t : tensors) {
     if (t.dim() == 1 && t.size(0) == 0) {  // left out of the result

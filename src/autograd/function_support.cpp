@@ -1,5 +1,7 @@
 #include "autograd/function_support.h"
 
+#include <exception>
+
 #include "autograd/copies.h"
 #include "core/public_names.h"
 #include "core/sparse.h"
@@ -43,16 +45,43 @@ void report_devices(const char* op, std::initializer_list<TensorList> arguments)
   throw_error(ErrorKind::Runtime, op, ": all tensors must be on one device, got ", places);
 }
 
-void check_out(const char* op, uint32_t inputs, bool recorded, std::initializer_list<const Tensor*> outs) {
+void check_out(const char* op, uint32_t inputs, OutHistory history, std::initializer_list<const Tensor*> outs) {
   uint32_t written = 0;
   for (const Tensor* out : outs) written |= out->flags();
   if ((inputs | written) & kBatched) report_batched_out(op);
   for (const Tensor* out : outs)
     FACULA_CHECK(!(out->flags() & kSparse) || (inputs & kSparse), ErrorKind::Runtime, op,
                  ": out= must be strided where no input is sparse, got layout ", layout_of(*out));
-  if (!GradMode::enabled()) return;
-  FACULA_CHECK(!((written | (recorded ? inputs : 0)) & kRequiresGrad), ErrorKind::Runtime, op,
+  if (history == OutHistory::None || !GradMode::enabled() || !((written | inputs) & kRequiresGrad)) return;
+  bool refused = (inputs & kRequiresGrad) || history == OutHistory::Recorded;
+  for (const Tensor* out : outs) refused |= (out->flags() & kRequiresGrad) && !grad_fn(out->impl());
+  FACULA_CHECK(!refused, ErrorKind::Runtime, op,
                ": out= does not support automatic differentiation, but one of the arguments requires grad");
+}
+
+Tensor unrecorded_view(Tensor view) {
+  const AutogradMeta* base = view.impl()->base ? autograd_meta(view.impl()->base) : nullptr;
+  if (base && base->generation) own_autograd_meta(view.impl()).base_generation = base->generation;
+  return view;
+}
+
+void EndOfHistory::begin(const char* op, OutHistory history, const Tensor& out) {
+  if (!grad_fn(out.impl())) return;  // a leaf
+  check_writable(out, op);
+  op_ = op;
+  out_ = &out;
+  history_ = history;
+  failures_ = std::uncaught_exceptions();
+}
+
+void EndOfHistory::end() noexcept {
+  if (std::uncaught_exceptions() > failures_) return;
+  if (history_ == OutHistory::None) {
+    erase_history(*out_, op_);
+    return;
+  }
+  auto node = Ref<MissingDerivative>::adopt(new MissingDerivative(op_));
+  set_history_in_place(*out_, node.get());
 }
 
 void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype, std::optional<Device> device) {

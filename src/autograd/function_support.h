@@ -70,6 +70,23 @@ inline bool shares_memory(const Tensor& written, const Operand& o) {
   return o.is_tensor() && share_bytes(o.impl()->storage, written.storage());
 }
 
+template <class... Args>
+void check_all_apart(const char* op, const Tensor& written, const Args&... read) {
+  auto see = [&](TensorList list) {
+    for (const Tensor& t : list) check_apart(written, t, op);
+  };
+  (see(tensors_of(read)), ...);
+}
+/// A view that is made while nothing is recorded: it does not take on the history that its base has already.
+Tensor unrecorded_view(Tensor view);
+/// An argument of an op in place, or the value that `written` had where it is that tensor itself.
+inline const Tensor& old_if_same(const Tensor& t, const Tensor& written, const Tensor& old) {
+  return t.is_same(written) ? old : t;
+}
+inline Operand old_if_same(const Operand& o, const Tensor& written, const Tensor& old) {
+  return o.is_tensor() && o.impl() == written.impl() ? Operand(old) : o;
+}
+
 inline void add_edges(Node& node, const Tensor& t) { node.add_edge(t.defined() ? gradient_edge(t.impl()) : Edge{}); }
 inline void add_edges(Node& node, const Operand& o) { node.add_edge(o.is_tensor() ? gradient_edge(o.impl()) : Edge{}); }
 inline void add_edges(Node& node, TensorList list) {
@@ -161,8 +178,34 @@ void keep_private(const std::tuple<T...>& results) {
   std::apply([](const auto&... each) { (keep_private(each), ...); }, results);
 }
 
-/// out= and autograd exclude each other, where the op has something to record.
-void check_out(const char* op, uint32_t inputs, bool recorded, std::initializer_list<const Tensor*> outs);
+/// out= and autograd exclude each other, but for results that depend on no argument differentiably.
+enum class OutHistory : uint8_t {
+  Recorded,  // the op has a derivative: neither arguments nor out= may be tracked
+  Missing,   // it has none, or no arguments: what a leaf holds is not overwritten; of others a backward pass says so
+  None,      // it gives truth values: out= keeps its flag, and no gradient flows through it any more
+};
+void check_out(const char* op, uint32_t inputs, OutHistory history, std::initializer_list<const Tensor*> outs);
+/// Ends the history of tracked tensors when they have been written.
+class EndOfHistory {
+ public:
+  EndOfHistory(const char* op, OutHistory history, const Tensor& out) {
+    const bool ends = history != OutHistory::Recorded && (out.flags() & kRequiresGrad) && GradMode::enabled();
+    if (__builtin_expect(ends, 0)) begin(op, history, out);
+  }
+  ~EndOfHistory() {
+    if (__builtin_expect(out_ != nullptr, 0)) end();
+  }
+  EndOfHistory(const EndOfHistory&) = delete;
+
+ private:
+  void begin(const char* op, OutHistory history, const Tensor& out);
+  void end() noexcept;
+
+  const char* op_ = nullptr;
+  const Tensor* out_ = nullptr;
+  OutHistory history_ = OutHistory::Recorded;
+  int failures_ = 0;
+};
 /// A factory that is told a dtype or a device as well as out=.
 void check_stated(const char* op, const Tensor& out, std::optional<DType> dtype, std::optional<Device> device);
 /// The node of an op without a derivative: going through it backwards is an error that names the op.

@@ -265,7 +265,7 @@ Ref<Node> regenerate_view_history(TensorImpl* view, bool written) {
 
 void become_view(const Tensor& self, const Tensor& view) {
   TensorImpl* impl = self.impl();
-  if (live_flags(view.impl()) & kRecorded) {
+  if (recorded(live_flags(view.impl()))) {  // else the history stays as it is
     Edge edge = gradient_edge(view.impl());
     AutogradMeta& meta = make_autograd_meta(impl);
     set_grad_fn(meta, std::move(edge.node), edge.slot);

@@ -199,7 +199,7 @@ namespace {
 /// What `.grad` of the leaf becomes: `before` itself where that takes the gradient in.
 Tensor accumulated(const Tensor& before, Tensor grad, const Tensor& leaf) {
   if (!before.defined()) return first_gradient(std::move(grad), leaf);
-  if (GradMode::enabled() || requires_grad(before)) return add(before, grad);
+  if (GradMode::enabled()) return add(before, grad);
   if (is_sparse(before) && !is_sparse(grad)) return add(grad, before);
   add_(before, grad);
   return before;

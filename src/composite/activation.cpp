@@ -103,6 +103,8 @@ Tensor functional_hardtanh(const Tensor& self, double min_val, double max_val, b
   if (min_val > max_val) {
     throw_error(ErrorKind::Value, "hardtanh: expected min_val of at most max_val, got ", min_val, " and ", max_val);
   }
+  FACULA_CHECK(self.dtype() != DType::UInt8 || min_val >= 0, ErrorKind::Runtime,
+               "hardtanh: limits that a dtype without a sign has, got ", min_val, " for uint8");
   return inplace ? hardtanh_(self, min_val, max_val) : hardtanh(self, min_val, max_val);
 }
 

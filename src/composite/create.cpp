@@ -7,6 +7,7 @@
 #include "core/sparse.h"
 #include "functions.h"
 #include "op_ids_create.h"
+#include "ops/copies.h"
 #include "ops/kernel_table.h"
 #include "ops/pinned.h"
 
@@ -30,6 +31,7 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
   const uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
   check_has_values(src, self.device(), "copy_");
+  if (src.numel()) ops::warn_of_lost_parts(src.dtype(), self.dtype());
   const NonBlocking scope(non_blocking);
   if (is_inexact(self.dtype()) && (marks_of(src) | written_marks(self))) {
     check_writable(self, "copy_");

@@ -178,7 +178,11 @@ Tensor float_power(const Operand& self, const Operand& exponent) {
   return pow(base.defined() ? Operand(base) : self, power.defined() ? Operand(power) : exponent);
 }
 
-Tensor ldexp(const Tensor& self, const Tensor& other) { return mul(self, pow(Scalar(2.0), other)); }
+Tensor ldexp(const Tensor& self, const Tensor& other) {
+  const Tensor scaled = mul(self, pow(Scalar(2.0), other));
+  // an integer exponent takes no part in the dtype, as in C
+  return is_floating(self.dtype()) && is_bits(other.dtype()) ? to_dtype(scaled, self.dtype()) : scaled;
+}
 
 std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
   if (!is_floating(self.dtype())) {

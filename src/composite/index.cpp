@@ -14,8 +14,9 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
   FACULA_CHECK(self.dim() == indices.dim(), ErrorKind::Runtime,
                "take_along_dim: input and indices should have the same number of dimensions, got shapes ", self.sizes(),
                " and ", indices.sizes());
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index,
+               "take_along_dim: dimension out of range, for a tensor without dimensions, got ", *dim);
   int64_t d = wrap_dim(*dim, self.dim(), "take_along_dim");
-  if (self.dim() == 0) return gather(self, 0, index);
   Dims self_shape(self.sizes()), index_shape(indices.sizes());
   int64_t size = self.size(d);
   self_shape[d] = index_shape[d];

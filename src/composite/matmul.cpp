@@ -217,7 +217,7 @@ Tensor _tensordot_uncast(const Tensor& self, const Tensor& other, IntList dims_s
 }
 
 Tensor linalg_vecdot_uncast(const Tensor& x, const Tensor& y, int64_t dim) {
-  FACULA_CHECK(is_inexact(x.dtype()) && is_inexact(y.dtype()), ErrorKind::NotImplemented,
+  FACULA_CHECK(is_inexact(x.dtype()) && is_inexact(y.dtype()), ErrorKind::Runtime,
                "linalg.vecdot: floating point or complex tensors, got ", x.dtype(), " and ", y.dtype());
   Tensor product = mul(conj(x), y);
   return sum(product, std::optional<IntList>({dim}), false, std::nullopt);

@@ -14,7 +14,7 @@ Tensor sum_over(const Tensor& self, OptDims dim, bool keepdim) {
 }
 
 void require_inexact(const Tensor& self, const char* op) {
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": a floating-point or complex tensor, got ",
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
                self.dtype());
 }
 
@@ -25,7 +25,7 @@ void warn_degrees_of_freedom(const Tensor& self, OptDims dim, double correction,
   if (!dim || dim->empty()) count = self.numel();
   else if (self.dim() > 0)
     for (int64_t d : *dim) count *= self.size(wrap_dim(d, self.dim(), op));
-  if (static_cast<double>(count) > correction || !host.warn) return;
+  if ((static_cast<double>(count) > correction && self.numel() > 0) || !host.warn) return;
   std::ostringstream text;
   text << op << ": degrees of freedom are <= 0: correction should be less than the number of elements reduced, got "
        << correction << " for " << count;
@@ -54,7 +54,7 @@ Tensor mean_over(const Tensor& self, OptDims dim, bool keepdim) {
 }  // namespace
 
 Tensor nanmean(const Tensor& self, OptDims dim, bool keepdim, std::optional<DType> dtype) {
-  FACULA_CHECK(self.is_floating(), ErrorKind::NotImplemented, "nanmean: a floating-point tensor, got ", self.dtype());
+  FACULA_CHECK(self.is_floating(), ErrorKind::Runtime, "nanmean: a floating-point tensor, got ", self.dtype());
   Tensor count = sum_over(logical_not(isnan(self)), dim, keepdim);
   return nansum(self, dim, keepdim, dtype) / count;
 }

@@ -14,9 +14,11 @@ using OptDims = std::optional<IntList>;
 Tensor middle(const Tensor& self, bool ignore_nan, const char* op) {
   FACULA_CHECK(!self.is_complex() && self.dtype() != DType::Bool, ErrorKind::NotImplemented, op,
                ": not implemented for dtype ", self.dtype());
-  if (self.numel() == 0)
-    return full({}, self.is_floating() ? Scalar(NAN) : Scalar(INT64_MIN), self.dtype(), self.device());
   const bool differentiated = recorded(live_flags(self.impl()));
+  if (self.numel() == 0) {
+    const Tensor none = full({}, self.is_floating() ? Scalar(NAN) : Scalar(INT64_MIN), self.dtype(), self.device());
+    return differentiated ? add(none, sum(self, std::optional<DType>())) : none;  // of nothing, with its history
+  }
   const Tensor flat = reshape(differentiated ? alias(self) : self, {-1});
   const Tensor value = std::get<0>(ignore_nan ? nanmedian(flat, 0, false) : median(flat, 0, false));
   if (!differentiated) return value;

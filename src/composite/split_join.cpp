@@ -255,10 +255,15 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
   return to_dtype(positions, repeats.dtype());
 }
 
+static void check_has_dimension(const Tensor& self, std::optional<int64_t> dim) {
+  FACULA_CHECK(!dim || self.dim() > 0, ErrorKind::Index,
+               "repeat_interleave: dimension out of range, for a tensor without dimensions, got ", dim.value_or(0));
+}
+
 Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim,
                          std::optional<int64_t> output_size) {
+  check_has_dimension(self, dim);
   Tensor input = dim ? self : reshape(self, {-1});
-  if (input.dim() == 0) input = reshape(input, {1});
   int64_t d = wrap_dim(dim.value_or(0), input.dim(), "repeat_interleave");
   Tensor counts = repeats;
   if (counts.dim() == 0 || (counts.dim() == 1 && counts.size(0) == 1))
@@ -280,8 +285,8 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
 Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim,
                          std::optional<int64_t> output_size) {
   FACULA_CHECK(repeats >= 0, ErrorKind::Runtime, "repeat_interleave: repeats must not be negative, got ", repeats);
+  check_has_dimension(self, dim);
   Tensor input = dim ? self : reshape(self, {-1});
-  if (input.dim() == 0) input = reshape(input, {1});
   int64_t d = wrap_dim(dim.value_or(0), input.dim(), "repeat_interleave");
   Dims expanded(input.sizes()), merged(input.sizes());
   expanded.insert(static_cast<size_t>(d + 1), repeats);

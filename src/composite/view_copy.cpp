@@ -19,7 +19,7 @@ std::vector<Tensor> into(const char* op, const std::vector<Tensor>& parts, Tenso
   FACULA_CHECK(parts.size() == out.size(), ErrorKind::Runtime, op, ": out= must hold a tensor for each of the ",
                parts.size(), " parts, got ", out.size());
   for (size_t i = 0; i < out.size(); ++i) {
-    check_out(op, flags_of(parts[i]), true, {&out[i]});
+    check_out(op, flags_of(parts[i]), OutHistory::Recorded, {&out[i]});
     Out(op, 0, out[i], Out::Cast::None).finish(fresh(parts[i]));
   }
   return out.vec();

@@ -35,6 +35,19 @@ void check_written(const Tensor& self, const char* op) {
   check_no_internal_overlap(self, op);
 }
 
+void check_apart(const Tensor& written, const Tensor& read, const char* op) {
+  const bool same = written.is_same(read);
+  FACULA_CHECK(!same || read.numel() > 0, ErrorKind::Runtime, op,
+               ": the written tensor is an argument as well (clone that first), got shape ", read.sizes());
+  if (!read.defined() || written.storage() != read.storage() || written.numel() == 0 || read.numel() == 0) return;
+  const Extent a = byte_extent(written), b = byte_extent(read);
+  const bool apart = written.impl()->data + a.high <= read.impl()->data + b.low ||
+                     read.impl()->data + b.high <= written.impl()->data + a.low;
+  FACULA_CHECK(apart || !written.is_dense() || !read.is_dense(), ErrorKind::Runtime, op,
+               ": the written tensor shares memory with an argument (clone that first), got shapes ", written.sizes(),
+               " and ", read.sizes());
+}
+
 void check_writes_to(const Tensor& out, IntList sizes, const char* op) {
   if (out.sizes() == sizes) return check_written(out, op);
   if (out.storage()->read_only) will_write(out.storage(), op, out.sizes());

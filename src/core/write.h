@@ -17,6 +17,8 @@
 
 namespace facula {
 
+/// Throws where the two share a byte; interleaved views are not decided, as in PyTorch.
+void check_apart(const Tensor& written, const Tensor& read, const char* op);
 /// Called before memory changes that asks for it (Storage::read_only). Throws where it must not change.
 void will_write(const Storage* storage, const char* op, IntList sizes);
 /// What a scope refuses, for ops that check before they resize or compute.

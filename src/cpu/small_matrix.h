@@ -48,6 +48,20 @@ void exchange_where(I chosen, V& a, V& b) {
   b = chosen ? before : b;
 }
 
+/// a - x * y, rounded once for float: what cancels to nothing is then a matrix without an inverse, not an accident of
+/// two roundings.
+template <class T>
+SmallValues<T> less_product(SmallValues<T> a, SmallValues<T> x, SmallValues<T> y) {
+  if constexpr (std::is_same_v<T, float>) {
+    typedef double Wide __attribute__((vector_size(sizeof(double) * SmallLanes<float>::count)));
+    const Wide exact =
+        __builtin_convertvector(a, Wide) - __builtin_convertvector(x, Wide) * __builtin_convertvector(y, Wide);
+    return __builtin_convertvector(exact, SmallValues<T>);
+  } else {
+    return a - x * y;
+  }
+}
+
 /// P A = L U with partial pivoting; `pivots` count from 1, `info` is the first column without a pivot, or 0.
 template <class T>
 void small_lu(int n, SmallValues<T>* a, SmallIntegers<T>* pivots, SmallIntegers<T>& info) {
@@ -68,10 +82,11 @@ void small_lu(int n, SmallValues<T>* a, SmallIntegers<T>* pivots, SmallIntegers<
       for (int j = 0; j < n; ++j) exchange_where(best == i, a[j * n + k], a[j * n + i]);
     const I none = column[k] == 0;
     info = (none & (info == 0)) ? I{} + (k + 1) : info;
-    const V inverse = none ? V{} : V{} + T(1) / column[k];  // below a zero all are zero
-    for (int i = k + 1; i < n; ++i) column[i] *= inverse;
+    const V pivot = none ? V{} + T(1) : column[k];  // below a zero all are zero
+    for (int i = k + 1; i < n; ++i)
+      column[i] /= pivot;  // equal rows have a factor of 1, which a reciprocal may not give
     for (int j = k + 1; j < n; ++j)
-      for (int i = k + 1; i < n; ++i) a[j * n + i] -= column[i] * a[j * n + k];
+      for (int i = k + 1; i < n; ++i) a[j * n + i] = less_product<T>(a[j * n + i], column[i], a[j * n + k]);
   }
 }
 

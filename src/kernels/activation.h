@@ -162,7 +162,7 @@ FACULA_FN T hardtanh(T self, T min_val, T max_val) {
 }
 template <class T>
 FACULA_FN T hardtanh_backward(T grad_output, T self, T min_val, T max_val) {
-  return (self > min_val) & (self < max_val) ? grad_output : T(0);
+  return (self <= min_val) | (self >= max_val) ? T(0) : grad_output;  // NaN lets it pass
 }
 
 template <class T>

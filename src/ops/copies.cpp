@@ -1,8 +1,15 @@
 #include "ops/copies.h"
 
+#include "core/warn.h"
 #include "ops/iterator.h"
 
 namespace facula::ops {
+
+void warn_of_lost_parts(DType from, DType to) {
+  if (!is_complex(from) || is_complex(to) || to == DType::Bool) return;
+  static std::atomic<bool> given = false;
+  warn_once(given, "to: converting complex numbers to real ones drops their imaginary parts (take .real to say so)");
+}
 
 Tensor contiguous_copy(const Tensor& t, IntList shape, DType dtype) {
   Tensor copy = facula::empty(shape, dtype, t.device());

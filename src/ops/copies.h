@@ -7,6 +7,8 @@
 namespace facula::ops {
 
 /// A fresh contiguous tensor of `shape`, to which `t` broadcasts.
+/// A UserWarning, once in a process, where a conversion drops imaginary parts. (To bool none is dropped.)
+void warn_of_lost_parts(DType from, DType to);
 Tensor contiguous_copy(const Tensor& t, IntList shape, DType dtype);
 inline Tensor contiguous_copy(const Tensor& t) { return contiguous_copy(t, t.sizes(), t.dtype()); }
 

@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "core/number.h"
+#include "ops/copies.h"
 #include "ops/deterministic.h"
 #include "ops/pinned.h"
 #include "raw_create.h"
@@ -213,6 +214,7 @@ Tensor clone(const Tensor& self, std::optional<MemoryFormat> format) {
 
 Tensor to_dtype(const Tensor& self, DType dtype) {
   if (self.dtype() == dtype) return self;
+  if (self.numel()) warn_of_lost_parts(self.dtype(), dtype);
   Tensor t = facula::empty_like(self, dtype);
   copy_elements(t, self);
   return t;
@@ -221,6 +223,7 @@ Tensor to_dtype(const Tensor& self, DType dtype) {
 Tensor _to_device(const Tensor& self, std::optional<Device> device, DType dtype) {
   const Device there = device.value_or(self.device());
   check_has_values(self, there, "to");
+  if (self.numel()) warn_of_lost_parts(self.dtype(), dtype);
   const Dims strides = preserved_strides(self.sizes(), self.strides());
   // a copy to the host that need not wait is made where the device can write by itself
   const bool pinned = non_blocking_copies && there.is_cpu() && self.device().is_cuda();

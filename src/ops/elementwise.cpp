@@ -53,6 +53,14 @@ void check_degree(const ElementwiseOp& op, const Operand& degree) {
   check_values(degree.tensor(), {Holds::Degree, ErrorKind::Runtime, op.name, "degrees of at most 16777216"});
 }
 
+Dims broadcast_shape(const ElementwiseOp& op, const Operand* inputs, int count) {
+  Dims shape;
+  for (int i = 0; i < count; ++i) {
+    if (inputs[i].impl()) shape = broadcast(shape, inputs[i].impl()->sizes(), op.name);
+  }
+  return shape;
+}
+
 // The dtype the op computes in, before narrow floats are widened.
 DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
   ResultType result;
@@ -61,6 +69,7 @@ DType common_dtype(const ElementwiseOp& op, const Operand* inputs, int count) {
   if (contains(op.dtypes, common)) return common;
   if (is_bits(common) && contains(op.dtypes, default_dtype()) && !contains(op.dtypes, DType::Int64))
     return default_dtype();
+  broadcast_shape(op, inputs, count);  // shapes that do not fit are said first
   throw_error(op.checks & kCheckRuntime ? ErrorKind::Runtime : ErrorKind::NotImplemented, op.name,
               ": not implemented for dtype ", common);
 }
@@ -89,14 +98,6 @@ void store_number(DType dtype, const Scalar& number, char* at) {
     T value = element_of<T>(number);
     std::memcpy(at, &value, sizeof value);
   });
-}
-
-Dims broadcast_shape(const ElementwiseOp& op, const Operand* inputs, int count) {
-  Dims shape;
-  for (int i = 0; i < count; ++i) {
-    if (inputs[i].impl()) shape = broadcast(shape, inputs[i].impl()->sizes(), op.name);
-  }
-  return shape;
 }
 
 void to_bytes(Dims& strides, int64_t size) {

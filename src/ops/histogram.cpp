@@ -183,7 +183,7 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   common.add(test_elements);
   Tensor result = out.make(elements.sizes(), DType::Bool, elements.device());
   if (elements.is_meta()) return result;
-  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::NotImplemented,
+  FACULA_CHECK(!is_complex(common.get()) && common.get() != DType::Bool, ErrorKind::Runtime,
                "isin: not implemented for dtype ", common.get());
   isin_kernel(elements.device(), result, as_contiguous(elements, common.get()),
               as_contiguous(test_elements, common.get()), invert);

@@ -63,6 +63,7 @@ void check_same_dtype(const Tensor& self, const Tensor& src, const char* op) {
 
 void scatter_into(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Combine how,
                   const char* op) {
+  wrap_dim(dim, self.dim(), op);
   check_same_dtype(self, src, op);
   Scatter s = check_scatter(self, dim, index, &src, op);
   if (s.empty || self.is_meta()) return;
@@ -175,9 +176,12 @@ Dims selected_shape(const Tensor& self, const Positions& p) {
 // source of index_add, index_copy and index_reduce: of self's shape with one position per index; a 0-d one
 // stands for one position
 Tensor check_source(const Tensor& self, const Positions& p, const Tensor& source, const char* op, ErrorKind kind) {
+  const bool copies = std::string_view(op).starts_with("index_copy");
+  FACULA_CHECK(!copies || source.dim() == self.dim() || source.dim() == 0 || self.dim() == 0, ErrorKind::Index, op,
+               ": the source must have as many dimensions as self, got shapes ", source.sizes(), " and ", self.sizes());
   check_same_dtype(self, source, op);
   Dims shape = selected_shape(self, p);
-  bool one_each = self.dim() == 0 || std::string_view(op).starts_with("index_copy");
+  bool one_each = self.dim() == 0 || copies;
   if (source.dim() == 0 && one_each && p.index.numel() == 1 && count_elements(shape, op) == 1)
     return make_view(source, shape, Dims(shape.size(), 1), 0, false);
   bool same_rank = source.dim() == self.dim() || self.dim() + source.dim() < 2;
@@ -199,7 +203,8 @@ void scatter_positions(const Tensor& self, int64_t dim, const Tensor& index, con
   Positions p = check_positions(self, dim, index, op);
   Tensor values = check_source(self, p, source, op, kind);
   if (self.is_meta() || values.numel() == 0) return;
-  scatter_kernel(self.device(), positions_map(self, p, values.sizes(), op, kind), values, how);
+  const ErrorKind outside = self.dim() <= 1 ? ErrorKind::Index : kind;  // as PyTorch's loops have it
+  scatter_kernel(self.device(), positions_map(self, p, values.sizes(), op, outside), values, how);
 }
 
 }  // namespace

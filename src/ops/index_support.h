@@ -34,18 +34,6 @@ inline Tensor copy_to_write(const Tensor& self, const Out& out) {
 /// the write is made. Read-only memory is refused.
 void warn_of_internal_overlap(const Tensor& self, const char* op);
 
-/// An in-place scatter reads tensors that must not lie where it writes.
-inline void check_apart(const Tensor& self, const Tensor& read, const char* op) {
-  if (self.storage() != read.storage() || self.numel() == 0 || read.numel() == 0) return;
-  Extent a = byte_extent(self), b = byte_extent(read);
-  bool apart = self.impl()->data + a.high <= read.impl()->data + b.low ||
-               read.impl()->data + b.high <= self.impl()->data + a.low;
-  FACULA_CHECK(
-      apart || !self.is_dense() || !read.is_dense(), ErrorKind::Runtime, op,
-      ": unsupported operation: the written tensor shares memory with an argument (clone that first), got shapes ",
-      self.sizes(), " and ", read.sizes());
-}
-
 /// Ops whose result's shape depends on values do not work around out= lying in their input.
 inline void check_out_apart(const Out& out, std::initializer_list<const Tensor*> inputs, const char* op) {
   if (!out.given()) return;

@@ -35,17 +35,19 @@ void Out::finish(const Tensor& made) const {
                legacy_name(made.dtype()), ") cannot be written into out= of ", given_.dtype());
   FACULA_CHECK(given_.device() == made.device(), ErrorKind::Runtime, op_, ": out= must be on ", made.device(), ", got ",
                given_.device());
-  check_writes_to(given_, made.sizes(), op_);
+  if (cast_ == Cast::Filled) check();
+  else check_writes_to(given_, made.sizes(), op_);
   // what shows an argument, or a part of it, is read before its memory changes
   const Tensor source = share_bytes(made.storage(), given_.storage()) ? ops::contiguous_copy(made) : made;
-  resize_output(given_, made.sizes(), op_);
-  if (!write_) write_.emplace(given_, op_, id_);
+  resize_output(given_, made.sizes(), op_, cast_ == Cast::Quiet || cast_ == Cast::Filled);
+  const auto overlap = cast_ == Cast::Filled ? WriteScope::Overlap::Filled : WriteScope::Overlap::Refused;
+  if (!write_) write_.emplace(given_, op_, id_, overlap);
   copy_elements(given_, source);
 }
 
-void resize_output(const Tensor& out, IntList sizes, const char* op) {
+void resize_output(const Tensor& out, IntList sizes, const char* op, bool quiet) {
   if (out.sizes() == sizes) return;
-  if (out.numel() != 0 && host.warn) {
+  if (!quiet && out.numel() != 0 && host.warn) {
     std::ostringstream text;
     text << op << ": An output with one or more elements was resized: out= had shape " << out.sizes() << ", got "
          << sizes << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";

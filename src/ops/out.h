@@ -12,8 +12,10 @@ class Out {
  public:
   /// No `out=`: results are allocated.
   Out() = default;
-  /// Which dtypes `given` may have beside that of the result: none, or every one of no lower class.
-  enum class Cast { None, Class };
+  /// Which dtypes `given` may have beside that of the result: none, or every one of no lower class. A
+  /// factory resizes `given` without a warning (Quiet), and may give all elements one value (Filled), so that those
+  /// of `given` may share a place.
+  enum class Cast { None, Class, Quiet, Filled };
   /// `given` receives the result; when it shares memory with one of `beside` (arguments, other results), the op works
   /// on fresh memory and finish() copies. Throws where `given` must not be written.
   template <class... Beside>
@@ -49,8 +51,8 @@ class Out {
   Cast cast_ = Cast::Class;
 };
 
-/// Makes `out` have `sizes`: a no-op when it does, a resize (with PyTorch's warning unless empty) otherwise.
-void resize_output(const Tensor& out, IntList sizes, const char* op);
+/// Makes `out` have `sizes`: a no-op when it does, a resize (with PyTorch's warning unless empty or `quiet`) otherwise.
+void resize_output(const Tensor& out, IntList sizes, const char* op, bool quiet = false);
 /// Changes sizes in place, growing the storage when needed.
 void resize_tensor(const Tensor& self, IntList sizes, IntList strides);
 }  // namespace facula

@@ -2,6 +2,7 @@
 #include "ops/reduce.h"
 
 #include "core/checked.h"
+#include "ops/copies.h"
 #include "ops/reduction.h"
 #include "raw_ops.h"
 
@@ -54,6 +55,7 @@ Tensor fold(const FoldKernel& kernel, const Tensor& self, const Reduction& r, co
 DType wide(DType dtype) { return is_bits(dtype) ? DType::Int64 : compute_dtype(dtype); }
 // The dtype asked for, else that of out=, else the tensor's own (int64 for integers and bool).
 DType sum_dtype(const Tensor& self, std::optional<DType> dtype, const Out& out) {
+  if (self.numel() && dtype) warn_of_lost_parts(self.dtype(), *dtype);
   return dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
 }
 
@@ -65,8 +67,9 @@ Tensor total(const FoldKernel& kernel, const Tensor& self, std::optional<IntList
 
 DType mean_dtype(const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
-  FACULA_CHECK(is_inexact(d), ErrorKind::NotImplemented,
-               "mean(): a floating-point or complex tensor, or such a dtype=, got ", d);
+  if (self.numel()) warn_of_lost_parts(self.dtype(), d);
+  FACULA_CHECK(is_inexact(d), ErrorKind::Runtime, "mean(): a floating-point or complex tensor, or such a dtype=, got ",
+               d);
   return d;
 }
 
@@ -124,11 +127,14 @@ Tensor sum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::op
 
 Tensor nansum(const Tensor& self, std::optional<IntList> dim, bool keepdim, std::optional<DType> dtype,
               const Out& out) {
-  FACULA_CHECK(!self.is_complex(), ErrorKind::NotImplemented, "nansum: a real tensor, got ", self.dtype());
+  FACULA_CHECK(!self.is_complex(), ErrorKind::Runtime, "nansum: a real tensor, got ", self.dtype());
   DType result = sum_dtype(self, dtype, out);
   FACULA_CHECK(!out.given() || is_bits(self.dtype()) || is_floating(result), ErrorKind::NotImplemented,
                "nansum: not implemented for out= of ", result);
-  return total(nansum_fold, self, dim, keepdim, result, "nansum", out);
+  // before NaN becomes an integer
+  const bool converted = self.is_floating() && is_bits(result);
+  const Tensor numbers = converted ? _where(ops::ne(self, self), Scalar(0.0), self) : self;
+  return total(nansum_fold, numbers, dim, keepdim, result, "nansum", out);
 }
 
 Tensor mean(const Tensor& self, std::optional<DType> dtype, const Out& out) {
@@ -215,7 +221,7 @@ Tensor norm_of(const Tensor& self, const Reduction& r, double order, DType dtype
   DType c = compute_dtype(self.dtype());
   if (order == INFINITY) return fold(abs_max_fold, self, r, {.compute = c}, dtype, out);
   if (order == -INFINITY) return fold(abs_min_fold, self, r, {.compute = c}, dtype, out);
-  if (order == 1) return fold(abs_sum_fold, self, r, {.compute = c}, dtype, out);
+  if (order == 1 || (r.count == 1 && order > 0)) return fold(abs_sum_fold, self, r, {.compute = c}, dtype, out);
   if (order == 2) return fold(square_sum_fold, self, r, {.compute = c, .finish = Finish::Sqrt}, dtype, out);
   Finish finish = order == 0 ? Finish::Nothing : Finish::Power;
   return fold(power_sum_fold, self, r, {.compute = c, .finish = finish, .power = order}, dtype, out);
@@ -226,7 +232,7 @@ Tensor norm_of(const Tensor& self, const Reduction& r, double order, DType dtype
 Tensor linalg_vector_norm(const Tensor& self, const Scalar& ord, std::optional<IntList> dim, bool keepdim,
                           std::optional<DType> dtype, const Out& out) {
   constexpr const char* op = "linalg.vector_norm";
-  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::NotImplemented, op, ": a floating-point or complex tensor, got ",
+  FACULA_CHECK(is_inexact(self.dtype()), ErrorKind::Runtime, op, ": a floating-point or complex tensor, got ",
                self.dtype());
   FACULA_CHECK(!ord.is_complex(), ErrorKind::Runtime, op, ": a real order, got ", ord);
   if (dtype) {

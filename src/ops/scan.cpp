@@ -1,6 +1,7 @@
 // Rules of the scans.
 #include "ops/scan.h"
 
+#include "ops/copies.h"
 #include "raw_ops.h"
 
 namespace facula::ops {
@@ -9,6 +10,7 @@ namespace {
 Tensor accumulate(const LineKernel& kernel, const Tensor& self, int64_t dim, std::optional<DType> dtype, const char* op,
                   const Out& out) {
   DType result = dtype.value_or(out.dtype_or(is_bits(self.dtype()) ? DType::Int64 : self.dtype()));
+  if (self.numel()) warn_of_lost_parts(self.dtype(), result);
   FACULA_CHECK(result != DType::Bool, ErrorKind::NotImplemented, op, ": not implemented for dtype ", result);
   return map_lines(kernel, self, dim, result, op, out, is_bits(result) ? DType::Int64 : compute_dtype(result));
 }

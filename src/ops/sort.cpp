@@ -160,7 +160,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, int64_t k, int64_t dim, bool
                                 const Out& out1) {
   int64_t d = wrap_dim(dim, self.dim(), "topk");
   check_ordered(self, "topk", ErrorKind::Runtime);
-  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::NotImplemented, "topk: a tensor of numbers, got ", self.dtype());
+  FACULA_CHECK(self.dtype() != DType::Bool, ErrorKind::Runtime, "topk: a tensor of numbers, got ", self.dtype());
   FACULA_CHECK(k >= 0 && k <= (self.dim() ? self.size(d) : 1), ErrorKind::Runtime,
                "topk: k must not exceed the size of dimension ", dim, ", ", self.dim() ? self.size(d) : 1, ", got ", k);
   Dims shape(self.sizes());

@@ -110,6 +110,14 @@ bool is_legacy_empty(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
   FACULA_CHECK(!tensors.empty(), ErrorKind::Value, "cat: a non-empty list of tensors, got an empty one");
   check_same_device("cat", tensors);
+  bool all_count = true;
+  for (const Tensor& t : tensors) {
+    FACULA_CHECK(t.dim() > 0, ErrorKind::Runtime, "cat: 0-d tensors cannot be joined (use stack), got one");
+    all_count &= !is_legacy_empty(t);
+  }
+  DType dtype = common_dtype(tensors);
+  FACULA_CHECK(!out.given() || can_cast(dtype, out.tensor().dtype()), ErrorKind::Type, "cat: a result of ", dtype,
+               " can't be cast, so it cannot be written into out= of ", out.tensor().dtype());
   for (const Tensor& t : tensors) {
     if (!out.given()) break;
     bool same_place = t.storage() == out.tensor().storage() && t.impl()->data == out.tensor().impl()->data;
@@ -117,12 +125,6 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
                  "cat: out= must not share memory with an input, got shape ", t.sizes());
     check_no_partial_overlap(out.tensor(), t, "cat");
   }
-  bool all_count = true;
-  for (const Tensor& t : tensors) {
-    FACULA_CHECK(t.dim() > 0, ErrorKind::Runtime, "cat: 0-d tensors cannot be joined (use stack), got one");
-    all_count &= !is_legacy_empty(t);
-  }
-  DType dtype = common_dtype(tensors);
   std::vector<Tensor> counting;  // without empty vectors, which stand for nothing
   for (const Tensor& t : tensors) {
     if (!all_count && !is_legacy_empty(t)) counting.push_back(t);

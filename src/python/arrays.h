@@ -8,4 +8,7 @@ namespace facula::python {
 /// A NumPy array of no dimension, which stands for the number in it.
 bool is_scalar_array(PyObject* o);
 
+/// Warns, once in a process, that the number of a tensor that requires a gradient has none.
+void warn_of_lost_history(const Tensor& t);
+
 }  // namespace facula::python

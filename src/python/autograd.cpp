@@ -76,36 +76,45 @@ Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, 
               " of tensors does not require grad and does not have a grad_fn, got shape ", sizes, " of ", dtype);
 }
 
-class DualInput final : public Node {
+/// An input of a transform: an identity whose history leads on to that of the tensor.
+class TrackedInput final : public Node {
  public:
+  explicit TrackedInput(uint32_t marks_now) { marks = marks_now; }
   void apply(const Tensor* grads, Tensor* results) override { results[0] = grads[0]; }
-  std::string name() const override { return "DualInput"; }
+  std::string name() const override { return marks & kDual ? "DualInput" : "TrackedInput"; }
 };
 
-// _reaches_other_leaves(tensor, leaves): whether its graph leads to a leaf (or a forward-mode input) that is not among
-// them
-PyObject* function_reaches_other_leaves(PyObject*, PyObject* args) {
+/// What a node is to those who ask where a graph begins: kRequiresGrad of a leaf, kDual of a forward-mode input.
+uint32_t begins(const Node* node) {
+  if (node->is_accumulator) return kRequiresGrad;
+  return dynamic_cast<const TrackedInput*>(node) ? node->marks & kDual : 0;
+}
+
+// _other_inputs(tensor, inputs) -> (leaves, duals): whether its graph leads to leaves, and to forward-mode inputs, that
+// are not among them
+PyObject* function_other_inputs(PyObject*, PyObject* args) {
   PyObject *o, *list;
   if (!PyArg_ParseTuple(args, "OO!", &o, &PyList_Type, &list)) return nullptr;
   return guarded([&] {
-    std::unordered_set<const Node*> seen;
+    std::unordered_set<const Node*> own, seen;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
       const Item leaf = list_item(list, i);
-      if (leaf.get()) seen.insert(gradient_edge(tensor_of(leaf).impl()).node.get());
+      if (leaf.get()) own.insert(gradient_edge(tensor_of(leaf).impl()).node.get());
     }
     std::vector<const Node*> stack;
-    Edge root = gradient_edge(tensor_of(o).impl());
+    const Edge root = gradient_edge(tensor_of(o).impl());
     if (root.node && seen.insert(root.node.get()).second) stack.push_back(root.node.get());
-    while (!stack.empty()) {
+    uint32_t found = 0;
+    while (!stack.empty() && found != kRecorded) {
       const Node* node = stack.back();
       stack.pop_back();
-      if (node->is_accumulator || dynamic_cast<const DualInput*>(node)) return Py_NewRef(Py_True);
+      if (!own.count(node)) found |= begins(node);
       for (size_t i = 0; i < node->edge_count(); ++i) {
         const Node* next = node->edge(i).node.get();
         if (next && seen.insert(next).second) stack.push_back(next);
       }
     }
-    return Py_NewRef(Py_False);
+    return Py_BuildValue("(OO)", found & kRequiresGrad ? Py_True : Py_False, found & kDual ? Py_True : Py_False);
   });
 }
 
@@ -168,16 +177,16 @@ std::vector<Tensor> run_pass(Request& r, const BackwardOptions& options) {
   throw PythonError{};
 }
 
-// _run_backward(tensors, grads, inputs or None, keep_graph, create_graph, accumulate) -> tuple
+// _run_backward(tensors, grads, inputs or None, keep_graph, create_graph, accumulate, forward=False) -> tuple
 PyObject* function_run_backward(PyObject*, PyObject* args) {
   PyObject *tensors, *grads, *inputs;
-  int keep, create, accumulate;
-  if (!PyArg_ParseTuple(args, "O!O!Oppp", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &inputs, &keep, &create,
-                        &accumulate))
+  int keep, create, accumulate, forward = 0;
+  if (!PyArg_ParseTuple(args, "O!O!Oppp|p", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &inputs, &keep, &create,
+                        &accumulate, &forward))
     return nullptr;
   return guarded([&] {
     Request r = read_request(tensors, grads, inputs, create, !accumulate);
-    return wrap(run_pass(r, {keep != 0, create != 0, accumulate != 0}));
+    return wrap(run_pass(r, {keep != 0, create != 0, accumulate != 0, forward ? kDual : kRequiresGrad}));
   });
 }
 
@@ -334,20 +343,24 @@ PyObject* function_set_inference_mode(PyObject*, PyObject* value) {
 // ---- forward mode: an input is an identity node that carries a tangent; what depends on it is marked and recorded,
 // and its tangent is derived when asked for (facula/autograd/forward_ad.py)
 
+PyObject* tracked(PyObject* o, uint32_t mark) {
+  const Tensor& primal = strided_tensor_of(o);
+  auto node = Ref<TrackedInput>::adopt(new TrackedInput((live_flags(primal.impl()) & kRecorded) | mark));
+  node->add_edge(gradient_edge(primal.impl()));
+  Tensor input = alias(primal), origin = alias(primal);
+  set_history(input, node.get());
+  set_grad_fn(own_autograd_meta(origin.impl()), Ref<Node>::share(node.get()), 0);
+  origin.impl()->flags |= node->marks;
+  return Py_BuildValue("(NN)", wrap(std::move(input)), wrap(std::move(origin)));
+}
 PyObject* function_make_dual(PyObject*, PyObject* o) {
   return guarded([&] {
     FACULA_CHECK(is_tensor(o), ErrorKind::Type, "make_dual: expected a Tensor, got ", Py_TYPE(o)->tp_name);
-    const Tensor& primal = strided_tensor_of(o);
-    auto node = Ref<DualInput>::adopt(new DualInput);
-    uint32_t marks = live_flags(primal.impl()) & kRecorded;
-    node->marks = marks | kDual;
-    node->add_edge(gradient_edge(primal.impl()));
-    Tensor dual = alias(primal), origin = alias(primal);
-    set_history(dual, node.get());
-    set_grad_fn(own_autograd_meta(origin.impl()), Ref<Node>::share(node.get()), 0);
-    origin.impl()->flags |= node->marks;
-    return Py_BuildValue("(NN)", wrap(std::move(dual)), wrap(std::move(origin)));
+    return tracked(o, kDual);
   });
+}
+PyObject* function_make_tracked(PyObject*, PyObject* o) {
+  return guarded([&] { return tracked(o, kRequiresGrad); });
 }
 PyObject* function_is_dual(PyObject*, PyObject* o) {
   return PyBool_FromLong(is_tensor(o) && (live_flags(tensor_of(o).impl()) & kDual));
@@ -356,12 +369,6 @@ PyObject* function_clear_dual(PyObject*, PyObject* o) {
   tensor_of(o).impl()->flags &= ~static_cast<uint32_t>(kDual);
   Py_RETURN_NONE;
 }
-// Marks a recorded tensor, so that what follows from it is recorded in forward mode too.
-PyObject* function_mark_dual(PyObject*, PyObject* o) {
-  tensor_of(o).impl()->flags |= kDual;
-  Py_RETURN_NONE;
-}
-
 std::atomic<int64_t> questions{0}, questions_with_lock{0};  // of the main thread
 
 void check_signals() {
@@ -404,12 +411,13 @@ PyMethodDef functions[] = {
      "Switches forward mode on this thread; returns what it was."},
     {"is_inference_mode_enabled", function_is_inference_mode, METH_NOARGS, docs::functions::kIsInferenceModeEnabled},
     {"_set_inference_mode", function_set_inference_mode, METH_O, "Switches inference mode; returns what it was."},
-    {"_reaches_other_leaves", function_reaches_other_leaves, METH_VARARGS,
-     "Whether a graph leads to leaves beyond those given."},
+    {"_other_inputs", function_other_inputs, METH_VARARGS,
+     "Whether a graph leads to leaves, and to forward-mode inputs, beyond those given."},
     {"_make_dual", function_make_dual, METH_O,
      "(dual, origin): two aliases of a tensor that forward mode follows; writes leave the history of the second."},
     {"_is_dual", function_is_dual, METH_O, "Whether forward mode follows the tensor."},
-    {"_mark_dual", function_mark_dual, METH_O, "Makes forward mode follow a recorded tensor."},
+    {"_make_tracked", function_make_tracked, METH_O,
+     "(input, origin): two aliases of a tensor that backward passes follow, and with it what the tensor depends on."},
     {"_clear_dual", function_clear_dual, METH_O, "Makes forward mode follow the tensor no longer."},
     {}};
 PyMethodDef methods[] = {

@@ -171,6 +171,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
       FACULA_CHECK(tensor_of(data).numel() == 1, std::is_integral_v<T> ? ErrorKind::Type : ErrorKind::Value,
                    "tensor: only tensors of a single element can stand for numbers (use torch.stack to join tensors), ",
                    "got one of shape ", tensor_of(data).sizes());
+      warn_of_lost_history(tensor_of(data));
     }
     const T value = element<T>(is_scalar_array(data) ? number_of_array(data).get() : data);
     std::memcpy(at, &value, sizeof value);

@@ -186,8 +186,10 @@ class Reader {
       put(unsqueeze(t, 0));
       return;
     }
-    FACULA_CHECK(is_bits(t.dtype()), ErrorKind::Index,
-                 "index: tensors used as indices must be int, long, uint8 or bool, got ", t.dtype());
+    const bool known =
+        t.dtype() == DType::Int64 || t.dtype() == DType::Int32 || t.dtype() == DType::UInt8 || t.dtype() == DType::Bool;
+    FACULA_CHECK(known, ErrorKind::Index, "index: tensors used as indices must be int, long, uint8 or bool, got ",
+                 t.dtype());
     put(t);
   }
 

@@ -1,5 +1,6 @@
 // Process-wide settings: default dtype, threads, warnings, the Parameter class, methods written in Python.
 #include "core/parallel.h"
+#include "core/warn.h"
 #include "cpu/allocator.h"
 #include "cpu/backend.h"
 #include "ops/deterministic.h"
@@ -68,6 +69,11 @@ void issue_warning(const char* text) {
 void* save_lock() { return PyGILState_Check() ? PyEval_SaveThread() : nullptr; }
 void restore_lock(void* state) { take_lock_back(static_cast<PyThreadState*>(state)); }
 
+PyObject* set_warn_always(PyObject*, PyObject* value) {
+  const bool before = warn_always.exchange(PyObject_IsTrue(value) == 1);
+  return PyBool_FromLong(before);
+}
+
 PyMethodDef functions[] = {
     {"get_default_dtype", get_default, METH_NOARGS, docs::functions::kGetDefaultDtype},
     {"set_default_dtype", set_default, METH_O, docs::functions::kSetDefaultDtype},
@@ -77,6 +83,8 @@ PyMethodDef functions[] = {
      "What an op without a deterministic way does: 0 runs, 1 warns, 2 raises."},
     {"_set_fill_new_memory", set_fill_new_memory, METH_O,
      "Whether new memory is filled while deterministic algorithms are asked for."},
+    {"_set_warn_always", set_warn_always, METH_O,
+     "Whether warnings that a process gives once are given every time; returns what it was."},
     {"_isa_level", isa_level, METH_NOARGS, "The instruction-set level of the CPU kernels in use: v4, v3, v2 or base."},
     {"_set_parameter_class", set_parameter_class, METH_O, "Makes ops on nn.Parameter as quick as on plain tensors."},
     {"_install_methods", install_methods, METH_O, "Adds methods written in Python to Tensor."},

@@ -252,7 +252,14 @@ PyObject* method_cuda(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
   });
 }
 
-PyObject* method_type_as(PyObject* self, PyObject* other) {
+PyObject* method_type_as(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  const bool known = !named || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), "other") == 0;
+  if (n + named != 1 || !known) {
+    PyErr_SetString(PyExc_TypeError, "type_as(): expected one argument, (Tensor other)");
+    return nullptr;
+  }
+  PyObject* other = args[0];
   if (is_overridden(self) || is_overridden(other)) return call_override("type_as", true, self, &other, 1, nullptr);
   return guarded([&] {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "type_as(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
@@ -342,7 +349,7 @@ PyMethodDef methods[] = {{"to", as_function(method_to), kFast, docs::tensor::kTo
                          {"chalf", as_function(convert_chalf), kFast, docs::tensor::kChalf},
                          {"cpu", as_function(method_cpu), kFast, docs::tensor::kCpu},
                          {"cuda", as_function(method_cuda), kFast, docs::tensor::kCuda},
-                         {"type_as", method_type_as, METH_O, docs::tensor::kTypeAs},
+                         {"type_as", as_function(method_type_as), METH_FASTCALL | METH_KEYWORDS, docs::tensor::kTypeAs},
                          {"is_set_to", method_is_set_to, METH_O, docs::tensor::kIsSetTo},
                          {"is_same_size", method_is_same_size, METH_O, docs::tensor::kIsSameSize},
                          {"set_", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(method_set_)),

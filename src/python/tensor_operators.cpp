@@ -2,9 +2,11 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "core/warn.h"
 #include "functions.h"
 #include "op_ids_matmul.h"
 #include "python/args.h"
+#include "python/arrays.h"
 #include "python/free_threading.h"
 #include "python/record.h"
 #include "python/tensor_type.h"
@@ -170,8 +172,9 @@ Scalar real_item(const Tensor& t, const char* op) {
   FACULA_CHECK(t.numel() == 1, ErrorKind::Value, op,
                ": only one element tensors can be converted to Python scalars, got shape ", t.sizes());
   Scalar value = t.item();
-  FACULA_CHECK(!value.is_complex(), ErrorKind::Runtime, op, ": a real number, got a complex one");
-  return value;
+  FACULA_CHECK(!value.is_complex() || value.to_complex().imag() == 0, ErrorKind::Runtime, op,
+               ": a real number, got a complex one");
+  return value.is_complex() ? Scalar(value.to_complex().real()) : value;
 }
 
 PyObject* nb_int(PyObject* a) {
@@ -183,7 +186,11 @@ PyObject* nb_int(PyObject* a) {
   });
 }
 PyObject* nb_float(PyObject* a) {
-  return guarded([&] { return PyFloat_FromDouble(real_item(tensor_of(a), "float").to_double()); });
+  return guarded([&] {
+    const double value = real_item(tensor_of(a), "float").to_double();
+    warn_of_lost_history(tensor_of(a));
+    return PyFloat_FromDouble(value);
+  });
 }
 PyObject* nb_index(PyObject* a) {
   return guarded([&]() -> PyObject* {
@@ -279,6 +286,12 @@ PySequenceMethods sequence;
 PyBufferProcs buffer = {tensor_buffer, release_tensor_buffer};
 
 }  // namespace
+
+void warn_of_lost_history(const Tensor& t) {
+  if (!requires_grad(t) || !GradMode::enabled()) return;
+  static std::atomic<bool> given = false;
+  warn_once(given, "float: the number of a tensor that requires a gradient has none (detach() the tensor to say so)");
+}
 
 void set_tensor_operators(PyTypeObject& type) {
   number.nb_add = nb_add;

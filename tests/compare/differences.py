@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import json
 import math
 import re
@@ -13,6 +14,7 @@ from .accepted import ACCEPTED
 # Relative tolerance of values; a tensor's largest element is what an error is measured against.
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2, "float32": 2e-4, "complex64": 2e-4, "float64": 2e-4, "complex128": 2e-4}
 NARROW = 2e-2
+EXTREME = 1e5  # numbers beyond it come from poles and singular matrices
 # Kinds of differences that a program does not notice by an exception.
 SILENT = ("value", "gradient", "dtype", "shape", "requires_grad", "is_leaf", "kind", "layout", "no gradient", "backward only ours", "died", "too long")
 # After a difference of these kinds the rest of the program can still be compared.
@@ -25,6 +27,7 @@ class Difference(NamedTuple):
     detail: str
     line: int
     said: str = ""  # the text of PyTorch's exception or warnings, and of Facula's
+    values: tuple = ()  # what differs, PyTorch's and Facula's
 
     @property
     def silent(self) -> bool:
@@ -111,7 +114,7 @@ def of_program(program: list[str] | str, ours: list | str, theirs: list | str) -
             a, b = there.get(name), here.get(name)
             kind = differ(a, b, narrow)
             if kind and (kind not in HARMLESS):
-                return [*found, Difference(kind, statement, f"{name}: {brief(a)} | {brief(b)}", i, said)]
+                return [*found, Difference(kind, statement, f"{name}: {brief(a)} | {brief(b)}", i, said, (a, b))]
             if kind and statement != "backward":
                 found.append(Difference(kind, statement, f"{name}: {brief(a)} | {brief(b)}", i, said))
         if warned != warned0 and statement != "backward" and end == "ok":
@@ -128,13 +131,52 @@ def brief(value) -> str:
     return str(value)[:150]
 
 
-def accepted(program: list[str], difference: Difference):
-    """The row of the table that accepts a difference."""
+def numbers(value):
+    """All numbers in a description of a value, its gradient included."""
+    if isinstance(value, dict):
+        yield from value["values"]
+        if "grad" in value:
+            yield from numbers(value["grad"])
+    elif isinstance(value, list):
+        for part in value:
+            yield from numbers(part)
+    elif isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            yield float(value)
+
+
+def fits(only: str, values: tuple) -> bool:
+    """Whether numbers are such that a pattern is about them."""
+    if not only:
+        return True
+    if only == "zero":
+        return any(not any(numbers(side)) for side in values)
+    seen = list(numbers(list(values)))
+    nan = any(v == "nan" or v != v for v in seen)
+    return nan or (only == "extreme" and any(v != "nan" and not abs(v) < EXTREME for v in seen))
+
+
+def accepted(program: list[str], difference: Difference) -> str | None:
+    """The reason for which the table accepts a difference."""
     history = "\n".join(program[: difference.line + 1])
-    for row in ACCEPTED:
-        if re.search(row.kind, difference.kind) and re.search(row.statement, difference.statement) and re.search(row.program, history) and re.search(row.said, f"{difference.said} {difference.detail}"):
-            return row
+    texts = f"{difference.said} {difference.detail}"
+    for reason, patterns in ACCEPTED.items():
+        for p in patterns:
+            if re.search(p.kind, difference.kind) and re.search(p.statement, difference.statement) and re.search(p.program, history) and re.search(p.said, texts) and fits(p.only, difference.values):
+                return reason
     return None
+
+
+# What a program whose differences are listed shows at worst.
+SEVERITIES = ("warning", "layout", "error class", "raised by one", "silent")
+
+
+def severity(difference: Difference) -> str:
+    if difference.silent:
+        return "silent"
+    if difference.kind.startswith(("stride", "lazy")):
+        return "layout"
+    return next((name for name in ("warning", "error class") if difference.kind.startswith(name)), "raised by one")
 
 
 class Summary:
@@ -143,17 +185,18 @@ class Summary:
         self.different = collections.Counter()
         self.examples: dict[str, tuple[list[str], Difference]] = {}
         self.accepted = collections.Counter()
-        self.silent = self.other = self.listed = 0
+        self.silent = self.other = 0
+        self.listed = collections.Counter()  # programs whose differences are all in the table, by the worst of them
 
     def add(self, program, differences):
         program = [program] if isinstance(program, str) else program
         self.programs += 1
-        worst = None
+        worst = listed = None
         for difference in differences:
-            row = accepted(program, difference)
-            if row:
-                self.accepted[row.reason] += 1
-                self.listed += worst is None
+            reason = accepted(program, difference)
+            if reason:
+                self.accepted[reason] += 1
+                listed = max(filter(None, (listed, severity(difference))), key=SEVERITIES.index)
                 continue
             group = difference.group
             self.different[group] += 1
@@ -162,6 +205,7 @@ class Summary:
             worst = max(filter(None, (worst, difference)), key=lambda d: d.silent)
         self.silent += worst is not None and worst.silent
         self.other += worst is not None and not worst.silent
+        self.listed[listed] += worst is None and listed is not None
 
     def lines(self, most: int = 100):
         for group, count in self.different.most_common(most):
@@ -172,7 +216,8 @@ class Summary:
                 yield "        " + difference.detail
         for reason, count in self.accepted.most_common():
             yield f"{count:5d} accepted: {reason}"
-        yield f"SUMMARY programs {self.programs} silent {self.silent} other {self.other} kinds {len(self.different)} accepted {sum(self.accepted.values())}"
+        listed = ", ".join(f"{name} {self.listed[name]}" for name in SEVERITIES)
+        yield f"SUMMARY programs {self.programs} silent {self.silent} other {self.other} kinds {len(self.different)} listed: {listed}"
 
 
 def read(path: str) -> dict[int, list | str]:

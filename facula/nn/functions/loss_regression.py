@@ -159,13 +159,17 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     tensor([1.0000, 0.7183])
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
+    _reduction.get_enum(reduction)  # says what is wrong with it before the shapes are looked at
+    for name, value in (("input", input), ("target", target)):
+        if not isinstance(value, _C.Tensor):
+            raise TypeError(f"poisson_nll_loss(): {name} must be a Tensor, got {type(value).__name__}")
     if log_input:
         loss = input.exp() - target * input
     else:
         loss = input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
-        loss = loss + stirling.masked_fill(target <= 1, 0)
+        loss = loss + stirling.masked_fill(target <= 1, 0).to(loss.dtype)
     return reduced(loss, reduction)
 
 

@@ -1,0 +1,13 @@
+// Warnings that a process gives once.
+#pragma once
+
+#include <atomic>
+
+namespace facula {
+
+/// Whether they are given every time (set_warn_always).
+extern std::atomic<bool> warn_always;
+/// Warns unless `given` says that it has been.
+void warn_once(std::atomic<bool>& given, const char* text);
+
+}  // namespace facula
