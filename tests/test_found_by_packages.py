@@ -98,3 +98,27 @@ def test_batches_of_workers_lie_in_shared_memory(size):
     descriptor = facula._C._storage_share(kept.untyped_storage())  # what hands it on
     again = facula._C._tensor_from_storage(facula._C._storage_from_fd(descriptor, 16), kept.dtype, 0, (2,), (1,))
     assert again.tolist() == [0, 1]
+
+
+def test_small_messages_share_blocks_that_are_used_again_when_nobody_holds_a_part():
+    from facula.utils.data._utils.channel import Channel
+
+    here, there = Channel.pair()
+
+    def received(value):
+        here.send(facula.full((1000,), value))
+        return there.receive()
+
+    kept = [received(i) for i in range(200)]  # 800 KB: in four blocks
+    blocks = list(there._pieces._blocks)
+    assert len(blocks) == 4 and all((x == i).all() for i, x in enumerate(kept))
+    del kept[:65]
+    more = [received(1000 + i) for i in range(130)]
+    assert list(map(id, there._pieces._blocks)).count(id(blocks[0])) == 1 and len(there._pieces._blocks) == 5
+    assert all((x == 65 + i).all() for i, x in enumerate(kept)) and all((x == 1000 + i).all() for i, x in enumerate(more))
+    del kept, more, blocks
+    for i in range(1000):
+        assert received(i)[0] == i
+    assert len(there._pieces._blocks) == 5
+    here.close()
+    there.close()
