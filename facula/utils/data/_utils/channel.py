@@ -127,7 +127,7 @@ class Channel:
 
 
 class _SharedPieces:
-    """Shared memory for small messages: parts of blocks, since a process may have only so many mappings, and new pages are slow.
+    """Shared memory for small messages: parts of blocks, since a process may have only so many mappings and new pages cost.
 
     A block is used again when nobody holds a part of it. It keeps a few, and leaves others to those who hold their parts.
     """
