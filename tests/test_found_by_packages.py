@@ -123,3 +123,26 @@ def test_small_messages_share_blocks_that_are_used_again_when_nobody_holds_a_par
     assert len(there._pieces._blocks) == 5
     here.close()
     there.close()
+
+
+def test_a_tracer_whose_create_proxy_takes_no_factory_gets_none():
+    """As torchvision's feature extraction has it."""
+
+    class Named(facula.fx.Tracer):
+        seen = ()
+
+        def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None, *_):
+            self.seen += (target,)
+            return super().create_proxy(kind, target, args, kwargs, name, type_expr)
+
+    class Scale(facula.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = facula.nn.Parameter(facula.ones(2))
+
+        def forward(self, x):
+            return x * self.weight
+
+    tracer = Named(param_shapes_constant=True)
+    graph = tracer.trace(Scale())
+    assert "weight" in tracer.seen and [node.op for node in graph.nodes] == ["placeholder", "get_attr", "call_function", "output"]
