@@ -98,3 +98,51 @@ def test_batches_of_workers_lie_in_shared_memory(size):
     descriptor = facula._C._storage_share(kept.untyped_storage())  # what hands it on
     again = facula._C._tensor_from_storage(facula._C._storage_from_fd(descriptor, 16), kept.dtype, 0, (2,), (1,))
     assert again.tolist() == [0, 1]
+
+
+def test_small_messages_share_blocks_that_are_used_again_when_nobody_holds_a_part():
+    from facula.utils.data._utils.channel import Channel
+
+    here, there = Channel.pair()
+
+    def received(value):
+        here.send(facula.full((1000,), float(value)))
+        return there.receive()
+
+    kept = [received(i) for i in range(200)]  # 800 KB: in four blocks
+    blocks = {id(block) for block in there._pieces._blocks}
+    assert len(blocks) == 4 and all((x == i).all() for i, x in enumerate(kept))
+    del kept[:65]
+    more = [received(1000 + i) for i in range(130)]
+    after = [id(block) for block in there._pieces._blocks]
+    assert len(after) == 5 and blocks < set(after)  # the first one is used again
+    assert all((x == 65 + i).all() for i, x in enumerate(kept)) and all((x == 1000 + i).all() for i, x in enumerate(more))
+    del kept, more
+    for i in range(1000):
+        assert received(i)[0] == i
+    assert len(there._pieces._blocks) == 5
+    here.close()
+    there.close()
+
+
+def test_a_tracer_whose_create_proxy_takes_no_factory_gets_none():
+    """As torchvision's feature extraction has it."""
+
+    class Named(facula.fx.Tracer):
+        seen = ()
+
+        def create_proxy(self, kind, target, args, kwargs, name=None, type_expr=None, *_):
+            self.seen += (target,)
+            return super().create_proxy(kind, target, args, kwargs, name, type_expr)
+
+    class Scale(facula.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = facula.nn.Parameter(facula.ones(2))
+
+        def forward(self, x):
+            return x * self.weight
+
+    tracer = Named(param_shapes_constant=True)
+    graph = tracer.trace(Scale())
+    assert "weight" in tracer.seen and [node.op for node in graph.nodes] == ["placeholder", "get_attr", "call_function", "output"]

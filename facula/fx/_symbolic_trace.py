@@ -382,14 +382,15 @@ class Tracer(TracerBase):
             for name, value in members:
                 if value is attr_val:
                     if name not in parameter_proxy_cache:
-                        # a subclass may have a create_proxy that knows of no factories
                         more = {} if make is None else {"proxy_factory_fn": functools.partial(make, name)}
                         parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, **more)
                     return parameter_proxy_cache[name]
             return None
 
         if isinstance(attr_val, facula.nn.Parameter):
-            make = (lambda name, node: ParameterProxy(self, node, name, attr_val)) if self.param_shapes_constant else None
+            make = None
+            if self.param_shapes_constant and self._knows_factories():
+                make = lambda name, node: ParameterProxy(self, node, name, attr_val)
             found = cached(self._parameters(), make)
             if found is not None:
                 return found
@@ -398,6 +399,14 @@ class Tracer(TracerBase):
             if found is not None:
                 return found
         return attr_val
+
+    def _knows_factories(self):
+        """Whether `create_proxy`, which a subclass may have written anew, takes a factory."""
+        known = self.__dict__.get("_takes_factory")
+        if known is None:
+            known = "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters
+            self.__dict__["_takes_factory"] = known
+        return known
 
     def _parameters(self):
         by_id = self.__dict__.get("_parameter_names")

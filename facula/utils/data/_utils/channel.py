@@ -27,7 +27,6 @@ from facula._serialization import tensors as _core
 _HEADER = struct.Struct("<4Q")  # pickle bytes, number of buffers, bytes of all buffers, 1 if in a file
 _ALIGNMENT = 64
 _INLINE_LIMIT = 128 * 1024  # above this a mapped file is faster than two copies through the socket
-_PIECES = 64 * 1024  # of shared memory are mapped at a time for messages smaller than that
 _DESCRIPTOR_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
 _HAS_MEMFD = hasattr(os, "memfd_create")
 
@@ -37,7 +36,7 @@ class Channel:
 
     def __init__(self, connection):
         self.socket = connection
-        self._free = memoryview(b"")  # what is left of the shared memory for small messages
+        self._pieces = _SharedPieces()
 
     @classmethod
     def pair(cls):
@@ -87,7 +86,7 @@ class Channel:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             memory = _map_file(descriptor, total)
         else:
-            memory = self._receive_into(self._shared_memory(total))
+            memory = self._receive_into(self._pieces.take(total))
         view = memoryview(memory)
         buffers = [view[start : start + size] for start, size in zip(numbers[::2], numbers[1::2])]
         return pickle.loads(pickled, buffers=buffers)
@@ -125,14 +124,39 @@ class Channel:
             view = view[received:]
         return data
 
-    def _shared_memory(self, size):
-        """New shared memory of `size` bytes; small pieces are parts of one mapping, for a process may have only so many."""
+
+
+class _SharedPieces:
+    """Shared memory for small messages: parts of blocks, since a process may have only so many mappings and new pages cost.
+
+    A block is used again when nobody holds a part of it. It keeps a few, and leaves others to those who hold their parts.
+    """
+
+    _BLOCK, _KEPT = 2 * _INLINE_LIMIT, 8
+
+    def __init__(self):
+        self._blocks = collections.deque(maxlen=self._KEPT)
+        self._free = memoryview(b"")  # the rest of the last block
+
+    def take(self, size):
+        """`size` bytes, not more than a message within the stream has."""
         if size > len(self._free):
-            if size >= _PIECES:
-                return mmap.mmap(-1, size)
-            self._free = memoryview(mmap.mmap(-1, _PIECES))
+            self._free = None
+            self._free = memoryview(self._block())
         piece, self._free = self._free[:size], self._free[-(-size // _ALIGNMENT) * _ALIGNMENT :]
         return piece
+
+    def _block(self):
+        for _ in range(len(self._blocks)):
+            self._blocks.rotate(-1)
+            if sys.getrefcount(self._blocks[-1]) <= _NOBODY:
+                return self._blocks[-1]
+        self._blocks.append(mmap.mmap(-1, self._BLOCK))
+        return self._blocks[-1]
+
+
+_held_by_a_deque = collections.deque([bytearray()])
+_NOBODY = sys.getrefcount(_held_by_a_deque[-1])  # what is counted where nobody but a deque holds an object
 
 
 class _BatchPickler(ForkingPickler):
