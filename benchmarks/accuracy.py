@@ -34,7 +34,8 @@ WITHOUT_ERROR = re.compile(
     r"exponential|log_normal|geometric|cauchy|random|zero|fill)_|tolist|numpy\(|pca_lowrank"
 )
 # factors that are unique only up to signs and phases, and the order of equal elements: a difference there says nothing
-NOT_UNIQUE = re.compile(r"flat\.sort|linalg\.(svd\(|eigh|eigvals|qr|lstsq\(s)")
+# (and which of several rows that go to one place stays)
+NOT_UNIQUE = re.compile(r"flat\.sort|index_copy|linalg\.(svd\(|eigh|eigvals|qr|lstsq\(s)")
 SEEDS = {"small": 8, "middle": 4, "large": 1}
 # where equal elements leave the choice open, which narrow floats have many of
 TIED = re.compile(r"sort|topk|kthvalue|median|mode\(|cummax|cummin|\.max\(|\.min\(|unique")
@@ -49,11 +50,16 @@ REASONS = [
     (r"matrix_exp", "scaling, squaring and one quotient at all sizes, where PyTorch has polynomials for small ones"),
     (r"linalg\.(pinv|solve|svdvals|lu|inv|det|cholesky)|cholesky_solve|logdet|pca", "another algorithm, or another LAPACK"),
     (r"var", "means and squares are added in float runs, where PyTorch computes these in double"),
+    (r"backward .*PReLU", "the products for the one weight are added in another order, and cancel"),
     (r"combinations|cartesian|index_select|embedding|table", "gradients of one place are added one by one in the dtype"),
     (r"norm|Norm", "products of a channel are added in float runs, where PyTorch adds in double"),
     (r"b?float16 .*(loss|entropy)", "the gradient of a mean is rounded to the narrow dtype before it is multiplied"),
     (r"float16 .*cdist", "distances are rounded to the narrow dtype before their derivative divides by them"),
 ]
+CONVOLUTIONS = (
+    "convolutions: a window's products are one chain of float32 in oneDNN's channels-last kernels, and tiles of F(4x4, 3x3) with "
+    "AVX2, where PyTorch with AVX-512 adds blocks of sixteen channels"
+)
 EPSILON = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 MODELS = """resnet18 resnet50 densenet121 mobilenetv3_small_050 efficientnet_b0 convnext_atto vit_tiny_patch16_224
     deit_tiny_patch16_224 mixer_s32_224 regnety_002 ghostnet_100 repvgg_a0 xcit_nano_12_p16_224 poolformer_s12
@@ -229,14 +235,27 @@ def rounded(value: float) -> float:
 # ---- models
 
 
+def let_torchvision_load(torch) -> None:
+    """Define the ops that PyPI's torchvision looks for at its import: it has none beside another build of PyTorch."""
+    try:
+        import torchvision  # noqa: F401
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.startswith("torchvision")]:
+            del sys.modules[name]
+        for op in ("nms", "qnms"):
+            torch.library.define(f"torchvision::{op}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
 def run_model(name: str, library: str, weights: str, dtype: str, threads: int) -> None:
     """Train one step of a model, and write loss, outputs and gradients; make the weights where the file is not there yet."""
     if library == "facula":
         import facula.compat
 
         facula.compat.install()
-    import timm
     import torch
+
+    let_torchvision_load(torch)
+    import timm
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)
@@ -280,6 +299,8 @@ def measure_models(options) -> list[dict]:
         for what, keys in (("output", ["output"]), ("gradients", [key for key in exact if key.startswith("grad ")])):
             errors = [total_error(found[library, "float32"], exact, keys) for library in ("torch", "facula")]
             row[what] = {"torch": rounded(errors[0]), "facula": rounded(errors[1]), "ratio": round(errors[1] / errors[0], 3)}
+            if row[what]["ratio"] > 1.5:  # the layers of the models, one by one: all others are as exact as PyTorch's
+                row[what]["reason"] = CONVOLUTIONS
         rows.append(row)
         print(json.dumps(row), flush=True)
     return rows

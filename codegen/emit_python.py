@@ -48,6 +48,8 @@ def _file(topic: str, part: str, entries) -> str:
     includes = [f'#include "functions_{topic}.h"', *(f'#include "op_ids_{t}.h"' for t in ids), '#include "python/bindings.h"\n']
     lines = [HEADER, "\n".join(includes), "namespace facula::python {\nnamespace {\n"]
     functions, methods = [], []
+    results = _result_types([op for _, members in entries for op in members])
+    lines += results.values()
     for name, members in entries:
         for form in _forms(members):
             chosen = members if form == "plain" else [op for op in members if "inplace" in op.variants]
@@ -61,7 +63,9 @@ def _file(topic: str, part: str, entries) -> str:
     lines += [f"    {row}," for row in functions] + ["    {}};"]
     lines.append(f"const Binding methods_{part}[] = {{")
     lines += [f"    {row}," for row in methods] + ["    {}};"]
-    lines.append(f"\n}}  // namespace\n\nvoid register_{part}(BindingTables& tables) {{ tables.add(functions_{part}, methods_{part}); }}\n")
+    lines.append(f"ResultType* const results_{part}[] = {{{''.join(f'&{name}, ' for name in results)}nullptr}};")
+    added = f"tables.add(functions_{part}, methods_{part}, results_{part});"
+    lines.append(f"\n}}  // namespace\n\nvoid register_{part}(BindingTables& tables) {{ {added} }}\n")
     lines.append("}  // namespace facula::python\n")
     return "\n".join(lines)
 
@@ -262,7 +266,7 @@ def _statements(op: Op, form: str) -> str:
         made = f"where_wanted({call}, {slots['pin_memory']})"
         return text + f"return wrap(with_requires_grad({made}, {slots['requires_grad']}));"
     if len(op.returns) > 1:
-        return text + f'return wrap_results("{op.name}", {{{_c_names(op)}}}, {call});'
+        return text + f'return wrap_results({_result_type(op)}, false, {call});'
     if not op.returns or op.cpp_return == "void":
         return text + f"{call}; Py_RETURN_NONE;"
     return text + f"return wrap({call});"
@@ -295,11 +299,23 @@ def _asked_layout(op: Op, slots: dict[str, str]) -> str:
 def _return_out(op: Op, slot: str, names: list[str]) -> str:
     if len(names) == 1:
         return f"Py_INCREF({slot}); return {slot};"
-    return f'return wrap_results("{op.name}_out", {{{_c_names(op)}}}, out_tuple<{len(names)}>({slot}));'
+    return f'return wrap_results({_result_type(op)}, true, out_tuple<{len(names)}>({slot}));'
 
 
-def _c_names(op: Op) -> str:
-    return ", ".join(f'"{n}"' for n in op.fields)
+def _result_type(op: Op) -> str:
+    return f"&results_{op.name}" if op.fields else "nullptr"
+
+
+def _result_types(ops: list[Op]) -> dict[str, str]:
+    """The definitions of the named tuples that ops of a file return, by their names."""
+    types: dict[str, str] = {}
+    for op in ops:
+        if len(op.returns) > 1 and op.fields:
+            fields = ", ".join(f'"{n}"' for n in op.fields)
+            text = f"const char* const fields_{op.name}[] = {{{fields}}};\nResultType results_{op.name}{{\"{op.name}\", fields_{op.name}, {len(op.fields)}}};"
+            if types.setdefault(f"results_{op.name}", text) != text:
+                raise ValueError(f"{op.id}: overloads of {op.name} name their results differently")
+    return types
 
 
 def _register(parts: list[str]) -> str:

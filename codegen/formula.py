@@ -52,14 +52,14 @@ def result_names(op: Op) -> tuple[str, ...]:
 
 
 def read(op: Op) -> list[Formula]:
-    """The formulas of an op in argument order."""
+    """The formulas of an op in the order in which the schema has them, which is that of its node's edges."""
     by_name = {a.name: a for a in op.args}
     formulas = []
-    for arg in op.args:
-        if op.grad and arg.name in op.grad:
-            text, uses = _rewrite(op, op.grad[arg.name], by_name)
-            together = next((names for names in op.grad_together if arg.name in names), ())
-            formulas.append(Formula(arg, text, frozenset(uses), together))
+    for name, given in (op.grad or {}).items():
+        if name in by_name:
+            text, uses = _rewrite(op, given, by_name)
+            together = next((names for names in op.grad_together if name in names), ())
+            formulas.append(Formula(by_name[name], text, frozenset(uses), together))
     return formulas
 
 

@@ -13,6 +13,7 @@ import contextlib
 import functools
 import importlib
 import threading
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import facula
@@ -38,6 +39,7 @@ __all__ = [
     "is_tensor_like",
     "is_tensor_method_or_property",
     "wrap_torch_function",
+    "redispatch_function",
     "enable_reentrant_dispatch",
     "TorchFunctionMode",
     "BaseTorchFunctionMode",
@@ -376,6 +378,40 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
         super().__exit__(*exception)
         _modes.stack = self.suspended
         _C._set_function_mode_active(bool(self.suspended))
+
+
+def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function as it is, past one level of overrides: from a __torch_function__ that wants to see the calls within.
+
+    Args:
+        func, types, args, kwargs: what the __torch_function__ was given; ``kwargs`` may be None.
+
+    A function of the program that asks `has_torch_function` gets the answer False once, and what it calls goes to overrides
+    again. Functions of the library run to their end, and their results are plain tensors. Errors: what ``func`` raises.
+
+    >>> class Logged(torch.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return torch.overrides.redispatch_function(func, types, args, kwargs)
+    >>> def scaled(a, b):
+    ...     if torch.overrides.has_torch_function((a, b)):
+    ...         return torch.overrides.handle_torch_function(scaled, (a, b), a, b)
+    ...     return torch.mul(a, b) + 1
+    >>> scaled(torch.ones(1).as_subclass(Logged), 2)
+    scaled
+    mul
+    tensor([3.])
+    """
+    home = getattr(func, "__module__", None) or "facula"
+    if home.partition(".")[0] in ("facula", "torch") or not isinstance(func, FunctionType):
+        with DisableTorchFunction():
+            return func(*args, **(kwargs or {}))
+    before = _C._answer_no_override_once(True)
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        _C._answer_no_override_once(before)
 
 
 @contextlib.contextmanager

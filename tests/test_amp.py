@@ -134,6 +134,10 @@ def test_wrong_arguments():
         autocast("meta")
     with pytest.warns(UserWarning, match="autocast: .*float32"):
         assert not autocast("cpu", dtype=F32)._enabled
+    with pytest.warns(UserWarning, match="autocast: .*int64"), autocast("cpu", dtype=facula.int64):
+        assert (square() @ square()).dtype == F32 and facula.get_autocast_dtype("cpu") == facula.int64
+    with autocast("cpu", dtype=facula.int64, enabled=False):
+        assert (square() @ square()).dtype == F32
     with pytest.raises(TypeError, match="^is_autocast_enabled: .*int"):
         facula.is_autocast_enabled(3)
     with pytest.raises(TypeError, match="^set_autocast_dtype: .*bool"):
@@ -162,6 +166,14 @@ def test_state_functions():
         with autocast("cpu"):
             assert (square() @ square()).dtype == F16
     finally:
+        facula.set_autocast_dtype("cpu", BF16)
+    try:
+        facula.set_autocast_dtype("cpu", facula.int64)  # it is regions that say which dtypes they support
+        assert facula.get_autocast_dtype("cpu") == facula.int64
+        facula.set_autocast_enabled("cpu", True)
+        assert (square() @ square()).dtype == facula.int64
+    finally:
+        facula.set_autocast_enabled("cpu", False)
         facula.set_autocast_dtype("cpu", BF16)
     with pytest.warns(DeprecationWarning, match="is_autocast_cpu_enabled"):
         assert facula.is_autocast_cpu_enabled() is False

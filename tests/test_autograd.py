@@ -446,3 +446,18 @@ def test_functional():
         == F.hvp(lambda a: (a * a * a).sum(), x, v)[1].tolist()
         == [6.0, -12.0]
     )
+
+
+def test_gradients_of_a_linear_layer_come_as_its_addmm_gives_them():
+    """The bias is the first operand of addmm, and the weight lies behind a transpose: hooks are called in that order."""
+    layers = facula.nn.Sequential(facula.nn.Linear(3, 4), facula.nn.ReLU(), facula.nn.Linear(4, 2))
+    seen = []
+    for name, parameter in layers.named_parameters():
+        parameter.register_hook(lambda grad, name=name: seen.append(name))
+    for shape in ((5, 3), (2, 5, 3), (3,)):
+        seen.clear()
+        layers(facula.ones(shape)).sum().backward()
+        assert seen == ["2.bias", "2.weight", "0.bias", "0.weight"]
+    x = facula.ones(2, 3, requires_grad=True)
+    node = layers[0](x).grad_fn
+    assert [getattr(edge, "variable", None) is layers[0].bias for edge, _ in node.next_functions] == [True, False, False]

@@ -12,6 +12,8 @@ import sys
 import pytest
 from test_fuzz_hostile import CASES, TESTS, run_round
 
+import facula
+
 
 def run(program):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")]))
@@ -111,3 +113,58 @@ def test_what_was_found_raises():
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")]))
     result = subprocess.run([sys.executable, "-c", CALLS], input="\n".join(FOUND), capture_output=True, text=True, env=environment, cwd=TESTS)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+#: sizes whose sums and products do not fit: the op says so, not the tensor that it makes of what is left of them
+OVERFLOWING = [
+    ("native_group_norm.default", lambda: (facula.ones(0), None, None, 2**62, 4, 1, 1, 1e-5), "^native_group_norm: expected an input of 4611686018427387904"),
+    ("native_group_norm.default", lambda: (facula.ones(12), None, None, -3, -4, 1, 1, 1e-5), "^native_group_norm: expected an input of -3"),
+    ("to_sparse_csr.default", lambda: (facula.ones(3, 4), 2**63 - 1), "^to_sparse_csr: dense_dim must leave two dimensions or more of 2"),
+    ("histogram.default", lambda: (facula.ones(3), 2**63 - 1), "^histogram: the number of edges must fit in 64 bits"),
+]
+
+
+@pytest.mark.parametrize(("key", "arguments", "words"), OVERFLOWING)
+def test_sizes_that_do_not_fit_are_refused_by_the_op(key, arguments, words):
+    with pytest.raises(RuntimeError, match=words):
+        facula._C._boxed_call(key, arguments())
+
+
+def test_differences_of_counts_that_do_not_fit():
+    assert facula.cov(facula.arange(12.0).reshape(3, 4), correction=-(2**63)).isfinite().all()
+
+
+#: (what is wrong with the call itself, status by its exception, words of its text)
+LIES = [
+    ("", "none", ""),
+    ("kind", "ValueError", "no value has the kind"),
+    ("null", "ValueError|TypeError", "NULL"),
+    ("fewer", "TypeError", "is missing"),
+    ("default", "TypeError", "is missing"),
+    ("more", "TypeError", "takes 2 arguments, got 3"),
+    ("room", "ValueError", "gives 1 results, got room for 2"),
+    ("no_results", "ValueError", "gives 1 results, got room for 0"),
+]
+BY_C = """
+import sys
+from fuzz.preamble import *
+from fuzz import by_c
+calls = by_c.CCalls()
+for lie in sys.argv[1:]:
+    try:
+        calls["mm.default", lie, True](lambda: (x(2, 3).requires_grad_(), x(3, 4)))
+    except Exception as error:
+        print(type(error).__name__, error)
+    else:
+        print("none")
+"""
+
+
+def test_calls_through_the_c_interface():
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([*sys.path, os.environ.get("PYTHONPATH", "")]))
+    command = [sys.executable, "-c", BY_C, *(lie for lie, _, _ in LIES)]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TESTS)
+    assert result.returncode == 0, result.stderr
+    for (lie, kinds, words), line in zip(LIES, result.stdout.splitlines(), strict=True):
+        kind, _, text = line.partition(" ")
+        assert kind in kinds.split("|") and words in text, (lie, line)

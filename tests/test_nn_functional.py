@@ -204,6 +204,8 @@ def test_binary_losses_are_stable():
     got = array(F.binary_cross_entropy_with_logits(x, t, reduction="none"))
     np.testing.assert_allclose(got, [200.0, np.log(2), 0.0], atol=1e-12)
     np.testing.assert_allclose(array(F.soft_margin_loss(x, t, reduction="none")), got, atol=1e-12)
+    with pytest.raises(RuntimeError, match=r"^soft_margin_loss: .*\(3, 1\), got \(3,\)$"):
+        F.soft_margin_loss(facula.ones(3, 1), facula.ones(3))
     with pytest.raises(ValueError, match=r"binary_cross_entropy.*got \(2,\)"):
         F.binary_cross_entropy(x.sigmoid(), t[:2])
 

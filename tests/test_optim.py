@@ -434,3 +434,40 @@ def test_hooks_run_once_around_a_step_that_calls_its_base_class():
         optimizer.step(lambda: 1 / 0)
     optimizer.step()
     assert calls == ["pre", "inner", "post", "pre", "inner", "pre", "inner", "post"]
+
+
+LATER_OPTIONS = {
+    "SGD": {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False},
+    "Adam": {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+             "decoupled_weight_decay": False, "fused": None},
+    "AdamW": {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+              "decoupled_weight_decay": True, "fused": None},
+    "Adagrad": {"foreach": None, "maximize": False, "differentiable": False, "fused": None},
+    "Adadelta": {"foreach": None, "maximize": False, "differentiable": False, "capturable": False},
+    "NAdam": {"maximize": False, "foreach": None, "capturable": False, "differentiable": False, "decoupled_weight_decay": False},
+    "RMSprop": {"momentum": 0, "centered": False, "foreach": None, "maximize": False, "differentiable": False, "capturable": False},
+    "Adafactor": {"foreach": None},
+    "LBFGS": {},
+    "Muon": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATER_OPTIONS)
+def test_groups_of_old_checkpoints_get_the_options_that_came_later_and_no_others(name):
+    """Values are those that steps had before the option was there, whatever this optimizer was made with."""
+    p = facula.nn.Parameter(facula.ones(2, 2))
+    optimizer = getattr(optim, name)([p], lr=0.5)
+    optimizer.defaults["own"] = 1
+    optimizer.__setstate__({"state": {}, "param_groups": [{"params": [p]}]})
+    assert optimizer.param_groups == [{"params": [p], **LATER_OPTIONS[name]}]
+
+
+def test_groups_of_a_class_that_others_wrote_are_loaded_as_they_were_saved():
+    class Descent(optim.Optimizer):
+        def __init__(self, params, lr=0.1):
+            super().__init__(params, {"lr": lr})
+
+    first, second = (Descent([facula.ones(2, requires_grad=True)]) for _ in range(2))
+    second.load_state_dict(first.state_dict())
+    assert second.state_dict() == first.state_dict()
+    assert second.defaults == {"lr": 0.1, "differentiable": False}

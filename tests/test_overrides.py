@@ -132,6 +132,7 @@ def test_modes_nest_and_replace():
         with overrides.DisableTorchFunction():
             assert torch.ones(1).item() == 1.0
     assert torch.ones(1).item() == 1.0
+    assert torch._C.DisableTorchFunction is overrides.DisableTorchFunction
 
 
 def test_a_mode_survives_an_error():
@@ -235,3 +236,44 @@ def test_functions_made_of_parts_run_under_modes():
         assert torch.unique_consecutive(torch.tensor([2, 1, 1])).tolist() == [2, 1]
     with torch.device("cpu"):
         assert torch.unique(torch.tensor([[2, 1, 1]]), dim=1).tolist() == [[1, 2]]
+
+
+def scaled_product(a, b):
+    if overrides.has_torch_function((a, b)):
+        return overrides.handle_torch_function(scaled_product, (a, b), a, b)
+    return a * b + 1
+
+
+def test_redispatch_passes_one_level_of_classes():
+    seen = []
+
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            return overrides.redispatch_function(func, types, args, kwargs)
+
+    x = torch.tensor([3.0]).as_subclass(Logged)
+    result = scaled_product(x, torch.tensor([4.0]).as_subclass(Logged))
+    assert seen == ["scaled_product", "mul"] and type(result) is torch.Tensor and result.item() == 13
+    assert overrides.has_torch_function((x,))  # the answer was for one question
+    with pytest.raises(ZeroDivisionError):
+        overrides.redispatch_function(lambda: 1 / 0, (), (), None)
+    assert overrides.has_torch_function((x,))
+    assert torch._C._skip_one_hop_torch_function is overrides.redispatch_function
+
+
+def test_redispatch_passes_one_level_of_modes():
+    seen = []
+
+    class Logging(overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func.__name__)
+            with self:
+                return overrides.redispatch_function(func, types, args, kwargs)
+
+    a, b = torch.tensor([3.0]), torch.tensor([4.0])
+    with Logging():
+        result = scaled_product(a, b)
+    assert result.item() == 13
+    assert seen == ["scaled_product", "mul", "add"]

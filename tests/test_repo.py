@@ -104,6 +104,13 @@ def test_only_the_python_layer_knows_python():
             assert "Python.h" not in path.read_text(), path
 
 
+def test_python_is_called_in_one_way():
+    """CPython ends threads inside such a call when the interpreter ends: call_python() says what must not happen then."""
+    bare = re.compile(r"(?<!call_python\()\bPyObject_(Call|Vectorcall)(?!FinalizerFromDealloc)\w*\(")
+    wrong = [f"{p.name}: {found[0]}" for p in sources() if p.suffix == ".cpp" for found in bare.finditer(p.read_text())]
+    assert not wrong, wrong
+
+
 def test_overflow_is_asked_for_in_one_place():
     """core/checked.h is how sizes, strides, offsets and bytes are computed from what a caller gives."""
     asking = {p.relative_to(SOURCE).as_posix() for p in sources() if re.search(r"__builtin_\w+_overflow", p.read_text())}

@@ -47,6 +47,10 @@ def test_coo_parts_and_attributes():
     assert hybrid.to_dense().tolist() == [[3.0, 4.0], [1.0, 2.0], [0.0, 0.0]]
     assert facula.sparse_coo_tensor([[0, 4]], [1.0, 2.0]).shape == (5,)
     assert facula.sparse_coo_tensor((2, 3)).to_dense().tolist() == [[0.0] * 3] * 2
+    assert facula.sparse_coo_tensor(size=(2, 3)).to_dense().tolist() == [[0.0] * 3] * 2
+    for parts in ({}, {"values": facula.ones(2)}, {"indices": facula.zeros(1, 1, dtype=facula.int64), "size": (4,)}):
+        with pytest.raises(TypeError, match="^sparse_coo_tensor: "):
+            facula.sparse_coo_tensor(**parts)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS + BLOCKED)

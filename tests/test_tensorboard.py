@@ -65,8 +65,13 @@ def test_scalars(read):
     assert [e.value for e in read("both_two_down").Scalars("both/two")] == [-1]
     with pytest.raises(ValueError, match=r"^SummaryWriter.add_scalar: expected one number for 'v', got shape \(2,\)$"):
         read.writer.add_scalar("v", torch.ones(2))
-    with pytest.raises(TypeError, match=r"^SummaryWriter: expected a tensor, an array or numbers, got str$"):
+    with pytest.raises(ValueError, match=r"^SummaryWriter: expected a tensor, an array or a number, got str$"):
         read.writer.add_scalar("v", "much")
+    for other in ([1.0], None, {}):  # programs catch it to skip what is no number
+        with pytest.raises(NotImplementedError, match="^SummaryWriter: expected a tensor, an array or a number, got "):
+            read.writer.add_scalar("v", other)
+        with pytest.raises(NotImplementedError, match="^SummaryWriter: "):
+            read.writer.add_histogram("v", other)
 
 
 @pytest.mark.parametrize("bins", ["tensorflow", "auto", [-4.0, -1.0, 0.0, 1.0, 4.0]])

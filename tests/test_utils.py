@@ -287,9 +287,11 @@ def test_weak_dictionaries_compare_tensors_by_identity():
     names = WeakTensorKeyDictionary({x: "x", y: "y"})
     assert names[x] == "x" and names[y] == "y" and len(names) == 2 and torch.ones(2) not in names
     ref = TensorWeakRef(x)
-    assert ref() is x
+    bare = torch._C._WeakTensorRef(x)
+    assert ref() is x and not bare.expired()
     del x
     gc.collect()
+    assert bare.expired()
     assert ref() is None and list(names.values()) == ["y"]
 
 

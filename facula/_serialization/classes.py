@@ -7,7 +7,8 @@ instead: an object is made by `object.__new__` and gets its attributes back; its
 - the running program has already imported. A load imports nothing that the file names, for an import runs code: whoever can
   put a file beside the program, and a checkpoint before it, would decide what runs.
 
-Classes with `__del__` are refused, and `__setstate__` is called only for nn.Module and the program's own.
+Classes with `__del__` are refused, and `__setstate__` is called only for nn.Module and the program's own; of other packages
+both are accepted for the classes that they register as containers of tensors (`register_pytree_node`), such as tensordict's.
 Classes of the standard library are refused unless inert.py lists them.
 """
 
@@ -51,14 +52,22 @@ def find(module, qualname):
 
 def is_restorable(cls):
     """Whether instances of `cls` may be made without calling it."""
-    return not hasattr(cls, "__del__") and bool(cls.__flags__ & _HEAP_TYPE)
+    return bool(cls.__flags__ & _HEAP_TYPE) and (not hasattr(cls, "__del__") or is_registered_container(cls))
 
 
 def may_set_own_state(cls):
     """Whether `cls.__setstate__` may be called: it is Facula's or the program's own code."""
     if issubclass(cls, facula.nn.Module) or torch_name(cls.__module__).startswith(_OWN_STATES):
         return True
+    if is_registered_container(cls):
+        return True
     return is_program_module(sys.modules.get(cls.__module__))
+
+
+def is_registered_container(cls):
+    """Whether the running program has made `cls` known as a container of tensors: its package made it for this library."""
+    nodes = sys.modules.get("facula.utils._pytree_nodes")  # who has not imported it has registered nothing
+    return nodes is not None and cls in nodes.SUPPORTED_NODES
 
 
 def new(cls, args):

@@ -427,7 +427,6 @@ NAMES = {
             """,
         "torch.nn.cpp": "ModuleWrapper OrderedDictWrapper",
         "torch.nn.functional": "assert_int_or_pair",
-        "torch.overrides": "redispatch_function",
         "torch.return_types": "histogramdd slogdet slogdet_out",
         "torch.serialization": "validate_hpu_device",
         "torch.utils": """

@@ -42,7 +42,7 @@ def _indices(x, key):
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexError("index: at most one ellipsis")
     if consumed > x.dim():
-        raise IndexError(f"index: too many indices for a tensor of {x.dim()} dimensions, got {consumed}")
+        raise IndexError(f"index: too many indices for tensor of dimension {x.dim()}, got {consumed}")
     view, tensors, at = x, {}, 0
     for item in items:
         if item is None:

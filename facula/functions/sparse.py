@@ -73,9 +73,14 @@ def _no_entries(op, size, dtype, device, requires_grad):
     return _finish(made, requires_grad, False)
 
 
-def sparse_coo_tensor(indices: Any, values: Any = None, size: Sequence[int] | None = None, *, dtype: facula.dtype | None = None,
-                      device: Device = None, pin_memory: bool = False, requires_grad: bool = False,
-                      check_invariants: bool | None = None, is_coalesced: bool | None = None) -> Tensor:  # fmt: skip
+def _given(*values):
+    return ", ".join(type(value).__name__ for value in values if value is not None) or "nothing"
+
+
+def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Sequence[int] | None = None, *,
+                      dtype: facula.dtype | None = None, device: Device = None, pin_memory: bool = False,
+                      requires_grad: bool = False, check_invariants: bool | None = None,
+                      is_coalesced: bool | None = None) -> Tensor:  # fmt: skip
     """A sparse tensor in the layout COO: values, and an index for each in every sparse dimension.
 
     Called with a size only, a tensor without entries.
@@ -91,7 +96,8 @@ def sparse_coo_tensor(indices: Any, values: Any = None, size: Sequence[int] | No
             ``sparse.check_sparse_tensor_invariants`` says.
         is_coalesced: whether every position comes once, in order.
 
-    Errors: RuntimeError for parts whose shapes do not fit, and indices outside of the size, where they are checked.
+    Errors: RuntimeError for parts whose shapes do not fit, and indices outside of the size, where they are checked; TypeError
+    where neither indices with values nor a size alone are given.
 
     >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
     tensor([[0., 0., 3.],
@@ -99,7 +105,11 @@ def sparse_coo_tensor(indices: Any, values: Any = None, size: Sequence[int] | No
     """
     op = "sparse_coo_tensor"
     if values is None:
+        if (indices is None) == (size is None):
+            raise TypeError(f"{op}: indices and values, or a size alone, are needed, got {_given(indices, values, size)}")
         return _no_entries(op, indices if size is None else size, dtype, device, requires_grad)
+    if indices is None:
+        raise TypeError(f"{op}: values come with indices, got {_given(indices, values, size)}")
     values = _part(op, "values", values, dtype, device)
     indices = _index(op, "indices", indices, values.device)
     if values.dim() == 0:

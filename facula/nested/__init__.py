@@ -160,7 +160,6 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
         >>> [part.tolist() for part in x]
         [[0.0, 1.0], [2.0, 3.0, 4.0]]
     """
-    del min_seqlen, max_seqlen
     for what, tensor in (("values", values), ("offsets", offsets), ("lengths", lengths)):
         if not isinstance(tensor, facula.Tensor) and not (tensor is None and what != "values"):
             raise TypeError(f"nested_tensor_from_jagged: {what} must be a Tensor, got {type(tensor).__name__}")
@@ -175,7 +174,9 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
         if lengths.dim() != 1:
             raise RuntimeError(f"nested_tensor_from_jagged: lengths must have one dimension, got {list(lengths.shape)}")
         offsets, lengths = facula.nn.functional.pad(lengths.cumsum(0), (1, 0)), None
-    return wrap(values, Ragged.of(offsets, lengths, values.size(at - 1)), at)
+    ragged = Ragged.of(offsets, lengths, values.size(at - 1))
+    ragged.stated.update(name for name, given in (("min_seqlen", min_seqlen), ("max_seqlen", max_seqlen)) if given is not None)
+    return wrap(values, ragged, at)
 
 
 def narrow(tensor: Tensor, dim: int, start: Tensor | int, length: Tensor | int,

@@ -45,6 +45,7 @@ class Adafactor(Optimizer):
     """
 
     _counters = ("step",)
+    _later_options = {"foreach": None}
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
                  eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,

@@ -22,6 +22,7 @@ class RuleOptimizer(Optimizer):
     what follows from them are on the device, so that a graph can replay it."""
 
     _counters = ("step",)
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
     _update_sparse = None  # (group, parameter, gradient, state): a step with a sparse gradient, where the rule has one
 
     def step(self, closure: Callable[..., Any] | None = None) -> Any:

@@ -40,6 +40,8 @@ class Adagrad(RuleOptimizer):
     tensor([ 0.9000, -1.9000], requires_grad=True)
     """
 
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
                  initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
                  maximize: bool = False, differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip

@@ -41,6 +41,7 @@ class Adam(RuleOptimizer):
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
+    _later_options = {**RuleOptimizer._later_options, "amsgrad": False, "decoupled_weight_decay": False, "fused": None}
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,

@@ -37,6 +37,8 @@ class AdamW(Adam):
     tensor([ 0.8500, -1.8000], requires_grad=True)
     """
 
+    _later_options = {**Adam._later_options, "decoupled_weight_decay": True}
+
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,

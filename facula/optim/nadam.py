@@ -38,6 +38,7 @@ class NAdam(RuleOptimizer):
 
     _state_names = ("exp_avg", "exp_avg_sq")
     _counters = ("step", "mu_product")
+    _later_options = {**RuleOptimizer._later_options, "decoupled_weight_decay": False}
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 2e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False,

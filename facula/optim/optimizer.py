@@ -97,6 +97,7 @@ class Optimizer(_HookMethods):
     """
 
     _state_names: tuple[str, ...] = ()
+    _later_options: dict[str, Any] = {}  # options that came after the class: checkpoints made before them have none
     _counters: tuple[str, ...] = ()  # states that are 0-d tensors, numbers in checkpoints of PyTorch before 1.12
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -130,7 +131,7 @@ class Optimizer(_HookMethods):
         self._make_hooks()
         self.defaults.setdefault("differentiable", False)
         for group in self.param_groups:
-            for name, value in self.defaults.items():
+            for name, value in self._later_options.items():
                 group.setdefault(name, value)
         for values in self.state.values():
             for name in self._counters:

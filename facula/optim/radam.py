@@ -37,6 +37,7 @@ class RAdam(RuleOptimizer):
     """
 
     _state_names = ("exp_avg", "exp_avg_sq")
+    _later_options = {**RuleOptimizer._later_options, "decoupled_weight_decay": False}
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, decoupled_weight_decay: bool = False, *,

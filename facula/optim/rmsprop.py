@@ -41,6 +41,7 @@ class RMSprop(RuleOptimizer):
     """
 
     _state_names = ("square_avg",)
+    _later_options = {**RuleOptimizer._later_options, "momentum": 0, "centered": False}
 
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
                  weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,

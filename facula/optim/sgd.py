@@ -46,6 +46,8 @@ class SGD(RuleOptimizer):
     tensor([ 0.4600, -0.9200], requires_grad=True)
     """
 
+    _later_options = {"nesterov": False, "foreach": None, "maximize": False, "differentiable": False, "fused": False}
+
     def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
                  differentiable: bool = False, fused: bool | None = None) -> None:  # fmt: skip

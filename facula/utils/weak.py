@@ -169,4 +169,12 @@ class TensorWeakRef:
         return self.ref()
 
 
+class _WeakTensorRef(TensorWeakRef):
+    """A weak reference as `torch._C` has it: it tells whether its tensor has gone, and does not give it back."""
+
+    def expired(self) -> bool:
+        """Return whether the tensor has gone."""
+        return self.ref() is None
+
+
 WeakTensorKeyDictionary = WeakIdKeyDictionary

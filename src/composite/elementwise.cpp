@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/batching.h"
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/number.h"
 #include "functions.h"
@@ -90,7 +91,8 @@ Tensor round(const Tensor& self, int64_t decimals) {
     throw_error(ErrorKind::NotImplemented, "round: expected a floating-point tensor with decimals, got ", self.dtype());
   }
   double scale = 1.0;
-  for (int64_t i = 0; i < (decimals < 0 ? -decimals : decimals) && scale < 1e308; ++i) scale *= 10.0;
+  const auto places = static_cast<uint64_t>(decimals < 0 ? wrapping_mul(decimals, -1) : decimals);
+  for (uint64_t i = 0; i < places && scale < 1e308; ++i) scale *= 10.0;
   return decimals > 0 ? _round_scaled(self, scale, 1.0) : _round_scaled(self, 1.0, scale);
 }
 

@@ -1,6 +1,7 @@
 // The public transforms: dimensions, sizes and norms brought into the form of the three private ones.
 #include <cmath>
 
+#include "core/checked.h"
 #include "functions.h"
 
 namespace facula {
@@ -26,11 +27,7 @@ double norm_scale(const Transform& t, std::optional<std::string_view> norm, int6
 /// Dimensions of a transform and the sizes that the signal is brought to.
 struct TransformExtent {
   Dims dims, sizes;
-  int64_t count() const {
-    int64_t product = 1;
-    for (int64_t s : sizes) product *= s;
-    return product;
-  }
+  int64_t count(const char* op) const { return product_of(sizes).get(op, "the number of points", sizes); }
 };
 
 TransformExtent extent(const Transform& t, const Tensor& self, std::optional<IntList> s, std::optional<IntList> dim) {
@@ -103,7 +100,7 @@ Tensor complex_transform(const Transform& t, const Tensor& self, Sizes s, Sizes 
   if (e.dims.empty()) return clone(as_complex(t, self));
   const Tensor given = inexact(t, self);
   const Tensor x = resized(given.dtype() == DType::Float16 ? as_complex(t, given) : given, e);
-  const double scale = norm_scale(t, norm, e.count());
+  const double scale = norm_scale(t, norm, e.count(t.op));
   const bool forward = t.direction == Direction::Forward;
   return x.is_complex() ? _fft_c2c(x, e.dims, scale, forward) : _fft_real(x, e.dims, scale, forward);
 }
@@ -113,7 +110,7 @@ Tensor real_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim
   TransformExtent e = extent(t, self, s, dim);
   FACULA_CHECK(!e.dims.empty(), ErrorKind::Runtime, t.op, ": at least one dimension to transform, got none");
   check_sizes(t, e);
-  Tensor half = _fft_r2c(resized(as_real(t, self), e), e.dims, norm_scale(t, norm, e.count()));
+  Tensor half = _fft_r2c(resized(as_real(t, self), e), e.dims, norm_scale(t, norm, e.count(t.op)));
   return conjugated ? resolve_conj(conj(half)) : half;
 }
 
@@ -124,7 +121,7 @@ Tensor half_transform(const Transform& t, const Tensor& self, Sizes s, Sizes dim
   int64_t& last = e.sizes.back();
   if (!s || s->back() == -1) last = 2 * (last - 1);
   check_sizes(t, e);
-  double scale = norm_scale(t, norm, e.count());
+  double scale = norm_scale(t, norm, e.count(t.op));
   int64_t last_size = last;
   last = last / 2 + 1;
   Tensor x = resized(as_complex(t, self), e);

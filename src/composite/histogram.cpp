@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/batching.h"
+#include "core/checked.h"
 #include "functions.h"
 
 namespace facula {
@@ -51,7 +52,10 @@ std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, std::opti
     high += 0.5;
   }
   // From both ends, so that the outer edges are exact.
-  Tensor i = cumsum(ones({bins + 1}, self.dtype(), self.device()), 0, std::nullopt) - 1.0;
+  Tensor i = cumsum(ones({(Checked(bins) + 1).get("histogram", "the number of edges", bins, " bins")}, self.dtype(),
+                         self.device()),
+                    0, std::nullopt) -
+             1.0;
   double step = (high - low) / static_cast<double>(bins);
   Tensor edges =
       where(lt(i, static_cast<double>((bins + 1) / 2)), i * step + low, (i - static_cast<double>(bins)) * step + high);

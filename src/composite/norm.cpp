@@ -1,5 +1,6 @@
 // The public normalisations: argument checks, and the arrangement of the input as rows or channels.
 #include "autograd/function_support.h"
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/mode.h"
 #include "functions.h"
@@ -121,13 +122,15 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
   const char* op = "native_group_norm";
   FACULA_CHECK(group > 0 && C % group == 0, ErrorKind::Runtime, op, ": expected a number of groups that divides ", C,
                " channels, got ", group);
-  FACULA_CHECK(input.numel() == N * C * HxW, ErrorKind::Runtime, op, ": expected an input of ", N, " * ", C, " * ", HxW,
-               " elements, got shape ", input.sizes());
+  const bool counts = N >= 0 && C >= 0 && HxW >= 0;
+  FACULA_CHECK(counts && product_of({N, C, HxW}).value_or(-1) == input.numel(), ErrorKind::Runtime, op,
+               ": expected an input of ", N, " * ", C, " * ", HxW, " elements, got shape ", input.sizes());
   check_channels(op, "weight", weight, C);
   check_channels(op, "bias", bias, C);
   check_dtypes(op, input, {&weight, &bias});
-  auto [result, mean, rstd] = _row_norm(input, weight, bias, N * group, group, C / group, eps, true);
-  if (marks_of(all_examples(input))) std::tie(mean, rstd) = row_statistics(input, N * group, eps);
+  const int64_t rows = (Checked(N) * group).get(op, "the number of rows", N, " * ", group);
+  auto [result, mean, rstd] = _row_norm(input, weight, bias, rows, group, C / group, eps, true);
+  if (marks_of(all_examples(input))) std::tie(mean, rstd) = row_statistics(input, rows, eps);
   return {result, to_dtype(reshape(mean, {N, group}), input.dtype()),
           to_dtype(reshape(rstd, {N, group}), input.dtype())};
 }

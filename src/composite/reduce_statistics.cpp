@@ -174,7 +174,7 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
   } else {
     if (observations <= correction && host.warn)
       host.warn("cov: degrees of freedom are <= 0: correction should be less than the number of observations");
-    covariance = covariance / std::max(0.0, static_cast<double>(observations - correction));
+    covariance = covariance / std::max(0.0, static_cast<double>(observations) - static_cast<double>(correction));
   }
   return covariance.numel() == 1 ? reshape(covariance, {}) : covariance;
 }

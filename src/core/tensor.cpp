@@ -292,6 +292,7 @@ Scalar Tensor::item() const {
     at = bytes.data();
   }
   return visit_dtype(dtype(), [&]<class T>(TypeTag<T>) -> Scalar {
+    if constexpr (std::is_same_v<T, bool>) return Scalar(*at != 0);  // fresh memory may have any byte
     T value;
     std::memcpy(&value, at, sizeof value);
     if constexpr (std::is_same_v<T, ComplexHalf>) {

@@ -1,8 +1,10 @@
 // How LAPACK routines are called on batches of column-major matrices.
 #pragma once
 
+#include <limits>
 #include <vector>
 
+#include "core/checked.h"
 #include "core/parallel.h"
 #include "core/tensor.h"
 #include "cpu/blas.h"
@@ -31,24 +33,32 @@ T* matrix_at(const Tensor& t, int64_t i, int64_t size) {
 }
 
 inline int64_t batch_count(const Tensor& a) {
-  int64_t count = 1;
-  for (int64_t d = 0; d + 2 < a.dim(); ++d) count *= a.size(d);
-  return count;
+  const auto dims = static_cast<size_t>(std::max<int64_t>(a.dim() - 2, 0));
+  return product_of(IntList(a.sizes().data(), dims)).value_or(0);  // more than fit are matrices without elements
+}
+
+/// A size of a matrix as an integer of the library.
+inline blas::Int extent(const Tensor& t, int64_t d) {
+  FACULA_CHECK(t.size(d) <= std::numeric_limits<blas::Int>::max() || t.numel() == 0, ErrorKind::Runtime,
+               "linear algebra: sizes of the library have 32 bits, got shape ", t.sizes());
+  return static_cast<blas::Int>(t.size(d));
 }
 
 /// Calls f(i) for every matrix; `work` is about how many operations each takes. Threads go to the batch, or to the
 /// library where one matrix is very large: below a side of some 800, its threads make most factorisations slower.
 template <class F>
-void each_matrix(int64_t count, int64_t work, F f) {
-  constexpr int64_t kLarge = 1 << 29;
-  LockRelease release(work * count >= (1 << 15));
+void each_matrix(int64_t count, double work, F f) {
+  constexpr double kLarge = 1 << 29;
+  LockRelease release(work * static_cast<double>(count) >= 1 << 15);
   bool large = work >= kLarge;
   blas::set_threads(large && !in_parallel_region() ? num_threads() : 1);
   auto matrices = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) f(i);
   };
   if (large) sliced_for(0, count, 1, matrices);
-  else parallel_for(0, count, std::max<int64_t>(1, kGrain * 4 / std::max<int64_t>(work, 1)), matrices);
+  else
+    parallel_for(0, count, std::max<int64_t>(1, kGrain * 4 / std::max<int64_t>(static_cast<int64_t>(work), 1)),
+                 matrices);
 }
 
 /// Whether the matrices are real and so small that cpu/small_matrix.h has what they need.
@@ -58,7 +68,7 @@ inline bool is_small(const Tensor& a) {
 
 /// Calls f(first, how many) for groups of small matrices that are worked on together; `work` is of each.
 template <class T, class F>
-void each_small_group(int64_t count, int64_t work, F f) {
+void each_small_group(int64_t count, double work, F f) {
   constexpr int lanes = SmallLanes<T>::count;
   each_matrix((count + lanes - 1) / lanes, work * lanes, [&](int64_t group) {
     f(group * lanes, static_cast<int>(std::min<int64_t>(lanes, count - group * lanes)));

@@ -11,9 +11,9 @@ using blas::is_complex_v;
 using blas::real_t;
 
 void cholesky(const Tensor& a, const Tensor& info, bool upper) {
-  Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1);
+  Int n = extent(a, -1), ld = std::max<Int>(n, 1);
   visit_lapack(a.dtype(), "linalg.cholesky", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(a), int64_t{n} * n * n / 3, [&](int64_t i) {
+    each_matrix(batch_count(a), 1.0 * n * n * n / 3, [&](int64_t i) {
       char triangle = upper ? 'U' : 'L';
       if constexpr (!is_complex_v<T>) {
         if (is_small(a)) return small_cholesky(n, matrix_at<T>(a, i, int64_t{n} * n), upper, info.data<Int>() + i);
@@ -26,7 +26,7 @@ void cholesky(const Tensor& a, const Tensor& info, bool upper) {
 void lu_of_small(const Tensor& a, const Tensor& pivots, const Tensor& info) {
   const int n = static_cast<int>(a.size(-1)), size = n * n;
   visit_small(a.dtype(), [&]<class T>(TypeTag<T>) {
-    each_small_group<T>(batch_count(a), int64_t{n} * n * n, [&](int64_t i, int matrices) {
+    each_small_group<T>(batch_count(a), 1.0 * n * n * n, [&](int64_t i, int matrices) {
       SmallValues<T> x[kSmallElements];
       SmallIntegers<T> p[kSmallMatrix] = {}, status;
       load_small(x, matrix_at<T>(a, i, size), size, matrices);
@@ -39,10 +39,10 @@ void lu_of_small(const Tensor& a, const Tensor& pivots, const Tensor& info) {
 }
 
 void lu(const Tensor& a, const Tensor& pivots, const Tensor& info) {
-  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n), ld = std::max<Int>(m, 1);
+  Int m = extent(a, -2), n = extent(a, -1), k = std::min(m, n), ld = std::max<Int>(m, 1);
   if (m == n && is_small(a)) return lu_of_small(a, pivots, info);
   visit_lapack(a.dtype(), "linalg.lu_factor", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(a), int64_t{m} * n * k, [&](int64_t i) {
+    each_matrix(batch_count(a), 1.0 * m * n * k, [&](int64_t i) {
       lapack_call<"getrf", T>(&m, &n, matrix_at<T>(a, i, int64_t{m} * n), &ld, pivots.data<Int>() + i * k,
                               info.data<Int>() + i);
     });
@@ -78,7 +78,7 @@ void solve_group(int n, const T* lu, const Int* pivots, int columns, const T* b,
 void solve_small(const Tensor& lu, const Tensor& pivots, const Tensor& b) {
   const int n = static_cast<int>(lu.size(-1)), columns = static_cast<int>(b.size(-1));
   visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
-    each_small_group<T>(batch_count(b), int64_t{n} * n * columns, [&](int64_t i, int matrices) {
+    each_small_group<T>(batch_count(b), 1.0 * n * n * columns, [&](int64_t i, int matrices) {
       SmallValues<T> x[kSmallElements];
       T* to = matrix_at<T>(b, i, n * columns);
       solve_group<T>(n, matrix_at<T>(lu, i, n * n), pivots.data<Int>() + i * n, columns, to, x, matrices);
@@ -88,10 +88,10 @@ void solve_small(const Tensor& lu, const Tensor& pivots, const Tensor& b) {
 }
 
 void lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, char op) {
-  Int n = static_cast<Int>(lu.size(-1)), columns = static_cast<Int>(b.size(-1)), ld = std::max<Int>(n, 1);
+  Int n = extent(lu, -1), columns = extent(b, -1), ld = std::max<Int>(n, 1);
   if (op == 'N' && is_small(lu) && columns <= kSmallMatrix) return solve_small(lu, pivots, b);
   visit_lapack(lu.dtype(), "linalg.lu_solve", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(b), int64_t{n} * n * columns, [&](int64_t i) {
+    each_matrix(batch_count(b), 1.0 * n * n * columns, [&](int64_t i) {
       Int status = 0;
       lapack_call<"getrs", T>(&op, &n, &columns, matrix_at<T>(lu, i, int64_t{n} * n), &ld, pivots.data<Int>() + i * n,
                               matrix_at<T>(b, i, int64_t{n} * columns), &ld, &status);
@@ -110,7 +110,7 @@ void invert_singular(Int n, T* a, const Int* pivots) {
 void invert_small(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
   const int n = static_cast<int>(lu.size(-1)), size = n * n;
   visit_small(lu.dtype(), [&]<class T>(TypeTag<T>) {
-    each_small_group<T>(batch_count(lu), int64_t{n} * n * n, [&](int64_t i, int matrices) {
+    each_small_group<T>(batch_count(lu), 1.0 * n * n * n, [&](int64_t i, int matrices) {
       SmallValues<T> x[kSmallElements];
       T* a = matrix_at<T>(lu, i, size);
       const Int *exchanges = pivots.data<Int>() + i * n, *status = info.data<Int>() + i;
@@ -124,10 +124,10 @@ void invert_small(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
 }
 
 void inverse(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
-  Int n = static_cast<Int>(lu.size(-1)), ld = std::max<Int>(n, 1);
+  Int n = extent(lu, -1), ld = std::max<Int>(n, 1);
   if (is_small(lu)) return invert_small(lu, pivots, info);
   visit_lapack(lu.dtype(), "linalg.inv", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(lu), int64_t{n} * n * n, [&](int64_t i) {
+    each_matrix(batch_count(lu), 1.0 * n * n * n, [&](int64_t i) {
       T* a = matrix_at<T>(lu, i, int64_t{n} * n);
       Int* exchanges = pivots.data<Int>() + i * n;
       if (info.data<Int>()[i] != 0) return invert_singular<T>(n, a, exchanges);
@@ -142,10 +142,10 @@ void inverse(const Tensor& lu, const Tensor& pivots, const Tensor& info) {
 }
 
 void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit) {
-  Int m = static_cast<Int>(b.size(-2)), n = static_cast<Int>(b.size(-1)), order = static_cast<Int>(a.size(-1));
+  Int m = extent(b, -2), n = extent(b, -1), order = extent(a, -1);
   Int lda = std::max<Int>(order, 1), ldb = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.solve_triangular", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(b), int64_t{m} * n * order, [&](int64_t i) {
+    each_matrix(batch_count(b), 1.0 * m * n * order, [&](int64_t i) {
       char side = left ? 'L' : 'R', triangle = upper ? 'U' : 'L', no = 'N', diagonal = unit ? 'U' : 'N';
       T one(1);
       lapack_call<"trsm", T>(&side, &triangle, &no, &diagonal, &m, &n, &one, matrix_at<T>(a, i, int64_t{order} * order),
@@ -155,9 +155,9 @@ void triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool un
 }
 
 void cholesky_solve(const Tensor& factor, const Tensor& b, bool upper) {
-  Int m = static_cast<Int>(b.size(-2)), n = static_cast<Int>(b.size(-1)), ld = std::max<Int>(m, 1);
+  Int m = extent(b, -2), n = extent(b, -1), ld = std::max<Int>(m, 1);
   visit_lapack(b.dtype(), "cholesky_solve", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(b), 2 * int64_t{m} * n * m, [&](int64_t i) {
+    each_matrix(batch_count(b), 2.0 * m * n * m, [&](int64_t i) {
       char triangle = upper ? 'U' : 'L';
       Int status = 0;
       lapack_call<"potrs", T>(&triangle, &m, &n, matrix_at<T>(factor, i, int64_t{m} * m), &ld,
@@ -167,9 +167,9 @@ void cholesky_solve(const Tensor& factor, const Tensor& b, bool upper) {
 }
 
 void qr(const Tensor& a, const Tensor& tau) {
-  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n), ld = std::max<Int>(m, 1);
+  Int m = extent(a, -2), n = extent(a, -1), k = std::min(m, n), ld = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.qr", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(a), 2 * int64_t{m} * n * k, [&](int64_t i) {
+    each_matrix(batch_count(a), 2.0 * m * n * k, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
       Int query = -1, status = 0;
       lapack_call<"geqrf", T>(&m, &n, x, &ld, t, &answer, &query, &status);
@@ -181,10 +181,9 @@ void qr(const Tensor& a, const Tensor& tau) {
 }
 
 void reflectors(const Tensor& a, const Tensor& tau) {
-  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = static_cast<Int>(tau.size(-1)),
-      ld = std::max<Int>(m, 1);
+  Int m = extent(a, -2), n = extent(a, -1), k = extent(tau, -1), ld = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "linalg.householder_product", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(a), 2 * int64_t{m} * n * k, [&](int64_t i) {
+    each_matrix(batch_count(a), 2.0 * m * n * k, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{m} * n), *t = matrix_at<T>(tau, i, k), answer{};
       Int status = 0;
       auto run = [&](T* work, Int size) {
@@ -199,10 +198,10 @@ void reflectors(const Tensor& a, const Tensor& tau) {
 }
 
 void reflect(const Tensor& a, const Tensor& tau, const Tensor& c, bool left, bool transpose) {
-  Int m = static_cast<Int>(c.size(-2)), n = static_cast<Int>(c.size(-1)), k = static_cast<Int>(tau.size(-1));
-  Int lda = std::max<Int>(static_cast<Int>(a.size(-2)), 1), ldc = std::max<Int>(m, 1);
+  Int m = extent(c, -2), n = extent(c, -1), k = extent(tau, -1);
+  Int lda = std::max<Int>(extent(a, -2), 1), ldc = std::max<Int>(m, 1);
   visit_lapack(a.dtype(), "ormqr", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(c), 2 * int64_t{m} * n * k, [&](int64_t i) {
+    each_matrix(batch_count(c), 2.0 * m * n * k, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, a.size(-1) * a.size(-2)), *t = matrix_at<T>(tau, i, k),
         *y = matrix_at<T>(c, i, int64_t{m} * n), answer{};
       char side = left ? 'L' : 'R', op = !transpose ? 'N' : is_complex_v<T> ? 'C' : 'T';
@@ -220,9 +219,9 @@ void reflect(const Tensor& a, const Tensor& tau, const Tensor& c, bool left, boo
 }
 
 void ldl(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermitian) {
-  Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1);
+  Int n = extent(a, -1), ld = std::max<Int>(n, 1);
   visit_lapack(a.dtype(), "linalg.ldl_factor", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(a), int64_t{n} * n * n / 3, [&](int64_t i) {
+    each_matrix(batch_count(a), 1.0 * n * n * n / 3, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{n} * n), answer{};
       char lower = 'L';
       auto run = [&](T* work, Int size) {
@@ -240,9 +239,9 @@ void ldl(const Tensor& a, const Tensor& pivots, const Tensor& info, bool hermiti
 }
 
 void ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
-  Int n = static_cast<Int>(ld.size(-1)), columns = static_cast<Int>(b.size(-1)), lda = std::max<Int>(n, 1);
+  Int n = extent(ld, -1), columns = extent(b, -1), lda = std::max<Int>(n, 1);
   visit_lapack(ld.dtype(), "linalg.ldl_solve", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(b), int64_t{n} * n * columns, [&](int64_t i) {
+    each_matrix(batch_count(b), 1.0 * n * n * columns, [&](int64_t i) {
       T *x = matrix_at<T>(ld, i, int64_t{n} * n), *y = matrix_at<T>(b, i, int64_t{n} * columns);
       char lower = 'L';
       Int *p = pivots.data<Int>() + i * n, status = 0;
@@ -311,11 +310,10 @@ struct LeastSquares {
 
 void least_squares(const Tensor& a, const Tensor& b, const Tensor& rank, const Tensor& s, double rcond,
                    std::string_view driver) {
-  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), columns = static_cast<Int>(b.size(-1)),
-      k = std::min(m, n);
-  Int rows = static_cast<Int>(b.size(-2));
+  Int m = extent(a, -2), n = extent(a, -1), columns = extent(b, -1), k = std::min(m, n);
+  Int rows = extent(b, -2);
   visit_lapack(a.dtype(), "linalg.lstsq", [&]<class T>(TypeTag<T>) {
-    each_matrix(batch_count(b), 2 * int64_t{m} * n * k, [&](int64_t i) {
+    each_matrix(batch_count(b), 2.0 * m * n * k, [&](int64_t i) {
       LeastSquares<T> problem{m,
                               n,
                               columns,

@@ -40,13 +40,13 @@ bool is_finite(const T* x, int64_t count) {
 }
 
 void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, const Tensor& info) {
-  Int m = static_cast<Int>(a.size(-2)), n = static_cast<Int>(a.size(-1)), k = std::min(m, n);
+  Int m = extent(a, -2), n = extent(a, -1), k = std::min(m, n);
   bool vectors = u.defined(), full = vectors && (u.size(-1) != k || vh.size(-2) != k);
   char job = !vectors ? 'N' : full ? 'A' : 'S';
-  Int lda = std::max<Int>(m, 1), ldu = lda, ldv = std::max<Int>(vectors ? static_cast<Int>(vh.size(-2)) : 1, 1);
+  Int lda = std::max<Int>(m, 1), ldu = lda, ldv = std::max<Int>(vectors ? extent(vh, -2) : 1, 1);
   visit_lapack(a.dtype(), "linalg.svd", [&]<class T>(TypeTag<T>) {
     using R = real_t<T>;
-    const int64_t work = 8 * int64_t{m} * n * k;
+    const double work = 8.0 * m * n * k;
     auto one = [&](int64_t i) {
       T* x = matrix_at<T>(a, i, int64_t{m} * n);
       if (!is_finite(x, int64_t{m} * n)) {  // gesdd refuses NaN, and may never end with infinities
@@ -87,10 +87,10 @@ void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& vh, co
 }
 
 void eigh(const Tensor& a, const Tensor& w, const Tensor& info, bool upper, bool vectors) {
-  Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1);
+  Int n = extent(a, -1), ld = std::max<Int>(n, 1);
   visit_lapack(a.dtype(), "linalg.eigh", [&]<class T>(TypeTag<T>) {
     using R = real_t<T>;
-    each_matrix(batch_count(a), 9 * int64_t{n} * n * n, [&](int64_t i) {
+    each_matrix(batch_count(a), 9.0 * n * n * n, [&](int64_t i) {
       T* x = matrix_at<T>(a, i, int64_t{n} * n);
       R* values = matrix_at<R>(w, i, n);
       char job = vectors ? 'V' : 'N', triangle = upper ? 'U' : 'L';
@@ -135,11 +135,11 @@ void unpack_vectors(Int n, const R* imaginary, const R* packed, std::complex<R>*
 }
 
 void eig(const Tensor& a, const Tensor& w, const Tensor& v, const Tensor& info) {
-  Int n = static_cast<Int>(a.size(-1)), ld = std::max<Int>(n, 1), one = 1;
+  Int n = extent(a, -1), ld = std::max<Int>(n, 1), one = 1;
   visit_lapack(a.dtype(), "linalg.eig", [&]<class T>(TypeTag<T>) {
     using R = real_t<T>;
     using C = std::complex<R>;
-    each_matrix(batch_count(a), 25 * int64_t{n} * n * n, [&](int64_t i) {
+    each_matrix(batch_count(a), 25.0 * n * n * n, [&](int64_t i) {
       T *x = matrix_at<T>(a, i, int64_t{n} * n), answer{};
       C *values = matrix_at<C>(w, i, n), *vectors = v.defined() ? matrix_at<C>(v, i, int64_t{n} * n) : nullptr;
       char no = 'N', job = vectors ? 'V' : 'N';

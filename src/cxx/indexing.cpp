@@ -38,8 +38,8 @@ class Reader {
   void read(ArrayRef<TensorIndex> indices) {
     int64_t consumed = 0;
     for (const TensorIndex& index : indices) consumed += dims_of(index);
-    FACULA_CHECK(consumed <= view.dim(), ErrorKind::Index, "index: too many indices for a tensor of ", view.dim(),
-                 " dimensions, got ", consumed);
+    FACULA_CHECK(consumed <= view.dim(), ErrorKind::Index, "index: too many indices for tensor of dimension ",
+                 view.dim(), ", got ", consumed);
     rest_ = view.dim() - consumed;
     for (const TensorIndex& index : indices) take(index);
   }

@@ -1,19 +1,19 @@
 // Losses of one element.
 #pragma once
 
+#include "elementwise.h"
 #include "math.h"
 
 namespace facula::kernels {
 
 template <class T>
 FACULA_FN T mse_each(T self, T target) {
-  const T d = self - target;
-  return d * d;
+  return square(sub(self, target, T(1)));
 }
 
 template <class T>
 FACULA_FN T mse_backward(T grad_output, T self, T target) {
-  return T(2) * (self - target) * grad_output;
+  return mul(mul(T(2), sub(self, target, T(1))), grad_output);
 }
 
 /// NaN stays.

@@ -28,7 +28,7 @@ std::vector<Tensor> without_masks(const Tensor& self, TensorList indices, const 
     }
     if (t.dtype() == DType::UInt8 && host.warn) host.warn("index: masks of uint8 are an old form; give one of bool");
     FACULA_CHECK(static_cast<int64_t>(plain.size()) + t.dim() <= self.dim(), ErrorKind::Index, op,
-                 ": too many indices for a tensor of ", self.dim(), " dimensions, got a mask of ", t.dim());
+                 ": too many indices for tensor of dimension ", self.dim(), ", got a mask of ", t.dim());
     for (int64_t d = 0; d < t.dim(); ++d) {
       FACULA_CHECK(t.size(d) == self.size(static_cast<int64_t>(plain.size()) + d), ErrorKind::Index, op,
                    ": the mask's shape ", t.sizes(), " does not match the indexed tensor of shape ", self.sizes(),
@@ -91,7 +91,7 @@ void fold(IndexMap& map, const Dims& dims, const std::vector<Tensor>& indices, I
 // The dimensions indexed stay where they are when they are neighbours, and move to the front otherwise.
 Geometry geometry(const Tensor& self, const std::vector<Tensor>& indices, const char* op) {
   FACULA_CHECK(static_cast<int64_t>(indices.size()) <= self.dim(), ErrorKind::Index, op,
-               ": too many indices for a tensor of ", self.dim(), " dimensions, got ", indices.size());
+               ": too many indices for tensor of dimension ", self.dim(), ", got ", indices.size());
   Geometry g;
   g.index_shape = index_shape_of(indices, op);
   Dims indexed, whole;

@@ -1,5 +1,6 @@
 #include "ops/iterator.h"
 
+#include "core/checked.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 
@@ -44,8 +45,8 @@ Plan copy_plan(const Tensor& out, const Tensor& in) {
   plan.in[0].dtype = in.dtype();
   std::vector<Dims> strides{Dims(out.strides()), broadcast_strides(in.sizes(), in.strides(), out.sizes())};
   Dims order = dimension_order(out.sizes(), List<Dims>(strides));
-  for (int64_t& s : strides[0]) s *= out.item_size();
-  for (int64_t& s : strides[1]) s *= in.item_size();
+  for (int64_t& s : strides[0]) s = wrapping_mul(s, out.item_size());
+  for (int64_t& s : strides[1]) s = wrapping_mul(s, in.item_size());
   collapse(plan, out.sizes(), strides, order);
   return plan;
 }

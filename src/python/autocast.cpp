@@ -39,10 +39,7 @@ PyObject* set_dtype(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   return guarded([&] {
     FACULA_CHECK(nargs == 2 && is_dtype(args[1]), ErrorKind::Type, "set_autocast_dtype: dtype must be a dtype, got ",
                  nargs == 2 ? Py_TYPE(args[1])->tp_name : "no argument");
-    DType dtype = to_dtype_value(args[1]);
-    FACULA_CHECK(is_floating(dtype), ErrorKind::Runtime, "set_autocast_dtype: expected a floating-point dtype, got ",
-                 dtype);
-    autocast_state().dtypes[region_of(args[0])] = dtype;
+    autocast_state().dtypes[region_of(args[0])] = to_dtype_value(args[1]);  // any: a region says what it supports
     return Py_NewRef(Py_None);
   });
 }

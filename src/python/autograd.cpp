@@ -242,7 +242,7 @@ PyObject* method_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
     if (!function) return nullptr;
     std::vector<PyObject*> all{self};
     all.insert(all.end(), args, args + n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
-    return PyObject_Vectorcall(function.get(), all.data(), static_cast<size_t>(n + 1), kwnames);
+    return call_python(PyObject_Vectorcall, function.get(), all.data(), static_cast<size_t>(n + 1), kwnames);
   }
   return guarded([&] {
     const Tensor& t = tensor_of(self);

@@ -70,7 +70,7 @@ PyObject* function_set_batched_class(PyObject*, PyObject* type) {
 void warn(const char* op) {
   WithLock lock;
   Owned module(check(PyImport_ImportModule("facula.func._vmap")));
-  Owned done(check(PyObject_CallMethod(module.get(), "_warn_example_by_example", "s", op)));
+  Owned done(check(call_python(PyObject_CallMethod, module.get(), "_warn_example_by_example", "s", op)));
 }
 
 PyMethodDef functions[] = {

@@ -1,5 +1,6 @@
 #include "python/bindings.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 
@@ -47,9 +48,10 @@ void CompositeScope::close() {
   delete opened_;
 }
 
-void BindingTables::add(const Binding* functions, const Binding* methods) {
+void BindingTables::add(const Binding* functions, const Binding* methods, ResultType* const* results) {
   for (; functions->op; ++functions) functions_.push_back(functions);
   for (; methods->op; ++methods) methods_.push_back(methods);
+  for (; *results; ++results) results_.push_back(*results);
 }
 
 namespace {
@@ -60,7 +62,7 @@ std::unordered_map<std::string, BoundFunction> bound_functions, bound_methods;
 void remember(std::unordered_map<std::string, BoundFunction>& table, const Binding& binding) {
   table.emplace(binding.op, reinterpret_cast<BoundFunction>(reinterpret_cast<void*>(binding.method.ml_meth)));
 }
-std::map<std::string, PyTypeObject*> result_types;
+std::map<std::string, std::pair<ResultType*, bool>> result_types;  // by name; true: of out=
 
 // The submodule of the extension for a dotted path, made when needed: "nn.functional" is _C.nn_functional.
 PyObject* submodule(PyObject* module, std::string path) {
@@ -92,39 +94,67 @@ PyObject* repr_results(PyObject* self) {
   return PyUnicode_FromString((text + ")").c_str());
 }
 
-PyTypeObject* result_type(const char* op, std::initializer_list<const char*> names) {
+PyTypeObject* made_type(ResultType& results, bool out) {
   static Mutex making;
-  std::string key = op;
-  for (const char* n : names) key += std::string(",") + n;
+  std::atomic<PyTypeObject*>& made = results.made[out];
+  if (PyTypeObject* type = made.load(std::memory_order_acquire)) return type;
   Holding guard(making);
-  auto found = result_types.find(key);
-  if (found != result_types.end()) return found->second;
-  auto* fields = new PyStructSequence_Field[names.size() + 1]();
-  size_t i = 0;
-  for (const char* n : names) fields[i++].name = n;
-  auto* qualified = new std::string(std::string("torch.return_types.") + op);  // kept by the type
-  PyStructSequence_Desc description{qualified->c_str(), nullptr, fields, static_cast<int>(names.size())};
+  if (PyTypeObject* type = made.load(std::memory_order_acquire)) return type;
+  auto* fields = new PyStructSequence_Field[results.count + 1]();
+  for (int i = 0; i < results.count; ++i) fields[i].name = results.fields[i];
+  auto* name = new std::string(std::string("torch.return_types.") + results.op + (out ? "_out" : ""));
+  PyStructSequence_Desc description{name->c_str(), nullptr, fields, results.count};  // kept by the type
   PyTypeObject* type = PyStructSequence_NewType(&description);
   if (!type) throw PythonError{};
   type->tp_repr = repr_results;
   PyType_Modified(type);
-  result_types[key] = type;
-  PyObject* module = submodule(extension, "return_types");
-  Py_INCREF(type);
-  PyModule_AddObject(module, op, reinterpret_cast<PyObject*>(type));
+  made.store(type, std::memory_order_release);
   return type;
+}
+
+/// `_C.result_type(name)`: the type of that name, or None.
+PyObject* find_result_type(PyObject*, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (!text) throw PythonError{};
+    const auto found = result_types.find(text);
+    if (found == result_types.end()) return Py_NewRef(Py_None);
+    return Py_NewRef(reinterpret_cast<PyObject*>(made_type(*found->second.first, found->second.second)));
+  });
+}
+
+/// `_C.result_type_names()`.
+PyObject* list_result_types(PyObject*, PyObject*) {
+  return guarded([&] {
+    Owned names(check(PyList_New(0)));
+    for (const auto& [name, _] : result_types) {
+      Owned text(check(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()))));
+      if (PyList_Append(names.get(), text.get()) < 0) throw PythonError{};
+    }
+    return names.release();
+  });
+}
+
+PyMethodDef result_functions[] = {
+    {"result_type", find_result_type, METH_O, nullptr},
+    {"result_type_names", list_result_types, METH_NOARGS, nullptr},
+    {},
+};
+
+void remember_results(PyObject* module, const std::vector<ResultType*>& results) {
+  for (ResultType* r : results) {
+    result_types.emplace(r->op, std::pair(r, false));
+    result_types.emplace(std::string(r->op) + "_out", std::pair(r, true));
+  }
+  if (PyModule_AddFunctions(module, result_functions) < 0) throw PythonError{};
 }
 
 }  // namespace
 
-PyObject* make_results(const char* op, std::initializer_list<const char*> names, std::vector<PyObject*> items) {
-  if (names.size() == 0) {
-    PyObject* results = check(PyTuple_New(static_cast<Py_ssize_t>(items.size())));
-    for (size_t i = 0; i < items.size(); ++i) PyTuple_SET_ITEM(results, static_cast<Py_ssize_t>(i), items[i]);
-    return results;
-  }
-  PyObject* results = check(PyStructSequence_New(result_type(op, names)));
-  for (size_t i = 0; i < items.size(); ++i) PyStructSequence_SetItem(results, static_cast<Py_ssize_t>(i), items[i]);
+PyObject* make_results(ResultType* type, bool out, std::initializer_list<PyObject*> items) {
+  const auto count = static_cast<Py_ssize_t>(items.size());
+  PyObject* results = check(type ? PyStructSequence_New(made_type(*type, out)) : PyTuple_New(count));
+  std::copy(items.begin(), items.end(), reinterpret_cast<PyTupleObject*>(results)->ob_item);
   return results;
 }
 
@@ -138,6 +168,7 @@ void init_generated(PyObject* module) {
   extension = module;
   BindingTables tables;
   register_all(tables);
+  remember_results(module, tables.results());
   for (const Binding* b : tables.functions()) {
     PyObject* home = submodule(module, b->module);
     auto* definition = const_cast<PyMethodDef*>(&b->method);

@@ -1,6 +1,7 @@
 // What generated binding files share.
 #pragma once
 
+#include <atomic>
 #include <tuple>
 
 #include "observe/observer.h"
@@ -18,14 +19,25 @@ struct Binding {
   PyMethodDef method;
 };
 
+/// The named tuple of an op's results, `facula.return_types.<op>`, and that of results written to `out=`, `<op>_out`.
+/// The types are made when first asked for.
+struct ResultType {
+  const char* op;
+  const char* const* fields;
+  int count;
+  std::atomic<PyTypeObject*> made[2] = {};  // of results, of results in out=
+};
+
 class BindingTables {
  public:
-  void add(const Binding* functions, const Binding* methods);
+  void add(const Binding* functions, const Binding* methods, ResultType* const* results);
   const std::vector<const Binding*>& functions() const { return functions_; }
   const std::vector<const Binding*>& methods() const { return methods_; }
+  const std::vector<ResultType*>& results() const { return results_; }
 
  private:
   std::vector<const Binding*> functions_, methods_;
+  std::vector<ResultType*> results_;
 };
 
 void register_all(BindingTables& tables);
@@ -96,12 +108,12 @@ inline Tensor with_requires_grad(Tensor tensor, PyObject* slot) {
   return tensor;
 }
 
-/// A named tuple of results, as `facula.return_types.<op>`; a plain tuple where there are no names.
-PyObject* make_results(const char* op, std::initializer_list<const char*> names, std::vector<PyObject*> items);
+/// A new tuple of `items`, of the type of an op's results; a plain one where they have no names.
+PyObject* make_results(ResultType* type, bool out, std::initializer_list<PyObject*> items);
 
 template <class... T>
-PyObject* wrap_results(const char* op, std::initializer_list<const char*> names, const std::tuple<T...>& results) {
-  return std::apply([&](const auto&... r) { return make_results(op, names, {wrap(r)...}); }, results);
+PyObject* wrap_results(ResultType* type, bool out, const std::tuple<T...>& results) {
+  return std::apply([&](const auto&... r) { return make_results(type, out, {wrap(r)...}); }, results);
 }
 
 template <size_t N>

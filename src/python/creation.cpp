@@ -70,7 +70,7 @@ DType number_dtype(PyObject* o) {
 }
 
 int64_t bit_length(PyObject* integer) {
-  Owned bits(check(PyObject_CallMethod(integer, "bit_length", nullptr)));
+  Owned bits(check(call_python(PyObject_CallMethod, integer, "bit_length", nullptr)));
   return to_int(bits.get());
 }
 
@@ -443,7 +443,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
   if (is_array(data)) return convert(from_array(data), wanted, copy);
   if (!is_number(data) && PyObject_HasAttrString(data, "__cuda_array_interface__")) {
     Owned module(check(PyImport_ImportModule("facula.cuda._interface")));
-    Owned made(check(PyObject_CallMethod(module.get(), "tensor_of", "O", data)));
+    Owned made(check(call_python(PyObject_CallMethod, module.get(), "tensor_of", "O", data)));
     return convert(tensor_of(made.get()), wanted, copy);
   }
   if (!is_number(data) && has_storage(data)) {
@@ -453,7 +453,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
     return convert(tensor_on_storage(storage, own, 0, {count}, {1}, "tensor"), {std::nullopt, device}, false);
   }
   if (PyObject_HasAttrString(data, "__array__") && !is_number(data)) {
-    Owned array(check(PyObject_CallMethod(data, "__array__", nullptr)));
+    Owned array(check(call_python(PyObject_CallMethod, data, "__array__", nullptr)));
     return convert(from_array(array.get()), wanted, copy);
   }
   return convert(from_sequence(data, dtype), {std::nullopt, device}, false);

@@ -74,9 +74,9 @@ bool dispatch_to_python(const OpCall& call) {
   Below below;
   const OpInfo& info = call.info();
   Owned values(check(wrap_arguments(call.arguments)));
-  Owned result(
-      check(PyObject_CallFunction(handler, "sssOO", info.name, info.overload, kForms[static_cast<int>(call.form)],
-                                  values.get(), Owned(check(PyUnicode_FromString(info.arguments))).get())));
+  Owned result(check(call_python(PyObject_CallFunction, handler, "sssOO", info.name, info.overload,
+                                 kForms[static_cast<int>(call.form)], values.get(),
+                                 Owned(check(PyUnicode_FromString(info.arguments))).get())));
   fill_results(call, result.get());
   return true;
 }
@@ -86,7 +86,8 @@ Tensor detach_by_handler(const Tensor& self) {
   if (!have_handler()) return make_view(self, self.sizes(), self.strides(), 0, false);
   Below below;
   Owned values(check(Py_BuildValue("(N)", wrap(self))));
-  Owned result(check(PyObject_CallFunction(handler, "sssOs", "detach", "", "function", values.get(), "Tensor self")));
+  Owned result(check(
+      call_python(PyObject_CallFunction, handler, "sssOs", "detach", "", "function", values.get(), "Tensor self")));
   FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "detach: __torch_dispatch__ must give a Tensor, got ",
                Py_TYPE(result.get())->tp_name);
   return tensor_of(result.get());
@@ -182,7 +183,7 @@ PyObject* disabled_call(PyObject*, PyObject* args) {
   if (keywords && keywords != Py_None && !PyDict_Check(keywords)) {
     PyErr_Format(PyExc_TypeError, "__torch_dispatch__: kwargs must be a dict, got %s", Py_TYPE(keywords)->tp_name);
   } else if (given) {
-    result = PyObject_Call(function, given.get(), keywords == Py_None ? nullptr : keywords);
+    result = call_python(PyObject_Call, function, given.get(), keywords == Py_None ? nullptr : keywords);
   }
   --disabled_depth;
   return result;
@@ -207,7 +208,7 @@ PyObject* dispatch_call(const char* name, PyObject* arguments) {
   Owned module(check(PyImport_ImportModule("facula.utils._python_dispatch")));
   Owned function(check(PyObject_GetAttrString(module.get(), name)));
   Below below;
-  Owned result(check(PyObject_CallObject(function.get(), arguments)));
+  Owned result(check(call_python(PyObject_CallObject, function.get(), arguments)));
   return result.get() == Py_NotImplemented ? nullptr : result.release();
 }
 

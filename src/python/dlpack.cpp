@@ -425,27 +425,40 @@ void init_dlpack(PyObject* module) {
 
 namespace {
 
+struct Buffer {
+  Py_buffer view;
+  bool shared;  // in memory that other processes map too
+};
+
 void release_buffer(Storage* s) {
-  auto* view = static_cast<Py_buffer*>(s->context);
+  auto* buffer = static_cast<Buffer*>(s->context);
   if (Py_IsInitialized()) {
     WithLock lock;
-    PyBuffer_Release(view);
+    PyBuffer_Release(&buffer->view);
   }
-  delete view;
+  delete buffer;
+}
+
+Storage* make_storage_on(PyObject* object, bool shared) {
+  auto buffer = std::make_unique<Buffer>();
+  buffer->shared = shared;
+  Py_buffer& view = buffer->view;
+  if (PyObject_GetBuffer(object, &view, PyBUF_WRITABLE) < 0) {
+    PyErr_Clear();
+    check(PyObject_GetBuffer(object, &view, PyBUF_SIMPLE));
+  }
+  Storage* s = borrow_storage(view.buf, static_cast<size_t>(view.len), kCPU, release_buffer, nullptr);
+  s->read_only = view.readonly;
+  s->context = buffer.release();
+  return s;
 }
 
 }  // namespace
 
-Storage* storage_on_buffer(PyObject* buffer) {
-  auto view = std::make_unique<Py_buffer>();
-  if (PyObject_GetBuffer(buffer, view.get(), PyBUF_WRITABLE) < 0) {
-    PyErr_Clear();
-    check(PyObject_GetBuffer(buffer, view.get(), PyBUF_SIMPLE));
-  }
-  Storage* s = borrow_storage(view->buf, static_cast<size_t>(view->len), kCPU, release_buffer, nullptr);
-  s->read_only = view->readonly;
-  s->context = view.release();
-  return s;
+Storage* storage_on_buffer(PyObject* buffer) { return make_storage_on(buffer, false); }
+Storage* storage_on_shared_buffer(PyObject* buffer) { return make_storage_on(buffer, true); }
+bool is_on_shared_buffer(const Storage* s) {
+  return s->release_data == release_buffer && static_cast<const Buffer*>(s->context)->shared;
 }
 
 }  // namespace facula::python

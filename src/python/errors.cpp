@@ -29,7 +29,7 @@ PyObject* python_class(ErrorKind kind) {
 }
 
 void set_accelerator_error(const cuda::DriverError& error) {
-  PyObject* made = PyObject_CallFunction(accelerator_class, "s", error.what());
+  PyObject* made = call_python(PyObject_CallFunction, accelerator_class, "s", error.what());
   if (!made) return;
   PyObject* number = PyLong_FromLong(error.result());
   if (number && PyObject_SetAttrString(made, "error_code", number) == 0) PyErr_SetObject(accelerator_class, made);

@@ -113,7 +113,7 @@ void FunctionNode::apply(const Tensor* grads, Tensor* results) {
   Owned forward_class = attribute(reinterpret_cast<PyObject*>(Py_TYPE(context_)), NAME("_forward_cls"));
   Owned backward = attribute(forward_class.get(), NAME("_backward"));
   Owned tuple = arguments(grads);
-  Owned result(check(PyObject_CallObject(backward.get(), tuple.get())));
+  Owned result(check(call_python(PyObject_CallObject, backward.get(), tuple.get())));
   take(result.get(), results);
 }
 
@@ -280,20 +280,21 @@ Owned call_forward(PyObject* cls, PyObject* context, PyObject* const* args, Py_s
   GradMode off(false);
   Owned forward = attribute(cls, NAME("forward"));
   if (flag(cls, NAME("_has_setup_context"))) {
-    Owned output(check(PyObject_Vectorcall(forward.get(), args, static_cast<size_t>(nargs), nullptr)));
+    Owned output(check(call_python(PyObject_Vectorcall, forward.get(), args, static_cast<size_t>(nargs), nullptr)));
     Owned inputs(check(PyTuple_New(nargs)));
     for (Py_ssize_t i = 0; i < nargs; ++i) PyTuple_SET_ITEM(inputs.get(), i, Py_NewRef(args[i]));
     Owned setup = attribute(cls, NAME("setup_context"));
-    Owned done(check(PyObject_CallFunctionObjArgs(setup.get(), context, inputs.get(), output.get(), nullptr)));
+    Owned done(
+        check(call_python(PyObject_CallFunctionObjArgs, setup.get(), context, inputs.get(), output.get(), nullptr)));
     return output;
   }
   std::vector<PyObject*> all{context};
   all.insert(all.end(), args, args + nargs);
-  return Owned(check(PyObject_Vectorcall(forward.get(), all.data(), all.size(), nullptr)));
+  return Owned(check(call_python(PyObject_Vectorcall, forward.get(), all.data(), all.size(), nullptr)));
 }
 
 Owned new_context(PyObject* cls) {
-  return Owned(check(PyObject_CallNoArgs(attribute(cls, NAME("_backward_cls")).get())));
+  return Owned(check(call_python(PyObject_CallNoArgs, attribute(cls, NAME("_backward_cls")).get())));
 }
 
 PyObject* apply(PyObject* cls, const Owned& context, PyObject* const* args, Py_ssize_t nargs) {
@@ -362,7 +363,7 @@ PyObject* tuple_of(PyObject* const* args, Py_ssize_t nargs) {
 PyObject* apply_positional(PyObject* cls, PyObject* const* args, Py_ssize_t nargs) {
   if (!is_special(cls, args, nargs)) return apply_recorded(cls, args, nargs);
   Owned tuple(tuple_of(args, nargs)), module(check(PyImport_ImportModule("facula.autograd.function")));
-  return check(PyObject_CallMethod(module.get(), "_apply_special", "OO", cls, tuple.get()));
+  return check(call_python(PyObject_CallMethod, module.get(), "_apply_special", "OO", cls, tuple.get()));
 }
 
 PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -375,7 +376,8 @@ PyObject* method_apply(PyObject* cls, PyObject* const* args, Py_ssize_t nargs, P
     Owned given(tuple_of(args, nargs)), by_name(check(PyDict_New()));
     for (Py_ssize_t i = 0; i < named; ++i) PyDict_SetItem(by_name.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]);
     Owned module(check(PyImport_ImportModule("facula.autograd.function")));
-    Owned all(check(PyObject_CallMethod(module.get(), "_in_order", "OOO", cls, given.get(), by_name.get())));
+    Owned all(
+        check(call_python(PyObject_CallMethod, module.get(), "_in_order", "OOO", cls, given.get(), by_name.get())));
     return apply_positional(cls, &PyTuple_GET_ITEM(all.get(), 0), PyTuple_GET_SIZE(all.get()));
   });
 }

@@ -36,7 +36,7 @@ struct TensorHooks final : TensorHook {
     Tensor current = grad;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks.get()); ++i) {
       Owned argument(check(wrap(current)));
-      Owned result(check(PyObject_CallOneArg(PyList_GET_ITEM(hooks.get(), i), argument.get())));
+      Owned result(check(call_python(PyObject_CallOneArg, PyList_GET_ITEM(hooks.get(), i), argument.get())));
       if (result.get() == Py_None) continue;
       FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "register_hook: a hook returns a Tensor or None, got ",
                    Py_TYPE(result.get())->tp_name);
@@ -55,7 +55,7 @@ struct LeafHooks final : TensorHook {
     Owned hooks = hooks_in(dict.get());
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks.get()); ++i) {
       Owned argument(check(wrap(leaf)));
-      Owned result(check(PyObject_CallOneArg(PyList_GET_ITEM(hooks.get(), i), argument.get())));
+      Owned result(check(call_python(PyObject_CallOneArg, PyList_GET_ITEM(hooks.get(), i), argument.get())));
       FACULA_CHECK(result.get() == Py_None, ErrorKind::Runtime,
                    "register_post_accumulate_grad_hook: hooks should return None, got ",
                    Py_TYPE(result.get())->tp_name);
@@ -89,10 +89,11 @@ struct NodeHooks final : NodeHook {
       Owned grad_outputs(check(wrap(outputs)));
       Owned result;
       if (before) {
-        result = Owned(check(PyObject_CallOneArg(hook, grad_outputs.get())));
+        result = Owned(check(call_python(PyObject_CallOneArg, hook, grad_outputs.get())));
       } else {
         Owned grad_inputs(check(wrap(inputs)));
-        result = Owned(check(PyObject_CallFunctionObjArgs(hook, grad_inputs.get(), grad_outputs.get(), nullptr)));
+        result = Owned(
+            check(call_python(PyObject_CallFunctionObjArgs, hook, grad_inputs.get(), grad_outputs.get(), nullptr)));
       }
       if (result.get() != Py_None)
         take_tuple(result.get(), before ? outputs : inputs, before ? "register_prehook" : "register_hook");
@@ -104,10 +105,10 @@ struct NodeHooks final : NodeHook {
 
 PyObject* new_dict() {
   static std::atomic<PyObject*> made_class;
-  return check(PyObject_CallNoArgs(made_once(made_class, [] {
-    Owned module(check(PyImport_ImportModule("collections")));
-    return PyObject_GetAttrString(module.get(), "OrderedDict");
-  })));
+  return check(call_python(PyObject_CallNoArgs, made_once(made_class, [] {
+                             Owned module(check(PyImport_ImportModule("collections")));
+                             return PyObject_GetAttrString(module.get(), "OrderedDict");
+                           })));
 }
 
 template <class Hook, class Base, class... Args>
@@ -270,7 +271,7 @@ struct PythonPacked final : PackedTensor {
   PythonPacked(PyObject* p, PyObject* u) : packed(p), unpack_hook(u) {}
   Tensor unpack() override {
     WithLock lock;
-    Owned result(check(PyObject_CallOneArg(unpack_hook.get(), packed.get())));
+    Owned result(check(call_python(PyObject_CallOneArg, unpack_hook.get(), packed.get())));
     FACULA_CHECK(is_tensor(result.get()), ErrorKind::Type, "saved_tensors_hooks: unpack_hook returns a Tensor, got ",
                  Py_TYPE(result.get())->tp_name);
     return tensor_of(result.get());
@@ -284,7 +285,7 @@ std::unique_ptr<PackedTensor> pack(const Tensor& tensor) {
   HookPair pair = saved_hooks.back();
   uint32_t version = tensor.storage()->current_version();
   Owned argument(check(wrap(tensor)));
-  Owned packed(check(PyObject_CallOneArg(pair.pack, argument.get())));
+  Owned packed(check(call_python(PyObject_CallOneArg, pair.pack, argument.get())));
   FACULA_CHECK(tensor.storage()->current_version() == version, ErrorKind::Runtime,
                "saved_tensors_hooks: a saved tensor pack hook is modifying its input in place, got shape ",
                tensor.sizes());
@@ -340,7 +341,7 @@ std::string traceback_here() {
   PyErr_Fetch(&type, &value, &trace);
   std::string text;
   Owned module(PyImport_ImportModule("facula.autograd.anomaly_mode"));
-  Owned made(module ? PyObject_CallMethod(module.get(), "_forward_traceback", nullptr) : nullptr);
+  Owned made(module ? call_python(PyObject_CallMethod, module.get(), "_forward_traceback", nullptr) : nullptr);
   const char* utf8 = made ? PyUnicode_AsUTF8(made.get()) : nullptr;
   if (utf8) text = utf8;
   PyErr_Restore(type, value, trace);
@@ -356,7 +357,8 @@ void backward_failed(Node& node) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   Owned module(PyImport_ImportModule("facula.autograd.anomaly_mode"));
-  if (module) Owned(PyObject_CallMethod(module.get(), "_report", "ss", node.name().c_str(), traceback.c_str()));
+  if (module)
+    Owned(call_python(PyObject_CallMethod, module.get(), "_report", "ss", node.name().c_str(), traceback.c_str()));
   if (!type) return;  // a warning that was made an error counts when there is no other
   PyErr_Clear();
   PyErr_Restore(type, value, trace);
@@ -415,7 +417,7 @@ PyObject* function_queue_callback(PyObject*, PyObject* callable) {
     });
     call_after_pass([kept] {
       WithLock lock;
-      Owned(check(PyObject_CallNoArgs(kept.get())));
+      Owned(check(call_python(PyObject_CallNoArgs, kept.get())));
     });
     Py_RETURN_NONE;
   });

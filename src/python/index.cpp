@@ -69,7 +69,7 @@ Tensor index_tensor(PyObject* o) {
     Owned module(check(PyImport_ImportModule("facula._C")));
     return PyObject_GetAttrString(module.get(), "_index_tensor");
   });
-  Owned made(check(PyObject_CallOneArg(function, o)));
+  Owned made(check(call_python(PyObject_CallOneArg, function, o)));
   return tensor_of(made.get());
 }
 
@@ -122,8 +122,8 @@ class Reader {
       ellipses += item == Py_Ellipsis;
     }
     FACULA_CHECK(ellipses <= 1, ErrorKind::Index, "index: at most one ellipsis, got ", ellipses);
-    FACULA_CHECK(consumed <= result_.view.dim(), ErrorKind::Index, "index: too many indices for a tensor of ",
-                 result_.view.dim(), " dimensions, got ", consumed);
+    FACULA_CHECK(consumed <= result_.view.dim(), ErrorKind::Index, "index: too many indices for tensor of dimension ",
+                 result_.view.dim(), ", got ", consumed);
     rest_ = result_.view.dim() - consumed;
     for (PyObject* item : items_) take(item);
     return std::move(result_);

@@ -36,7 +36,7 @@ PyObject* module_getattro(PyObject* self, PyObject* name) {
   if (found || PyErr_Occurred()) return found;
   found = find_in_tables(self, name);
   if (found || PyErr_Occurred()) return found;
-  return PyObject_CallFunctionObjArgs(base_lookup, self, name, nullptr);  // raises the usual error
+  return call_python(PyObject_CallFunctionObjArgs, base_lookup, self, name, nullptr);  // raises the usual error
 }
 
 /// The method `forward` of the class; null when the instance has a forward of its own, or it is no function.
@@ -58,11 +58,11 @@ PyObject* call_forward(PyObject* self, PyObject* args, PyObject* kwargs) {
   const Owned function = count <= kMost ? forward_of_class(self) : Owned();
   if (!function.get()) {
     Owned forward(PyObject_GetAttr(self, name_forward));
-    return forward.get() ? PyObject_Call(forward.get(), args, kwargs) : nullptr;
+    return forward.get() ? call_python(PyObject_Call, forward.get(), args, kwargs) : nullptr;
   }
   PyObject* stack[kMost + 1] = {self};
   for (Py_ssize_t i = 0; i < count; ++i) stack[i + 1] = PyTuple_GET_ITEM(args, i);
-  return PyObject_VectorcallDict(function.get(), stack, static_cast<size_t>(count) + 1, kwargs);
+  return call_python(PyObject_VectorcallDict, function.get(), stack, static_cast<size_t>(count) + 1, kwargs);
 }
 
 PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -72,7 +72,7 @@ PyObject* module_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   Owned method(PyObject_GetAttrString(self, "_call_with_hooks"));
   if (!method.get()) return nullptr;
   Owned none(kwargs ? nullptr : PyDict_New());
-  return PyObject_CallFunctionObjArgs(method.get(), args, kwargs ? kwargs : none.get(), nullptr);
+  return call_python(PyObject_CallFunctionObjArgs, method.get(), args, kwargs ? kwargs : none.get(), nullptr);
 }
 
 /// _set_module_lookup(getattr, call): the functions whose lookups and calls are made in C.

@@ -155,9 +155,9 @@ const std::map<std::string_view, NameByRank> names_by_rank = {
 
 std::string linear_name(const Node& node) {
   int rank = node.output(0).ndim();
-  if (rank == 2) return node.wants(2) ? "AddmmBackward0" : "MmBackward0";
+  if (rank == 2) return node.wants(0) ? "AddmmBackward0" : "MmBackward0";
   return rank == 0       ? "MvBackward0"
-         : node.wants(2) ? "ViewBackward0"
+         : node.wants(0) ? "ViewBackward0"
          : rank == 1     ? "SqueezeBackward4"
                          : "UnsafeViewBackward0";
 }

@@ -214,22 +214,22 @@ class PythonObserver final : public Observer {
   void op_begins(const OpCall& call) override {
     tell(op_begins_, [&](PyObject* f) {
       Owned arguments(check(wrap_arguments(call.arguments)));
-      return PyObject_CallFunction(f, "sO", name_of(call).c_str(), arguments.get());
+      return call_python(PyObject_CallFunction, f, "sO", name_of(call).c_str(), arguments.get());
     });
   }
   void op_ends(const OpCall& call, bool failed) override {
     tell(op_ends_, [&](PyObject* f) {
       Owned results(failed ? Py_NewRef(Py_None) : check(wrap_slots(call.results)));
-      return PyObject_CallFunction(f, "sO", name_of(call).c_str(), results.get());
+      return call_python(PyObject_CallFunction, f, "sO", name_of(call).c_str(), results.get());
     });
   }
   void node_begins(const Node& node) override { tell_node(node_begins_, node); }
   void node_ends(const Node& node) override { tell_node(node_ends_, node); }
   void memory_changes(const MemoryEvent& change) override {
     tell(memory_, [&](PyObject* f) {
-      return PyObject_CallFunction(f, "KL",
-                                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(change.storage)),
-                                   static_cast<long long>(change.bytes));
+      return call_python(PyObject_CallFunction, f, "KL",
+                         static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(change.storage)),
+                         static_cast<long long>(change.bytes));
     });
   }
 
@@ -241,8 +241,8 @@ class PythonObserver final : public Observer {
   }
   void tell_node(const Owned& f, const Node& node) {
     tell(f, [&](PyObject* callable) {
-      return PyObject_CallFunction(callable, "sK", node.name().c_str(),
-                                   static_cast<unsigned long long>(node.sequence()));
+      return call_python(PyObject_CallFunction, callable, "sK", node.name().c_str(),
+                         static_cast<unsigned long long>(node.sequence()));
     });
   }
   template <class Call>
@@ -271,8 +271,9 @@ struct Added {
   std::thread::id thread;
 };
 Mutex added_lock;
-std::vector<Added> added;
-std::vector<Added> retired;  // removed in a callback, perhaps their own
+// Never destroyed: when static objects are, there is no interpreter left to take the Python objects.
+std::vector<Added>& added = *new std::vector<Added>;
+std::vector<Added>& retired = *new std::vector<Added>;  // removed in a callback, perhaps their own
 
 /// For who holds the lock: what was removed, or those removed before in callbacks that have ended.
 std::vector<Added> take_unused(Added removed) {

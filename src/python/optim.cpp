@@ -91,7 +91,7 @@ Item parameter_state(PyObject* states, PyObject* param, PyObject* group, PyObjec
   Item found = dict_item(states, param);
   if (found.get() && PyDict_Check(found) && PyDict_GET_SIZE(found.get())) return found;
   PyObject* arguments[] = {group, param};
-  Py_DECREF(check(PyObject_Vectorcall(start, arguments, 2, nullptr)));
+  Py_DECREF(check(call_python(PyObject_Vectorcall, start, arguments, 2, nullptr)));
   return entry(states, param);
 }
 

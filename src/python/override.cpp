@@ -1,6 +1,7 @@
 // __torch_function__: classes that take over calls on their instances, and modes that see every call.
 // The rare path; the table of overrides and modes lives in facula/overrides.py.
 #include <algorithm>
+#include <utility>
 
 #include "python/args.h"
 #include "python/dispatch.h"
@@ -11,8 +12,9 @@ namespace facula::python {
 namespace {
 
 thread_local int disabled_depth = 0;
-thread_local bool modes_on = false;          // function modes
-thread_local bool recorder_listens = false;  // it is seen like them
+thread_local bool next_question_off = false;  // see redispatch_function
+thread_local bool modes_on = false;           // function modes
+thread_local bool recorder_listens = false;   // it is seen like them
 
 void show_calls() {
   if (modes_on || recorder_listens) thread_state.modes |= kModePython;
@@ -40,7 +42,7 @@ PyObject* disabled_call(PyObject*, PyObject* args) {
   if (keywords && keywords != Py_None && !PyDict_Check(keywords)) {
     PyErr_Format(PyExc_TypeError, "__torch_function__: kwargs must be a dict, got %s", Py_TYPE(keywords)->tp_name);
   } else if (given) {
-    result = PyObject_Call(function, given.get(), keywords == Py_None ? nullptr : keywords);
+    result = call_python(PyObject_Call, function, given.get(), keywords == Py_None ? nullptr : keywords);
   }
   --disabled_depth;
   return result;
@@ -52,7 +54,7 @@ PyObject* set_disabled(PyObject*, PyObject* change) {
 }
 // Whether any of the arguments, or a mode, takes over calls.
 PyObject* any_override(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (overrides_disabled()) Py_RETURN_FALSE;
+  if (overrides_disabled() || std::exchange(next_question_off, false)) Py_RETURN_FALSE;
   if (modes_on) Py_RETURN_TRUE;
   for (Py_ssize_t i = 0; i < n; ++i) {
     if (!is_plain_tensor(args[i]) && has_override(args[i])) Py_RETURN_TRUE;
@@ -62,6 +64,9 @@ PyObject* any_override(PyObject*, PyObject* const* args, Py_ssize_t n) {
 PyObject* set_default_implementation(PyObject*, PyObject* function) {
   default_implementation = Py_NewRef(function);
   Py_RETURN_NONE;
+}
+PyObject* skip_next_question(PyObject*, PyObject* on) {
+  return PyBool_FromLong(std::exchange(next_question_off, on == Py_True));
 }
 PyObject* is_disabled(PyObject*, PyObject*) { return PyBool_FromLong(disabled_depth > 0); }
 PyObject* set_mode_active(PyObject*, PyObject* active) {
@@ -74,6 +79,8 @@ PyMethodDef disabled_definition = {"_disabled_torch_function_impl", disabled_cal
                                    "Marks a class that takes part in no override: calls run as if on plain tensors."};
 PyMethodDef functions[] = {
     {"_change_override_disabled", set_disabled, METH_O, "Adds to the depth of disabled overrides of this thread."},
+    {"_answer_no_override_once", skip_next_question, METH_O,
+     "Whether the next question for overrides on this thread is answered by no; gives what was set before."},
     {"_overrides_disabled", is_disabled, METH_NOARGS, "Whether overrides are disabled on this thread."},
     {"_has_torch_function_variadic", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(any_override)),
      METH_FASTCALL,
@@ -144,8 +151,8 @@ PyObject* call_override(const char* name, bool method, PyObject* self, PyObject*
   for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
     PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(kwnames, k), args[nargs + k]);
   }
-  return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, method ? Py_True : Py_False, positional.get(),
-                             keywords.get());
+  return call_python(PyObject_CallMethod, module.get(), "_dispatch", "sOOO", name, method ? Py_True : Py_False,
+                     positional.get(), keywords.get());
 }
 
 PyObject* call_override_with(const char* name, PyObject* args, PyObject* kwargs) {
@@ -153,7 +160,8 @@ PyObject* call_override_with(const char* name, PyObject* args, PyObject* kwargs)
   Owned module(PyImport_ImportModule("facula.overrides"));
   Owned empty(kwargs ? nullptr : PyDict_New());
   if (!module) return nullptr;
-  return PyObject_CallMethod(module.get(), "_dispatch", "sOOO", name, Py_False, args, kwargs ? kwargs : empty.get());
+  return call_python(PyObject_CallMethod, module.get(), "_dispatch", "sOOO", name, Py_False, args,
+                     kwargs ? kwargs : empty.get());
 }
 
 void init_overrides(PyObject* module) {

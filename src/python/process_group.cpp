@@ -83,7 +83,7 @@ std::string lines_of_program() {
     WithLock lock;
     std::string text;
     const Owned module(PyImport_ImportModule("facula.distributed._group"));
-    const Owned said(module ? PyObject_CallMethod(module.get(), "_program_stack", nullptr) : nullptr);
+    const Owned said(module ? call_python(PyObject_CallMethod, module.get(), "_program_stack", nullptr) : nullptr);
     if (said) text = printable(said.get());
     PyErr_Clear();
     lines->set_value(text);
@@ -399,7 +399,7 @@ PyObject* work_then(PyObject* self, PyObject* function) {
       ref.world->when_done(ref.op, [function] {
         WithLock lock;
         const Owned held(function);
-        const Owned result(PyObject_CallNoArgs(function));
+        const Owned result(call_python(PyObject_CallNoArgs, function));
         if (!result) PyErr_WriteUnraisable(function);
       });
     });
@@ -481,7 +481,7 @@ PyMethodDef functions[] = {
 void dump_records(PyObject* error) {
   if (!std::getenv("FACULA_FLIGHT_RECORDER")) return;
   const Owned module(PyImport_ImportModule("facula.distributed._recorder"));
-  const Owned done(module ? PyObject_CallMethod(module.get(), "dump_after", "O", error) : nullptr);
+  const Owned done(module ? call_python(PyObject_CallMethod, module.get(), "dump_after", "O", error) : nullptr);
   if (!done) PyErr_WriteUnraisable(module.get());
 }
 

@@ -3,6 +3,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cxxabi.h>
 #include <structmember.h>
 
 #include <optional>
@@ -83,6 +84,20 @@ inline std::string printable(PyObject* text) {
 /// The interpreter lock; a thread that comes when the interpreter has ended stays there (lock.cpp).
 PyGILState_STATE take_lock();
 void take_lock_back(PyThreadState* state);
+
+/// Never returns: what remains for a thread that CPython ends, see lock.cpp.
+[[noreturn]] void stay_until_the_process_ends();
+
+/// Calls a function of CPython that may run Python code: `call_python(PyObject_CallOneArg, f, x)`. A thread that
+/// outlives the interpreter is ended in it, and must not leave through the functions that called.
+template <class Function, class... Arguments>
+PyObject* call_python(Function function, Arguments... arguments) {
+  try {
+    return function(arguments...);
+  } catch (abi::__forced_unwind&) {
+    stay_until_the_process_ends();
+  }
+}
 
 class WithLock {
  public:

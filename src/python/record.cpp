@@ -19,7 +19,14 @@ struct Recording {
   int paused = 0;
   std::unique_ptr<Recording> outer;  // of a function inside a program: a branch, the body of a loop
 };
-thread_local std::unique_ptr<Recording> present __attribute__((tls_model("initial-exec")));
+// Not owned by the thread: one that ends while it records has no interpreter any more that could take the objects.
+constinit thread_local Recording* present __attribute__((tls_model("initial-exec"))) = nullptr;
+
+/// Ends the present recording; the one around it, if any, goes on.
+void end_present() {
+  const std::unique_ptr<Recording> ended(present);
+  present = present->outer.release();
+}
 
 /// What runs inside is part of what is recorded already.
 class Pause {
@@ -59,7 +66,7 @@ std::string source_here() {
 
 std::string path_of(const Tensor& tensor) {
   Owned object(wrap(tensor));
-  Owned path(check(PyObject_CallOneArg(present->find_path.get(), object.get())));
+  Owned path(check(call_python(PyObject_CallOneArg, present->find_path.get(), object.get())));
   return path.get() == Py_None ? "" : std::string(utf8(path.get()));
 }
 
@@ -227,7 +234,7 @@ void note_value_needed(const Tensor& tensor, const char* op) {
   PyObject* handler = PyDict_GetItemString(present->handlers.get(), "value");
   if (!handler) refuse_value(op);
   Owned object(wrap(tensor));
-  Owned(check(PyObject_CallFunction(handler, "Os", object.get(), op)));
+  Owned(check(call_python(PyObject_CallFunction, handler, "Os", object.get(), op)));
 }
 
 PyObject* record_creation(const char* name, PyObject* args, PyObject* kwargs) {
@@ -239,7 +246,7 @@ Owned find_recorded_sizes(PyObject* tensor) {
   if (!is_recording()) return Owned();
   PyObject* handler = PyDict_GetItemString(present->handlers.get(), "sizes");
   if (!handler) return Owned();
-  Owned sizes(check(PyObject_CallOneArg(handler, tensor)));
+  Owned sizes(check(call_python(PyObject_CallOneArg, handler, tensor)));
   return sizes.get() == Py_None ? Owned() : std::move(sizes);
 }
 
@@ -251,7 +258,8 @@ PyObject* record_call(const FunctionSpec& f, int chosen, PyObject* self, PyObjec
       std::vector<PyObject*> all;
       if (self) all.push_back(self);
       all.insert(all.end(), args, args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
-      return check(PyObject_Vectorcall(handler, all.data(), static_cast<size_t>(nargs) + (self ? 1 : 0), kwnames));
+      return check(
+          call_python(PyObject_Vectorcall, handler, all.data(), static_cast<size_t>(nargs) + (self ? 1 : 0), kwnames));
     }
     const Call call = as_plain_op(read_call(f, chosen, slots));
     if (!gives_tensors(*call.op) && knows_any(present->recorder, call)) refuse_value(f.name);
@@ -276,7 +284,8 @@ PyObject* record_named(const char* name, bool method, PyObject* self, PyObject* 
       std::vector<PyObject*> all;
       if (self) all.push_back(self);
       all.insert(all.end(), args, args + nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
-      return check(PyObject_Vectorcall(handler, all.data(), static_cast<size_t>(nargs) + (self ? 1 : 0), kwnames));
+      return check(
+          call_python(PyObject_Vectorcall, handler, all.data(), static_cast<size_t>(nargs) + (self ? 1 : 0), kwnames));
     }
     const std::string plain = std::string_view(name).starts_with("__")
                                   ? std::string(name + 2, std::string_view(name).size() - 4)
@@ -309,7 +318,7 @@ PyObject* record_begin(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O!Os", &PyDict_Type, &handlers, &find_path, &package)) return nullptr;
   return guarded([&] {
     FACULA_CHECK(!present, ErrorKind::Runtime, "export: a program is being recorded on this thread already");
-    present = std::make_unique<Recording>();
+    present = new Recording;
     present->handlers = Owned::share(handlers);
     present->find_path = Owned::share(find_path);
     present->package = package;
@@ -333,8 +342,8 @@ PyObject* record_inner_begin(PyObject*, PyObject*) {
     inner->package = outer.package;
     inner->recorder.find_source = source_here;
     inner->recorder.find_path = [n = 0](const Tensor&) mutable { return "outer_" + std::to_string(n++); };
-    inner->outer = std::move(present);
-    present = std::move(inner);
+    inner->outer.reset(present);
+    present = inner.release();
     return Py_NewRef(Py_None);
   });
 }
@@ -344,8 +353,7 @@ PyObject* record_inner_end(PyObject*, PyObject*) {
     Recording& recording = active("_record_inner_end");
     FACULA_CHECK(recording.outer, ErrorKind::Runtime, "_record_inner_end: no function inside a program is recorded");
     std::shared_ptr<Program> program = recording.recorder.program();
-    std::unique_ptr<Recording> outer = std::move(recording.outer);
-    present = std::move(outer);
+    end_present();
     return wrap_program(std::move(program));
   });
 }
@@ -355,7 +363,7 @@ PyObject* record_end(PyObject*, PyObject*) {
     Recording& recording = active("_record_end");
     std::shared_ptr<Program> program = recording.recorder.program();
     set_recorder_sees_calls(false);
-    present.reset();
+    end_present();
     return wrap_program(std::move(program));
   });
 }
@@ -459,7 +467,7 @@ PyObject* record_op(PyObject*, PyObject* args) {
     Owned result;
     {
       const Pause pause;
-      result = Owned(check(PyObject_CallObject(function, given)));
+      result = Owned(check(call_python(PyObject_CallObject, function, given)));
     }
     add_node(call, std::move(arguments), result.get());
     return result.release();
@@ -471,9 +479,9 @@ PyObject* record_unseen(PyObject*, PyObject* args) {
   PyObject *function = nullptr, *given = nullptr;
   if (!PyArg_ParseTuple(args, "OO!", &function, &PyTuple_Type, &given)) return nullptr;
   return guarded([&] {
-    if (!present) return check(PyObject_CallObject(function, given));
+    if (!present) return check(call_python(PyObject_CallObject, function, given));
     const Pause pause;
-    return check(PyObject_CallObject(function, given));
+    return check(call_python(PyObject_CallObject, function, given));
   });
 }
 

@@ -23,7 +23,7 @@ std::shared_ptr<PyObject> kept(PyObject* object) {
 
 void call_with(PyObject* function, const char* format, auto... values) {
   WithLock lock;
-  const Owned done(check(PyObject_CallFunction(function, format, values...)));
+  const Owned done(check(call_python(PyObject_CallFunction, function, format, values...)));
 }
 
 Reducer::Program program_of(PyObject* launch, PyObject* land) {

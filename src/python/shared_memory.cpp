@@ -47,6 +47,8 @@ void* map_memory(int fd, size_t bytes, const char* op) {
   return data;
 }
 
+bool has_descriptor(const Storage* s) { return s->release_data == release_shared; }
+
 }  // namespace
 
 std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& origin) {
@@ -69,10 +71,10 @@ void move_holders(const std::vector<TensorImpl*>& impls, const char* before, cha
   for (TensorImpl* impl : impls) impl->data = after + (impl->data - before);
 }
 
-bool is_shared(const Storage* s) { return s->release_data == release_shared; }
+bool is_shared(const Storage* s) { return has_descriptor(s) || is_on_shared_buffer(s); }
 
 bool share(Storage* s, const Tensor& origin, const char* op) {
-  if (is_shared(s) || s->nbytes == 0) return true;
+  if (has_descriptor(s) || s->nbytes == 0) return true;
   FACULA_CHECK(s->device.is_cpu(), ErrorKind::Runtime, op, ": only memory of the CPU can be shared, got device ",
                s->device);
   auto impls = all_holders(s, origin);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "python/objects.h"
 
 namespace facula::python {
 
@@ -18,8 +19,12 @@ std::optional<std::vector<TensorImpl*>> all_holders(Storage* s, const Tensor& or
 bool all_fit(const std::vector<TensorImpl*>& impls, const Storage* s, size_t bytes);
 void move_holders(const std::vector<TensorImpl*>& impls, const char* before, char* after);
 
+/// Whether the bytes lie in memory that other processes map, with or without a descriptor that tells it.
 bool is_shared(const Storage* s);
-/// Moves the bytes into shared memory; false when somebody else holds them.
+/// A storage over a Python buffer in such memory, which it keeps alive; nobody knows a descriptor of it.
+Storage* storage_on_shared_buffer(PyObject* buffer);
+bool is_on_shared_buffer(const Storage* s);
+/// Moves the bytes into shared memory that has a descriptor; false when somebody else holds them.
 bool share(Storage* s, const Tensor& origin, const char* op);
 /// The descriptor of a storage that is shared.
 int shared_descriptor(const Storage* s);

@@ -71,6 +71,10 @@ PyObject* function_storage_from_buffer(PyObject*, PyObject* buffer) {
   return guarded([&] { return adopt_storage(storage_on_buffer(buffer)); });
 }
 
+PyObject* function_storage_from_shared_buffer(PyObject*, PyObject* buffer) {
+  return guarded([&] { return adopt_storage(storage_on_shared_buffer(buffer)); });
+}
+
 PyObject* function_storage_view(PyObject*, PyObject* o) {
   return guarded([&] {
     storage_of(o, "_storage_view");
@@ -302,7 +306,7 @@ PyObject* storage_tolist(PyObject* o, PyObject*) {
   return with(o, [&](Storage* s) {
     cpu::check_room("tolist", static_cast<size_t>((Checked(static_cast<int64_t>(s->nbytes)) * 8).value_or(INT64_MAX)));
     Owned view(check(PyMemoryView_FromObject(o)));
-    return check(PyObject_CallMethod(view.get(), "tolist", nullptr));
+    return check(call_python(PyObject_CallMethod, view.get(), "tolist", nullptr));
   });
 }
 
@@ -325,22 +329,22 @@ PyObject* in_python(PyObject* o, PyObject* args, PyObject* kwargs) {
   Owned self(function && o ? PyTuple_Pack(1, o) : nullptr);
   if (!function || (o && !self)) return nullptr;
   Owned all(o ? PySequence_Concat(self.get(), args) : Py_NewRef(args));
-  return all ? PyObject_Call(function.get(), all.get(), kwargs) : nullptr;
+  return all ? call_python(PyObject_Call, function.get(), all.get(), kwargs) : nullptr;
 }
 
 PyObject* storage_reduce(PyObject* o, PyObject*) {
   Owned function(storage_function("reduce_untyped"));
-  return function ? PyObject_CallOneArg(function.get(), o) : nullptr;
+  return function ? call_python(PyObject_CallOneArg, function.get(), o) : nullptr;
 }
 
 template <Text name>
 PyObject* cast_to(PyObject* o, PyObject*) {
   Owned function(storage_function("_cast"));
-  return function ? PyObject_CallFunction(function.get(), "Os", o, name.chars) : nullptr;
+  return function ? call_python(PyObject_CallFunction, function.get(), "Os", o, name.chars) : nullptr;
 }
 
 PyObject* storage_iter(PyObject* o) {
-  Owned list(PyObject_CallMethod(o, "tolist", nullptr));
+  Owned list(call_python(PyObject_CallMethod, o, "tolist", nullptr));
   return list ? PyObject_GetIter(list.get()) : nullptr;
 }
 
@@ -454,7 +458,7 @@ PyCFunction keywords(F* f) {
 PyObject* storage_nothing(PyObject*, PyObject*) { Py_RETURN_NONE; }
 PyObject* get_filename(PyObject* o, void*) {
   Owned function(storage_function("_filename_of"));
-  return function ? PyObject_CallOneArg(function.get(), o) : nullptr;
+  return function ? call_python(PyObject_CallOneArg, function.get(), o) : nullptr;
 }
 
 PyMethodDef storage_methods[] = {
@@ -536,6 +540,8 @@ PyMethodDef tensor_methods[] = {{"untyped_storage", method_untyped_storage, METH
 PyMethodDef functions[] = {
     {"_storage_from_buffer", function_storage_from_buffer, METH_O,
      "An UntypedStorage over any Python buffer, which it keeps alive."},
+    {"_storage_from_shared_buffer", function_storage_from_shared_buffer, METH_O,
+     "An UntypedStorage over a Python buffer in memory that other processes map too; it keeps the buffer alive."},
     {"_storage_view", function_storage_view, METH_O, "The bytes of a CPU storage as a memoryview."},
     {"_storage_share", function_storage_share, METH_O,
      "The descriptor of shared memory with the bytes of a storage: its own from now on, or a copy when other tensors "

@@ -273,7 +273,7 @@ class PythonStore final : public Store {
   Owned method(const char* name, PyObject* args) const {  // takes the arguments
     Owned given(check(args)), bound(PyObject_GetAttrString(object_, name));
     if (!bound) throw PythonError{};
-    return Owned(check(PyObject_CallObject(bound.get(), given.get())));
+    return Owned(check(call_python(PyObject_CallObject, bound.get(), given.get())));
   }
   distributed::Reply ask(const distributed::Request& request, double timeout) const;
   PyObject* object_;
@@ -288,7 +288,7 @@ Owned key_list(const Texts& keys) {
 
 Owned time_of(double seconds) {
   Owned module(check(PyImport_ImportModule("datetime")));
-  return Owned(check(PyObject_CallMethod(module.get(), "timedelta", "id", 0, seconds)));
+  return Owned(check(call_python(PyObject_CallMethod, module.get(), "timedelta", "id", 0, seconds)));
 }
 
 int64_t number_of(const Owned& value) {

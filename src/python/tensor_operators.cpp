@@ -263,7 +263,7 @@ PyObject* call_method_in_python(PyObject* self, const char* name, PyObject* arg 
     if (!function.get())
       return PyErr_Format(PyExc_NotImplementedError, "Tensor.%s: the Python half of facula is not loaded", name);
     const Owned kept(function.new_reference());
-    return PyObject_CallFunctionObjArgs(kept.get(), self, arg, nullptr);
+    return call_python(PyObject_CallFunctionObjArgs, kept.get(), self, arg, nullptr);
   });
 }
 PyObject* repr_slot(PyObject* self) { return call_method_in_python(self, "__repr__"); }

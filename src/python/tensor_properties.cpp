@@ -203,7 +203,7 @@ int set_part(PyObject* o, PyObject* value, Tensor (*part)(const Tensor&)) {
   try {
     FACULA_CHECK(value, ErrorKind::Runtime, "real, imag: a part of a tensor cannot be deleted");
     Owned view(wrap(part(operand_tensor_of(o))));
-    Owned done(PyObject_CallMethod(view.get(), is_tensor(value) ? "copy_" : "fill_", "O", value));
+    Owned done(call_python(PyObject_CallMethod, view.get(), is_tensor(value) ? "copy_" : "fill_", "O", value));
     return done ? 0 : -1;
   } catch (...) {
     translate_exception();

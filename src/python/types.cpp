@@ -174,7 +174,7 @@ PyObject* device_reduce(PyObject* self, PyObject*) {
 PyObject* device_hook(const char* which, PyObject* self) {
   PyObject* module = PyImport_ImportModule("facula.functions.device");
   if (!module) return nullptr;
-  PyObject* result = PyObject_CallMethod(module, which, "O", self);
+  PyObject* result = call_python(PyObject_CallMethod, module, which, "O", self);
   Py_DECREF(module);
   return result;
 }
@@ -395,7 +395,7 @@ bool is_scalar_array(PyObject* o) {
 
 [[noreturn]] static void refuse_integer(PyObject* error, PyObject* o) {
   PyErr_Clear();
-  Owned bits(check(PyObject_CallMethod(o, "bit_length", nullptr)));
+  Owned bits(check(call_python(PyObject_CallMethod, o, "bit_length", nullptr)));
   PyErr_Format(error, "number: an integer of at most 64 bits is expected, got one of %S bits", bits.get());
   throw PythonError{};
 }

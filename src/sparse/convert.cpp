@@ -80,7 +80,7 @@ int64_t dense_dim_given(const char* op, const Tensor& self, std::optional<int64_
     return own;
   }
   const int64_t dim = dense_dim.value_or(0);
-  FACULA_CHECK(dim >= 0 && dim + 2 <= self.dim(), ErrorKind::Runtime, op,
+  FACULA_CHECK(dim >= 0 && dim <= self.dim() - 2, ErrorKind::Runtime, op,
                ": dense_dim must leave two dimensions or more of ", self.dim(), ", got ", dim);
   return dim;
 }

@@ -6,7 +6,7 @@ It is what `torch.ops`, `fc_call` and files of programs reach: forms and parts o
 for. A case is a call that works (boxed_seeds.py) with one or more arguments changed: another rank, shape, dtype or device,
 indices that are out of range, an argument of another call or one that is not there. One in twelve has arguments made from
 types alone. Half of the calls run between guard pages (src/guard/pages.h), where a kernel that leaves its tensors dies;
-some run as a program. What may come of it is a result or an ordinary exception.
+some run as a program, some through the C interface, where the call may lie as well (by_c.py). What may come of it is a result or an ordinary exception.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import facula
 
-from . import calls, hostile, preamble, runner
+from . import by_c, calls, hostile, preamble, runner
 
 #: of addresses, for the arena of the guard device
 ARENA = 1 << 36
@@ -125,7 +125,7 @@ class Boxed(hostile.Hostile):
     def begin(self, number: int):
         facula._C._enable_guard_device()
         super().begin(number)
-        self.names.update(boxed=Calls(), paged=PagedCalls(), program=ProgramCalls())
+        self.names.update(boxed=Calls(), paged=PagedCalls(), program=ProgramCalls(), by_c=by_c.CCalls(by_c.Library()))
 
     def case(self, index: int) -> str:
         rng = random.Random((self.seed << 40) + index)
@@ -136,8 +136,9 @@ class Boxed(hostile.Hostile):
             arguments = self.changed(rng, values, list(rng.choice(self.by_key[key])[0]), kinds)
         else:
             arguments = [self.value(rng, values, kind) for kind in kinds]
-        how = rng.choice(("boxed", "boxed", "boxed", "paged", "paged", "paged", "paged", "program"))
-        return f"{how}[{key!r}](lambda: ({', '.join(arguments)}{',' if len(arguments) == 1 else ''}))"
+        how = rng.choice(("boxed", "boxed", "boxed", "paged", "paged", "paged", "paged", "program", "by_c", "by_c"))
+        called = f"{key!r}, {rng.choice(by_c.LIES)!r}, {rng.random() < 0.5}" if how == "by_c" else repr(key)
+        return f"{how}[{called}](lambda: ({', '.join(arguments)}{',' if len(arguments) == 1 else ''}))"
 
     def changed(self, rng, values, arguments, kinds):
         if not arguments:
@@ -188,7 +189,7 @@ class Boxed(hostile.Hostile):
         return values.of(plain)
 
     def program(self, text: str) -> str:
-        begin = "from tests.fuzz import boxed as b\nfacula._C._enable_guard_device()\nboxed, paged, program = b.Calls(), b.PagedCalls(), b.ProgramCalls()\n"
+        begin = "from tests.fuzz import boxed as b\nfacula._C._enable_guard_device()\nboxed, paged, program, by_c = b.Calls(), b.PagedCalls(), b.ProgramCalls(), b.by_c.CCalls()\n"
         return f"{Path(preamble.__file__).read_text()}\n\n{begin}\n{text}\n"
 
 

@@ -11,7 +11,9 @@ import facula
 from facula import _C
 
 from .ragged import NestedInt, Ragged
+from .ragged import symbols as _tensor_symint_registry  # noqa: F401  (programs find it here)
 
+_LENGTHS = ("min_seqlen", "max_seqlen")
 _base = {
     name: next(vars(kind)[name] for kind in facula.Tensor.__mro__ if name in vars(kind)) for name in ("grad", "shape")
 }
@@ -31,7 +33,12 @@ class OfRows(facula.Tensor):
 
     @property
     def _values(self):
-        return self.values().detach()
+        """The rows without their history, always the same object: that which the tensor was made of, where it had none."""
+        if self._rows is None:
+            self._rows = self.values().detach()
+        return self._rows
+
+    _rows = None
 
     def _dimension(self, name, dim):
         """A dimension counted from the left."""
@@ -78,7 +85,7 @@ class OfRows(facula.Tensor):
             raise RuntimeError(
                 "deepcopy: only tensors created explicitly by the user support the deepcopy protocol, got one with grad_fn"
             )
-        made = self._like(self._values.clone()).requires_grad_(self.requires_grad)
+        made = self._like(self._values.detach().clone()).requires_grad_(self.requires_grad)
         memo[id(self)] = made
         return made
 
@@ -103,7 +110,8 @@ class NestedTensor(OfRows):
             raise TypeError(f"NestedTensor: values and offsets are tensors, got {kinds}")
         if not isinstance(at, int) or not 1 <= at <= values.dim():
             raise IndexError(f"NestedTensor: the ragged dimension is one of 1 to {values.dim()}, got {at}")
-        made = wrap(values.detach(), Ragged.of(offsets, lengths, values.size(at - 1)), at)
+        made = wrap(values.detach() if values.requires_grad else values, Ragged.of(offsets, lengths, values.size(at - 1)), at)
+        made._ragged.stated.update(name for name in _LENGTHS if name in (more.get("_metadata_cache") or {}))
         return made.requires_grad_() if requires_grad else made
 
     @classmethod
@@ -129,13 +137,47 @@ class NestedTensor(OfRows):
     _lengths = property(lengths)
 
     def _get_max_seqlen(self):
+        self._ragged.stated.add("max_seqlen")
         return self._ragged.longest
 
     def _get_min_seqlen(self):
+        self._ragged.stated.add("min_seqlen")
         return self._ragged.shortest
 
-    _max_seqlen = _maybe_max_seqlen = property(_get_max_seqlen)
-    _min_seqlen = _maybe_min_seqlen = property(_get_min_seqlen)
+    _max_seqlen = property(_get_max_seqlen)
+    _min_seqlen = property(_get_min_seqlen)
+
+    def _stated(self, name):
+        """The greatest or least length where somebody gave or asked for it: these are parts of the tensor, others are not."""
+        if name not in self._ragged.stated:
+            return None
+        return self._ragged.longest if name == "max_seqlen" else self._ragged.shortest
+
+    _maybe_max_seqlen = property(lambda self: self._stated("max_seqlen"))
+    _maybe_min_seqlen = property(lambda self: self._stated("min_seqlen"))
+
+    @property
+    def _metadata_cache(self):
+        """The greatest and least length that are parts of the tensor, each as an empty tensor with that many rows."""
+        return {name: facula.zeros(self._stated(name), 0) for name in _LENGTHS if name in self._ragged.stated}
+
+    _max_seqlen_tensor = property(lambda self: self._metadata_cache.get("max_seqlen"))
+    _min_seqlen_tensor = property(lambda self: self._metadata_cache.get("min_seqlen"))
+
+    def __tensor_flatten__(self):
+        """Names of the tensors that it is made of, and what else it takes to make it again."""
+        names = ["_values", "_offsets", *(["_lengths"] if self.lengths() is not None else [])]
+        names += [f"_{name}_tensor" for name in self._metadata_cache]
+        return names, {"requires_grad": self.requires_grad, "ragged_idx": self._ragged_idx}
+
+    @staticmethod
+    def __tensor_unflatten__(inner_tensors, meta, outer_size, outer_stride):
+        """A nested tensor of the tensors that `__tensor_flatten__` names."""
+        cache = {name: inner_tensors[f"_{name}_tensor"] for name in _LENGTHS if f"_{name}_tensor" in inner_tensors}
+        return NestedTensor(
+            inner_tensors["_values"], inner_tensors["_offsets"], lengths=inner_tensors.get("_lengths"),
+            requires_grad=meta["requires_grad"], _ragged_idx=meta["ragged_idx"], _metadata_cache=cache,
+        )  # fmt: skip
 
     # ---- what it shows
 
@@ -214,8 +256,8 @@ class NestedTensor(OfRows):
 
     def __reduce_ex__(self, protocol):
         state = {
-            "values": self._values, "offsets": self.offsets(), "lengths": self.lengths(), "_ragged_idx": self._ragged_idx,
-            "_metadata_cache": {}, "requires_grad": self.requires_grad,
+            "values": self._values.detach(), "offsets": self.offsets(), "lengths": self.lengths(),
+            "_ragged_idx": self._ragged_idx, "_metadata_cache": self._metadata_cache, "requires_grad": self.requires_grad,
         }  # fmt: skip
         return _rebuild_njt, (state,)
 
@@ -231,6 +273,8 @@ def wrap(values, ragged, at):
     with _C.DisableTorchFunctionSubclass():
         made = values.as_subclass(NestedTensor)
     made._ragged, made._ragged_idx = ragged.on(values.device), at
+    if type(values) is facula.Tensor and not values.requires_grad:
+        made._rows = values
     return made
 
 
@@ -264,7 +308,9 @@ def jagged_from_list(tensors, offsets=None):
             ends.append(ends[-1] + shape[at])
         offsets = facula.tensor(ends, dtype=facula.int64, device=tensors[0].device)
     values = facula.cat(tensors, at)
-    return wrap(values, Ragged.of(offsets, None, values.size(at)), at + 1), offsets
+    ragged = Ragged.of(offsets, None, values.size(at))
+    ragged.stated.update(_LENGTHS)
+    return wrap(values, ragged, at + 1), offsets
 
 
 __all__ = ["NestedInt", "NestedTensor", "jagged_from_list", "wrap"]

@@ -8,10 +8,13 @@ import weakref
 import facula
 from facula import _C
 from facula.functions.symbolic import SymInt
+from facula.utils.weak import WeakTensorKeyDictionary
 
 _numbers = itertools.count(1)
 #: the structures there are, by the tensor that tells them apart, which each holds
 _structures: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+#: the symbol of a ragged length, by the tensor that tells it apart; who copies such a tensor may give the copy the same symbol
+symbols = WeakTensorKeyDictionary()
 
 
 class NestedInt(SymInt, int):
@@ -87,8 +90,12 @@ class Ragged:
 
     def __init__(self, offsets, lengths=None, total=None):
         self.offsets, self.lengths = offsets, lengths
-        self.symbol = NestedInt()
+        source = offsets if lengths is None else lengths
+        self.symbol = symbols.get(source)
+        if self.symbol is None:
+            self.symbol = symbols[source] = NestedInt()
         self._known = {}
+        self.stated = set()  # which of "min_seqlen" and "max_seqlen" somebody gave or asked for: parts of the tensor then
         with facula.no_grad(), _C.DisableTorchFunctionSubclass():
             self._check(total)
 
@@ -215,7 +222,9 @@ class Ragged:
         made = Ragged.__new__(Ragged)
         made.offsets, made.symbol = self.offsets.to(device), self.symbol
         made.lengths = None if self.lengths is None else self.lengths.to(device)
+        symbols[made.offsets if made.lengths is None else made.lengths] = self.symbol
         made._known = {"starts": self.starts, "sizes": self.sizes}
+        made.stated = set(self.stated)
         return made
 
     def is_like(self, other):

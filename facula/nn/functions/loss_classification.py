@@ -250,13 +250,18 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = 
         target: -1 or 1 for each.
         reduction: 'mean' over the elements, 'sum', or 'none' for the loss of each.
 
-    Errors: ValueError for another reduction.
+    Errors: ValueError for another reduction; RuntimeError for a target that does not broadcast to the input's shape.
 
     >>> F.soft_margin_loss(torch.tensor([0.0, 2.0]), torch.tensor([1.0, -1.0]), reduction="none")
     tensor([0.6931, 2.1269])
     """
     reduction = _reduction.resolve(size_average, reduce, reduction)
-    return reduced(-_nn.logsigmoid(target * input), reduction)
+    product = target * input
+    if product.shape != input.shape:
+        raise RuntimeError(
+            f"soft_margin_loss: target must broadcast to the input's shape {tuple(input.shape)}, got {tuple(target.shape)}"
+        )
+    return reduced(-_nn.logsigmoid(product), reduction)
 
 
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,

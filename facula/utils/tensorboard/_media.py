@@ -20,14 +20,15 @@ _PNG_COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # channels -> grey, grey + alpha, 
 
 
 def to_numpy(value) -> np.ndarray:
-    """A tensor, an array, a number or a sequence as an array."""
+    """A tensor, an array or a number as an array; ValueError for a text, NotImplementedError (PyTorch's) for anything else."""
     if isinstance(value, facula.Tensor):
         value = value.detach()
         return (value.float() if value.dtype is facula.bfloat16 else value).cpu().numpy()
-    array = np.asarray(value)
-    if array.dtype == object or array.dtype.kind in "SU":
-        raise TypeError(f"SummaryWriter: expected a tensor, an array or numbers, got {type(value).__name__}")
-    return array
+    is_text = isinstance(value, (str, bytes)) or isinstance(value, np.ndarray) and value.dtype.kind in "SU"
+    if is_text or not isinstance(value, (np.ndarray, np.generic, int, float, complex)) or np.asarray(value).dtype == object:
+        kind = ValueError if is_text else NotImplementedError
+        raise kind(f"SummaryWriter: expected a tensor, an array or a number, got {type(value).__name__}")
+    return np.asarray(value)
 
 
 def to_bytes(image: np.ndarray) -> np.ndarray:

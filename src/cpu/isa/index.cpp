@@ -280,9 +280,9 @@ Plan index_plan(const Tensor& dense, const IndexMap& map) {
   std::vector<Dims> strides{Dims(dense.strides()), Dims(map.strides), Dims(map.index.strides())};
   Dims order = dimension_order(dense.sizes(), strides);
   std::swap(strides[1], strides[2]);
-  for (int64_t& s : strides[0]) s *= dense.item_size();
-  for (int64_t& s : strides[1]) s *= 8;
-  for (int64_t& s : strides[2]) s *= map.target.item_size();
+  for (int64_t& s : strides[0]) s = wrapping_mul(s, dense.item_size());
+  for (int64_t& s : strides[1]) s = wrapping_mul(s, 8);
+  for (int64_t& s : strides[2]) s = wrapping_mul(s, map.target.item_size());
   collapse(plan, dense.sizes(), strides, order);
   return plan;
 }
@@ -337,7 +337,7 @@ int shared_dim(const Plan& plan, bool writes) {
 void run(const Plan& plan, const IndexMap& map, BlockFn block, bool writes) {
   LockRelease release(plan.numel > kGrain);
   Bounds bounds{map.size, map.wraps ? map.size : 0, &map};
-  int64_t unit = map.step * map.target.item_size();
+  int64_t unit = wrapping_mul(map.step, map.target.item_size());  // no place is named by what does not fit
   int d = shared_dim(plan, writes);
   // Threads that write share every row of the target, which then travels from one processor's cache to the other's.
   const int64_t piece = writes ? 4 * kGrain : kGrain;

@@ -2,7 +2,8 @@
 
 A message is a header, the sizes of its buffers, the pickle, and then the buffers: inside the stream where
 they are small, else in one anonymous file (memfd) whose descriptor travels with the header. So a batch costs
-at most one descriptor, nothing lies in /dev/shm, and the receiver's tensors lie on the mapped file.
+at most one descriptor, nothing lies in /dev/shm, and the receiver's tensors lie on the mapped file, or on pieces
+of shared memory into which small messages are received, since programs expect batches of workers to be in shared memory.
 """
 
 import array
@@ -26,6 +27,7 @@ from facula._serialization import tensors as _core
 _HEADER = struct.Struct("<4Q")  # pickle bytes, number of buffers, bytes of all buffers, 1 if in a file
 _ALIGNMENT = 64
 _INLINE_LIMIT = 128 * 1024  # above this a mapped file is faster than two copies through the socket
+_PIECES = 64 * 1024  # of shared memory are mapped at a time for messages smaller than that
 _DESCRIPTOR_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)
 _HAS_MEMFD = hasattr(os, "memfd_create")
 
@@ -35,6 +37,7 @@ class Channel:
 
     def __init__(self, connection):
         self.socket = connection
+        self._free = memoryview(b"")  # what is left of the shared memory for small messages
 
     @classmethod
     def pair(cls):
@@ -84,7 +87,7 @@ class Channel:
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             memory = _map_file(descriptor, total)
         else:
-            memory = self._receive_exactly(total)
+            memory = self._receive_into(self._shared_memory(total))
         view = memoryview(memory)
         buffers = [view[start : start + size] for start, size in zip(numbers[::2], numbers[1::2])]
         return pickle.loads(pickled, buffers=buffers)
@@ -111,7 +114,9 @@ class Channel:
         return data, descriptor
 
     def _receive_exactly(self, size):
-        data = bytearray(size)
+        return self._receive_into(bytearray(size))
+
+    def _receive_into(self, data):
         view = memoryview(data)
         while view:
             received = self.socket.recv_into(view)
@@ -119,6 +124,15 @@ class Channel:
                 raise EOFError
             view = view[received:]
         return data
+
+    def _shared_memory(self, size):
+        """New shared memory of `size` bytes; small pieces are parts of one mapping, for a process may have only so many."""
+        if size > len(self._free):
+            if size >= _PIECES:
+                return mmap.mmap(-1, size)
+            self._free = memoryview(mmap.mmap(-1, _PIECES))
+        piece, self._free = self._free[:size], self._free[-(-size // _ALIGNMENT) * _ALIGNMENT :]
+        return piece
 
 
 class _BatchPickler(ForkingPickler):
@@ -177,7 +191,7 @@ def pack(obj):
 
 
 def _rebuild(buffer, dtype, offset, size, stride):
-    return _C._tensor_from_storage(_core.storage_from_buffer(buffer), dtype, offset, size, stride)
+    return _C._tensor_from_storage(_C._storage_from_shared_buffer(buffer), dtype, offset, size, stride)
 
 
 def _rebuild_empty(size, stride, dtype):
