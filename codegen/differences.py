@@ -56,12 +56,20 @@ GIVES = [
      "(torch.Size([1, 2]), 1.0)",
      "the sum of both rows",
      "the last offset ends the last bag; PyTorch follows it without padding_idx only"),
+    ("torch.unique(torch.tensor([nan, 0.0, nan]), dim=0)", "tensor([0., nan, nan])", "tensor([nan, 0., nan])",
+     "NaNs come last, as where no dim is given, and as sort has them"),
+    ("(torch.tensor(1 + 2j) == numpy.complex64(1 + 2j)).item()", "True", "False",
+     "PyTorch drops the imaginary part of NumPy's number, with a warning"),
+    ("gradient_through_turned_parts().real.tolist()", "[[0.0, 4.0], [2.0, 6.0]]", "its transpose",
+     "the gradient of a view that was turned in place lies as the view does; PyTorch's own test calls its result a bug"),
 ]  # fmt: skip
 
 #: What the programs use.
 SETTING = '''
+import numpy
 import torch
 F = torch.nn.functional
+nan = float("nan")
 c = torch.ones(2)
 w = torch.tensor([[0.0, 1.0], [5.0, 5.0], [7.0, 7.0]])
 
@@ -88,4 +96,13 @@ class Older(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         return gradient
+
+
+def gradient_through_turned_parts():
+    z = torch.zeros(2, 2, dtype=torch.complex64, requires_grad=True)
+    parts = torch.view_as_real(z.clone())
+    parts.transpose_(0, 1)
+    parts += 1
+    parts.backward(torch.arange(8.0).view(2, 2, 2))
+    return z.grad
 '''

@@ -309,7 +309,8 @@ _LOOK_INSIDE = ("facula._subclasses", "facula.fx", "facula.nested", "facula.dist
 def _stood_in(args, kwargs):
     """Whether a mode or a class stands in for kernels; fake tensors and graphs look at what an operator is made of."""
     kinds = [type(mode) for mode in _python_dispatch._modes.stack[-1:]]
-    kinds = kinds or [type(x) for x in _tensors(args, kwargs) if type(x) is not _C.Tensor and _python_dispatch.has_dispatch(type(x))]
+    if not kinds:
+        kinds = [kind for kind in {type(x) for x in _tensors(args, kwargs)} if _python_dispatch.has_dispatch(kind)]
     return any(not kind.__module__.startswith(_LOOK_INSIDE) for kind in kinds)
 
 

@@ -1,5 +1,7 @@
 """Functions of nn.functional that are written in Python, against closed forms and NumPy."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -434,3 +436,11 @@ def test_padding_that_does_not_fit():
     with pytest.raises(RuntimeError, match="^pad: .*empty"):
         F.pad(facula.zeros(2, 0, 4), (1, 1), "replicate")
     assert F.pad(facula.zeros(0, 2, 4), (1, 1), "replicate").shape == (0, 2, 6)
+
+
+def test_distances_of_degree_zero_count_numbers_only():
+    x = facula.tensor([[math.inf, 1.0], [math.inf, 2.0], [0.0, 2.0]], requires_grad=True)
+    assert str(F.pdist(x, 0.0).tolist()) == "[nan, 2.0, 1.0]"
+    assert str(facula.cdist(x, x[:2], 0.0).tolist()) == "[[nan, nan], [nan, nan], [2.0, 1.0]]"
+    facula.cdist(x, x[1:], 0.0)[0, 1].backward()
+    assert x.grad.tolist() == [[0, 0]] * 3

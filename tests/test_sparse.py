@@ -488,14 +488,3 @@ def test_other_processes_get_sparse_tensors():
     for layout in LAYOUTS:
         x = dense_example().to_sparse(layout=layout)
         same(pickle.loads(ForkingPickler.dumps(x)), x)
-
-
-def test_zeros_into_a_sparse_tensor():
-    x = facula.eye(3).to_sparse()
-    assert facula.zeros(2, 4, out=x) is x and x.shape == (2, 4) and x._nnz() == 0 and x.layout == facula.sparse_coo
-    with pytest.raises(RuntimeError, match="zeros: expected out= of the dtype asked for"):
-        facula.zeros(2, out=x, dtype=facula.int64)
-    with pytest.raises(RuntimeError, match="zeros: expected layout to be that of out="):
-        facula.zeros(2, out=facula.ones(2), layout=facula.sparse_coo)
-    with pytest.raises(RuntimeError, match="^empty_like: memory_format is only supported by strided tensors"):
-        facula.empty_like(x, memory_format=facula.preserve_format)

@@ -99,3 +99,20 @@ def test_answers_are_those_of_pytorch(op):
 def test_the_samples_are_those_of_the_maker():
     assert {row["layout"] for row in ROWS} == set(MAKER["LAYOUTS"])
     assert len(OPS) >= 45 and sum("grads" in row for row in ROWS) > 100 and sum("raises" in row for row in ROWS) > 30
+
+
+def test_zeros_into_a_sparse_tensor():
+    x = facula.eye(3).to_sparse()
+    assert facula.zeros(2, 4, out=x) is x and x.shape == (2, 4) and x._nnz() == 0 and x.layout == facula.sparse_coo
+    with pytest.raises(RuntimeError, match="zeros: expected out= of the dtype asked for"):
+        facula.zeros(2, out=x, dtype=facula.int64)
+    with pytest.raises(RuntimeError, match="zeros: expected layout to be that of out="):
+        facula.zeros(2, out=facula.ones(2), layout=facula.sparse_coo)
+    with pytest.raises(RuntimeError, match="^empty_like: memory_format is only supported by strided tensors"):
+        facula.empty_like(x, memory_format=facula.preserve_format)
+
+
+def test_a_sparse_number_times_a_sparse_tensor():
+    x, number = facula.eye(2).to_sparse(), facula.tensor(3.0).to_sparse()
+    for product in (x * number, number * x):
+        assert product.is_sparse and product.to_dense().tolist() == [[3, 0], [0, 3]]

@@ -68,7 +68,7 @@ class BatchedTensor(Tensor):
     __bool__ = __int__ = __float__ = __index__ = __array__ = __dlpack__ = item
 
     def __repr__(self):
-        return f"BatchedTensor(level={self._vmap_level}, value={self._value!r})"
+        return f"BatchedTensor(lvl={self._vmap_level}, bdim=0, value={self._value!r})"
 
     __hash__ = Tensor.__hash__
 

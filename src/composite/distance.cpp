@@ -1,5 +1,6 @@
 // Distances and angles between vectors.
 #include <cmath>
+#include <limits>
 
 #include "autograd/function_support.h"
 #include "functions.h"
@@ -14,6 +15,14 @@ Tensor euclidean_by_product(const Tensor& x1, const Tensor& x2) {
   Tensor a = sum(mul(x1, x1), Axis({-1}), true, std::nullopt), b = sum(mul(x2, x2), Axis({-1}), true, std::nullopt);
   Tensor left = cat({mul(x1, -2.0), a, ones_like(a)}, -1), right = cat({x2, ones_like(b), b}, -1);
   return _distance_root(matmul(left, transpose(right, -2, -1)));
+}
+
+/// The p-norm of differences. That of degree 0 counts what is not zero, and NaN is no number to be counted.
+Tensor length_of(const Tensor& difference, double p) {
+  if (difference.size(-1) == 0) return sum(difference, Axis({-1}), false, std::nullopt);
+  const Tensor length = linalg_vector_norm(difference, p, Axis({-1}), false, std::nullopt);
+  if (p != 0) return length;
+  return where(any(isnan(difference), -1, false), std::numeric_limits<double>::quiet_NaN(), length);
 }
 
 }  // namespace
@@ -35,8 +44,7 @@ Tensor cdist_uncast(const Tensor& x1, const Tensor& x2, double p, std::optional<
   if (p == 2 && x1.numel() && x2.numel() && (always || (large && mode == "use_mm_for_euclid_dist_if_necessary")))
     return euclidean_by_product(x1, x2);
   Tensor difference = sub(unsqueeze(x1, -2), unsqueeze(x2, -3));
-  if (difference.size(-1) == 0) return sum(difference, Axis({-1}), false, std::nullopt);
-  return linalg_vector_norm(difference, p, Axis({-1}), false, std::nullopt);
+  return length_of(difference, p);
 }
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
@@ -51,8 +59,7 @@ Tensor pdist_uncast(const Tensor& self, double p) {
   int64_t n = self.size(0);
   Tensor pairs = triu_indices(n, n, 1, DType::Int64, self.device());
   Tensor difference = sub(index_select(self, 0, select(pairs, 0, 0)), index_select(self, 0, select(pairs, 0, 1)));
-  if (difference.size(-1) == 0) return sum(difference, Axis({-1}), false, std::nullopt);
-  return linalg_vector_norm(difference, p, Axis({-1}), false, std::nullopt);
+  return length_of(difference, p);
 }
 
 Tensor cosine_similarity_uncast(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {

@@ -82,7 +82,7 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
 
 Tensor unflatten(const Tensor& self, int64_t dim, IntList sizes) {
   FACULA_CHECK(!sizes.empty(), ErrorKind::Runtime, "unflatten: at least one size, got ", sizes);
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, "unflatten: a tensor with dimensions, got a 0-d one");
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "unflatten: a tensor with dimensions, got a 0-d one");
   int64_t d = wrap_dim(dim, self.dim(), "unflatten");
   Dims shape, parts = infer_shape(sizes, self.size(d), "unflatten");
   for (int64_t k = 0; k < self.dim(); ++k) {

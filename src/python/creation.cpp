@@ -531,7 +531,7 @@ PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
 /// What set_warn_always() asked for.
 bool warns_always() {
   Owned settings(check(PyImport_ImportModule("facula.functions.settings")));
-  Owned on(check(PyObject_CallMethod(settings.get(), "is_warn_always_enabled", nullptr)));
+  Owned on(check(call_python(PyObject_CallMethod, settings.get(), "is_warn_always_enabled", nullptr)));
   return on.get() == Py_True;
 }
 

@@ -145,7 +145,11 @@ Tensor mul(const Operand& self, const Operand& other) {
     const Tensor values = facula::mul(sparse_parts(sparse).values, b);
     return with_values(sparse, cast(values, result_dtype(sparse, b)));
   }
-  if (is_sparse(b.tensor())) return product_of_two(self.tensor(), other.tensor());
+  if (is_sparse(b.tensor())) {
+    if (sparse.dim() == 0 && b.impl()->ndim > 0) return sparse::mul(b, Operand(dense_of(sparse)));
+    if (b.impl()->ndim == 0 && sparse.dim() > 0) return sparse::mul(a, Operand(dense_of(b.tensor())));
+    return product_of_two(self.tensor(), other.tensor());
+  }
   return times_dense(sparse, b.tensor());
 }
 
