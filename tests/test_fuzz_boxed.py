@@ -117,6 +117,9 @@ def test_what_was_found_raises():
 
 #: sizes whose sums and products do not fit: the op says so, not the tensor that it makes of what is left of them
 OVERFLOWING = [
+    ("_upsample_bilinear2d_aa.default", lambda: (facula.ones(2, 3, 1, 1).expand(2, 3, 1, 2**58), [7, 6], False, None), "must fit in 64 bits|cannot get"),
+    ("upsample_nearest2d.default", lambda: (facula.ones(1, 1, 3, 3), None, [1e300, 1.0]), "^upsample_nearest2d: an output size must fit in 64 bits"),
+    ("linalg_vander.default", lambda: (facula.ones(3), 2**62), "must fit in 64 bits"),
     ("native_group_norm.default", lambda: (facula.ones(0), None, None, 2**62, 4, 1, 1, 1e-5), "^native_group_norm: expected an input of 4611686018427387904"),
     ("native_group_norm.default", lambda: (facula.ones(12), None, None, -3, -4, 1, 1, 1e-5), "^native_group_norm: expected an input of -3"),
     ("to_sparse_csr.default", lambda: (facula.ones(3, 4), 2**63 - 1), "^to_sparse_csr: dense_dim must leave two dimensions or more of 2"),
@@ -128,6 +131,29 @@ OVERFLOWING = [
 def test_sizes_that_do_not_fit_are_refused_by_the_op(key, arguments, words):
     with pytest.raises(RuntimeError, match=words):
         facula._C._boxed_call(key, arguments())
+
+
+POSITIONS = """
+import itertools, facula
+facula._C._guard_pages(True)
+image = facula.arange(25).reshape(1, 1, 5, 5).to(facula.uint8)
+for mode, scale, antialias in itertools.product(("nearest", "nearest-exact", "linear", "cubic"), (1e-320, 1e-30, 1e300), (False, True)):
+    for op in ("resample", "resample_transpose") if not (antialias and "near" in mode) else ():
+        facula._C._boxed_call(op + ".default", (image, [7, 6], mode, False, [scale] * 2, antialias))
+"""
+
+
+def test_positions_that_are_no_numbers_stay_within_the_input():
+    result = run(POSITIONS)
+    assert result.returncode == 0, result.stderr
+
+
+def test_powers_of_nothing_are_not_counted_up_to():
+    scores = facula.zeros(1, 1, 0).expand(2**62, 2**62, 0)
+    assert facula._C._boxed_call("_class_logsumexp.default", (scores,))[0].shape == (2**62, 0)
+    loss = facula.nn.functional.cross_entropy(scores, facula.zeros(1, 0, dtype=facula.int64).expand(2**62, 0), reduction="sum")
+    assert loss == 0
+    assert facula.linalg.vander(facula.ones(2, 0), N=2**62).shape == (2, 0, 2**62)
 
 
 def test_differences_of_counts_that_do_not_fit():
@@ -168,3 +194,21 @@ def test_calls_through_the_c_interface():
     for (lie, kinds, words), line in zip(LIES, result.stdout.splitlines(), strict=True):
         kind, _, text = line.partition(" ")
         assert kind in kinds.split("|") and words in text, (lie, line)
+
+
+ZERO_DIMENSIONS = """
+x.select(0, 0)
+x.sum(0)
+facula.sparse.sum(x, 0)
+facula.cat([x, x])
+x.index_select(0, facula.tensor([0]))
+facula.sparse.softmax(x, 0)
+facula.sparse.log_softmax(x, -1)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("call", ZERO_DIMENSIONS)
+def test_sparse_tensors_without_dimensions_have_no_dimension_0(call):
+    program = f"import facula\nx = facula.tensor(2.0).to_sparse()\ntry:\n    {call}\nexcept IndexError as error:\n    print(error)\nelse:\n    raise SystemExit(1)"
+    result = run(program)
+    assert result.returncode == 0 and "dim" in result.stdout, result.stderr

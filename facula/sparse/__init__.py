@@ -114,7 +114,7 @@ def _soft_max(name, input, dim, dtype, logarithm):
         raise TypeError(f"sparse.{name}: a Tensor is expected, got {type(input).__name__}")
     if not input.is_sparse:
         raise NotImplementedError(f"sparse.{name}: a COO tensor is expected, got layout {input.layout}")
-    if not -input.dim() <= dim < max(input.dim(), 1):
+    if not -input.dim() <= dim < input.dim():
         raise IndexError(f"sparse.{name}: dim must be within {input.dim()} dimensions, got {dim}")
     given = input.coalesce()
     given = given if dtype is None else given.to(dtype)

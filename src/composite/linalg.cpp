@@ -267,9 +267,10 @@ Tensor linalg_vander(const Tensor& x, std::optional<int64_t> N) {
   Tensor value = x.dtype() == DType::Bool ? to_dtype(x, DType::Int64)
                  : is_bits(x.dtype())     ? to_dtype(x, DType::Int64)
                                           : x;
-  std::vector<Tensor> powers{ones_like(value), value};
-  while (static_cast<int64_t>(powers.size()) < n) powers.push_back(mul(powers.back(), value));
-  return stack(powers, -1);
+  Dims shape(value.sizes());
+  shape.push_back(n - 1);
+  const Tensor column = unsqueeze(value, -1);
+  return cat(std::vector<Tensor>{ones_like(column), cumprod(expand(column, shape), -1, std::optional<DType>())}, -1);
 }
 
 }  // namespace facula

@@ -123,9 +123,11 @@ Tensor inner(const Tensor& self, const Tensor& other) {
   Dims shape(self.sizes().slice(0, self.dim() - 1));
   for (int64_t d = 0; d + 1 < other.dim(); ++d) shape.push_back(other.size(d));
   if (self.dim() == 1 && other.dim() == 1) return dot(self, other);
-  int64_t k = self.size(-1), rows = 1, columns = 1;
-  for (int64_t d = 0; d + 1 < self.dim(); ++d) rows *= self.size(d);
-  for (int64_t d = 0; d + 1 < other.dim(); ++d) columns *= other.size(d);
+  const int64_t k = self.size(-1);
+  const auto rows_of = [](const Tensor& t) {
+    return product_of(t.sizes().slice(0, t.sizes().size() - 1)).get("inner", "the number of rows", "shape ", t.sizes());
+  };
+  const int64_t rows = rows_of(self), columns = rows_of(other);
   return view(mm(reshape(self, {rows, k}), transpose(reshape(other, {columns, k}), 0, 1)), shape);
 }
 

@@ -1,4 +1,5 @@
 // The public resizing functions: output sizes and scales around `resample`.
+#include "core/checked.h"
 #include "functions.h"
 
 namespace facula {
@@ -18,7 +19,8 @@ Tensor upsample(const char* op, int64_t spatial, const Tensor& input, std::optio
   for (size_t d = 0; d < given; ++d) {
     if (scale_factors) scales[d] = (*scale_factors)[d];
     size.push_back(output_size ? (*output_size)[d]
-                               : static_cast<int64_t>(static_cast<double>(input.sizes()[2 + d]) * scales[d]));
+                               : whole_count(static_cast<double>(input.sizes()[2 + d]) * scales[d], op,
+                                             "an output size", "a scale factor of ", scales[d]));
   }
   return resample(input, size, mode, align_corners, scales, antialias);
 }

@@ -362,8 +362,9 @@ FACULA_FN T clamp_between(T self, T min, T max) {
 template <Real T>
 FACULA_FN T nextafter_of(T self, T other, T digits, T lowest) {
   constexpr int own_digits = sizeof(T) == 8 ? 53 : 24, own_lowest = sizeof(T) == 8 ? -1074 : -149;
-  const int kept = digits == T(0) ? own_digits : static_cast<int>(digits);
-  const int low = digits == T(0) ? own_lowest : static_cast<int>(lowest);
+  const bool narrow = digits >= T(1) && digits <= T(own_digits) && lowest >= T(own_lowest) && lowest <= T(0);
+  const int kept = narrow ? static_cast<int>(digits) : own_digits;
+  const int low = narrow ? static_cast<int>(lowest) : own_lowest;
   const T step = ldexp(T(1), low), normal = ldexp(T(1), low + kept - 1);
   const T largest = ldexp(T(2) - ldexp(T(1), 1 - kept), 2 - low - kept);
   const auto unit = decltype(bits(self))(1) << (own_digits - kept);

@@ -73,7 +73,7 @@ std::tuple<Tensor, Tensor> _nll(const Tensor& self, const Tensor& target, const 
   ClassLoss p = class_loss(self.sizes(), ignore_index);
   Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
   Tensor weights = facula::empty({p.samples, p.inner}, compute, self.device());
-  if (!self.is_meta()) {
+  if (!self.is_meta() && losses.numel()) {
     Tensor classes = as_contiguous(target);
     nll_kernel(self.device(), losses, weights, as_contiguous(self), classes, as_contiguous(weight, compute), p);
   }
@@ -85,7 +85,7 @@ Tensor _nll_backward(const Tensor& grad_output, IntList sizes, const Tensor& tar
   check_classes("nll_loss", sizes, target, weight, reduction);
   check_loss_gradient("nll_loss", sizes, grad_output, total_weight, reduction);
   Tensor out = facula::empty(sizes, grad_output.dtype(), grad_output.device());
-  if (out.is_meta()) return out;
+  if (out.is_meta() || !out.numel()) return out;
   Tensor scale = gradient_scale(grad_output, total_weight, reduction);
   nll_backward_kernel(out.device(), out, scale, as_contiguous(target), as_contiguous(weight, scale.dtype()),
                       class_loss(sizes, ignore_index));
@@ -97,7 +97,7 @@ Tensor _class_logsumexp(const Tensor& self) {
   FACULA_CHECK(self.dim() == 3, ErrorKind::Runtime, "cross_entropy: scores (N, C, S), got shape ", self.sizes());
   ClassLoss p = class_loss(self.sizes(), 0);
   Tensor out = facula::empty({p.samples, p.inner}, self.dtype(), self.device());
-  if (self.is_meta()) return out;
+  if (self.is_meta() || !out.numel()) return out;  // sizes beside a zero may be ones that nobody could count up to
   Tensor log_sum = facula::empty({p.samples, p.inner}, compute_dtype(self.dtype()), self.device());
   class_logsumexp_kernel(self.device(), log_sum, as_contiguous(self), p);
   return to_dtype(log_sum, self.dtype());
@@ -112,7 +112,7 @@ std::tuple<Tensor, Tensor, Tensor> _cross_entropy(const Tensor& self, const Tens
   Tensor losses = facula::empty({p.samples, p.inner}, compute, self.device());
   Tensor weights = facula::empty({p.samples, p.inner}, compute, self.device());
   Tensor log_sum = facula::empty({p.samples, p.inner}, compute, self.device());
-  if (!self.is_meta()) {
+  if (!self.is_meta() && losses.numel()) {
     Tensor classes = as_contiguous(target), scores = as_contiguous(self);
     cross_entropy_kernel(self.device(), losses, weights, scores, classes, as_contiguous(weight, compute), log_sum, p);
   }
@@ -131,7 +131,7 @@ Tensor _cross_entropy_backward(const Tensor& grad_output, const Tensor& self, co
                ErrorKind::Runtime, "cross_entropy: sums of ", compute, " for each class, got ", log_sum.dtype(),
                " of shape ", log_sum.sizes());
   Tensor out = facula::empty(self.sizes(), self.dtype(), self.device());
-  if (out.is_meta()) return out;
+  if (out.is_meta() || !out.numel()) return out;
   Tensor scale = gradient_scale(grad_output, total_weight, reduction);
   cross_entropy_backward_kernel(out.device(), out, scale, as_contiguous(self), as_contiguous(target),
                                 as_contiguous(weight, scale.dtype()), as_contiguous(log_sum),
@@ -149,7 +149,7 @@ Tensor _class_weights(const Tensor& target, const Tensor& weight, int64_t classe
   check_classes("cross_entropy", sizes, target, weight, kNone);
   DType compute = compute_dtype(dtype);
   Tensor out = facula::empty(sizes, compute, target.device());
-  if (out.is_meta()) return to_dtype(out, dtype);
+  if (out.is_meta() || !out.numel()) return to_dtype(out, dtype);
   class_weights_kernel(target.device(), out, as_contiguous(target), as_contiguous(weight, compute),
                        class_loss(sizes, ignore_index, label_smoothing));
   return to_dtype(out, dtype);

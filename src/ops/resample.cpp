@@ -84,21 +84,24 @@ struct TapsBuilder {
     return align_corners ? scale * static_cast<T>(o) : scale * (static_cast<T>(o) + T(0.5)) - T(0.5);
   }
 
+  /// A position as a whole number from 0 to `most`, whatever a scale has made of it: infinite, or not a number.
+  static int64_t whole(T x, int64_t most) {
+    return x > T(0) ? std::min(static_cast<int64_t>(std::min(x, static_cast<T>(most))), most) : 0;
+  }
   void nearest() {
     for (int64_t o = 0; o < out; ++o, finish_output()) {
-      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(static_cast<T>(o) * scale))), in - 1), T(1));
+      add(whole(static_cast<float>(static_cast<T>(o) * scale), in - 1), T(1));
     }
   }
   void nearest_exact() {
     for (int64_t o = 0; o < out; ++o, finish_output()) {
-      add(std::min(static_cast<int64_t>(std::floor(static_cast<float>(std::max(position(o), T(0)) + T(0.5)))), in - 1),
-          T(1));
+      add(whole(static_cast<float>(std::max(position(o), T(0)) + T(0.5)), in - 1), T(1));
     }
   }
   void linear() {
     for (int64_t o = 0; o < out; ++o, finish_output()) {
       T x = in == out ? static_cast<T>(o) : std::max(position(o), T(0));
-      int64_t i = std::min(static_cast<int64_t>(x), in - 1);
+      int64_t i = whole(x, in - 1);
       T t = std::clamp(x - static_cast<T>(i), T(0), T(1));
       add(i, T(1) - t);
       add(std::min(i + 1, in - 1), t);
@@ -107,7 +110,7 @@ struct TapsBuilder {
   void cubic() {
     for (int64_t o = 0; o < out; ++o, finish_output()) {
       T x = position(o);
-      int64_t i = std::min(static_cast<int64_t>(std::floor(x)), in - 1);
+      int64_t i = x >= T(0) ? whole(x, in - 1) : -1;  // no position is before half an element
       T t = std::clamp(x - static_cast<T>(i), T(0), T(1));
       for (int64_t k = -1; k <= 2; ++k)
         add(std::clamp<int64_t>(i + k, 0, in - 1), cubic_filter(t - static_cast<T>(k), T(-0.75)));
@@ -119,8 +122,7 @@ struct TapsBuilder {
     T support = scale >= 1 ? radius * scale : radius, inverse = scale >= 1 ? T(1) / scale : T(1);
     for (int64_t o = 0; o < out; ++o, finish_output()) {
       T centre = scale * (static_cast<T>(o) + T(0.5));
-      int64_t from = std::max<int64_t>(static_cast<int64_t>(centre - support + T(0.5)), 0);
-      int64_t to = std::min(static_cast<int64_t>(centre + support + T(0.5)), in);
+      int64_t from = whole(centre - support + T(0.5), in), to = whole(centre + support + T(0.5), in);
       T total = 0;
       for (int64_t i = from; i < to; ++i) total += filter((static_cast<T>(i) - centre + T(0.5)) * inverse);
       for (int64_t i = from; i < to; ++i) {
@@ -206,6 +208,11 @@ Tensor resize(const Tensor& self, IntList size, std::string_view mode, bool alig
   }
   Tensor result = facula::empty_strided(sizes, strides_of(sizes, format, op), self.dtype(), self.device());
   if (result.is_meta() || result.numel() == 0) return result;
+
+  // Elements that share a place may be more than memory holds; taps are counted up only for what it does hold.
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (self.strides()[d] == 0 && self.sizes()[d] > 1)
+      return resize(as_contiguous(self, format, self.dtype()), size, mode, align_corners, scales, antialias, transpose);
 
   std::vector<TapTable> taps;
   bool copies = true;

@@ -158,7 +158,7 @@ std::vector<bool> summed_dims(const Tensor& self, std::optional<IntList> dim) {
   std::vector<bool> summed(static_cast<size_t>(self.dim()), all);
   if (all) return summed;
   for (int64_t d : *dim) {
-    const auto at = static_cast<size_t>(wrap_dim(d, self.dim(), "sum"));
+    const auto at = static_cast<size_t>(sparse::own_dim(self, d, "sum"));
     FACULA_CHECK(!summed[at], ErrorKind::Runtime, "sum: dim ", at, " appears multiple times in the list of dims, got ",
                  *dim);
     summed[at] = true;

@@ -1,6 +1,7 @@
 // Positions that move: transposes, parts and joins of sparse tensors.
 #include <algorithm>
 
+#include "core/checked.h"
 #include "functions.h"
 #include "ops/split_join.h"
 #include "sparse/support.h"
@@ -125,7 +126,7 @@ Tensor back_to(const Tensor& like, const Tensor& made) {
 }  // namespace
 
 Tensor select(const Tensor& self, int64_t dim, int64_t index) {
-  const int64_t d = wrap_dim(dim, self.dim(), "select"), size = self.size(d);
+  const int64_t d = own_dim(self, dim, "select"), size = self.size(d);
   FACULA_CHECK(index >= -size && index < size, ErrorKind::Index, "select(): index ", index,
                " out of range for tensor of size ", self.sizes(), " at dimension ", d);
   const int64_t at = index < 0 ? index + size : index;
@@ -153,7 +154,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
 Tensor slice(const Tensor& self, int64_t given_dim, int64_t given_start, int64_t given_end, int64_t step) {
   FACULA_CHECK(self.dim() > 0 && step > 0, ErrorKind::Runtime, "slice: a dimension and a positive step, got shape ",
                self.sizes(), " and step ", step);
-  const int64_t dim = wrap_dim(given_dim, self.dim(), "slice"), size = self.size(dim);
+  const int64_t dim = own_dim(self, given_dim, "slice"), size = self.size(dim);
   const auto inside = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + size : bound, 0, size); };
   const int64_t start = inside(given_start), end = std::max(inside(given_end), start);
   if (!is_coo(self)) return back_to(self, sparse::slice(coo_of(self), dim, start, end, step));
@@ -176,7 +177,7 @@ Tensor slice(const Tensor& self, int64_t given_dim, int64_t given_start, int64_t
 }
 
 Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
-  const int64_t d = wrap_dim(dim, self.dim(), "index_select"), size = self.size(d);
+  const int64_t d = own_dim(self, dim, "index_select"), size = self.size(d);
   FACULA_CHECK(!is_sparse(index) && index.dim() <= 1, ErrorKind::Index,
                "index_select(): Index is supposed to be a strided vector, got ", index.sizes());
   FACULA_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, ErrorKind::Runtime,
@@ -247,7 +248,7 @@ Tensor cat(TensorList tensors, int64_t dim) {
   for (const Tensor& t : tensors)
     FACULA_CHECK(is_coo(t), ErrorKind::Runtime,
                  "cat: Concatenating sparse tensors, but a tensor was found with layout ", layout_of(t));
-  const int64_t d = wrap_dim(dim, first.dim(), "cat");
+  const int64_t d = own_dim(first, dim, "cat");
   const SparseParts& p = sparse_parts(first);
   std::vector<Tensor> indices, values;
   ResultType type;
@@ -259,11 +260,11 @@ Tensor cat(TensorList tensors, int64_t dim) {
     FACULA_CHECK(q.sparse_dim == p.sparse_dim && q.dense_dim == p.dense_dim, ErrorKind::Runtime,
                  "cat: All tensors must have the same: ", p.sparse_dim, ", ", p.dense_dim, ", but tensor got ",
                  q.sparse_dim, ", ", q.dense_dim);
-    for (int64_t k = 0; k < t.dim(); ++k)
+    for (int64_t k = 0; k < t.dim(); ++k)  // as many as the first has: the sparse and the dense ones
       FACULA_CHECK(k == d || t.size(k) == sizes[k], ErrorKind::Runtime,
                    "cat: All tensors must have the same shape: ", first.sizes(), " (except in the concatenating ",
                    "dimension), but found shape: ", t.sizes());
-    sizes[d] += t.size(d);
+    sizes[d] = (Checked(sizes[d]) + t.size(d)).get("cat", "the sum of sizes", t.size(d), " and ", sizes[d]);
   }
   int64_t before = 0;
   for (const Tensor& t : tensors) {

@@ -207,7 +207,8 @@ Tensor compressed_of_entries(const Entries& entries, IntList sizes, int64_t dens
   const Tensor inside = add(mul(remainder(r, bh), bw), remainder(c, bw));
   const Tensor target = add(mul(inverse, bh * bw), index_select(inside, 0, order));
   const Tensor values = added_at(total * bh * bw, target, index_select(entries.values, 0, order));
-  const Tensor runs = bincount(div(unique, std::max<int64_t>(m, 1), "floor"), Tensor(), batches * n);
+  const int64_t lines = (Checked(batches) * n).get("to_sparse", "the number of rows of blocks", batches, " * ", n);
+  const Tensor runs = bincount(div(unique, std::max<int64_t>(m, 1), "floor"), Tensor(), lines);
   const int64_t each = batches ? total / batches : 0;
   const Tensor lengths = view(runs, {batches, n});
   FACULA_CHECK(batches < 2 || all(eq(sum(lengths, Dims{1}, false, std::nullopt), each)).item().to_bool(),

@@ -27,6 +27,12 @@ Entries entries_of(const Tensor& self);
 /// Those of a strided tensor that are not zero, in order.
 Entries nonzero_entries(const Tensor& self, int64_t dense_dim);
 
+/// A dimension that the tensor has: one of no dimensions has none, not even 0.
+inline int64_t own_dim(const Tensor& self, int64_t dim, const char* op) {
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Index, op, ": a sparse tensor with dimensions, got a 0-d one and dim ", dim);
+  return wrap_dim(dim, self.dim(), op);
+}
+
 inline int64_t dense_dim_of(const Tensor& self) { return sparse_parts(self).dense_dim; }
 /// The sizes in front of the dense dimensions, and their product.
 IntList leading_sizes(const Tensor& self);

@@ -8,6 +8,7 @@
 #include "cpu/isa/lines.h"
 #include "cpu/isa/softmax.h"
 #include "cpu/select.h"
+#include "kernels/elementwise.h"
 #include "ops/reduce.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -111,11 +112,11 @@ struct ProdOthers {
     T before = T(1), after = T(1);
     for (int64_t i = 0; i < n; ++i) {
       out[i] = before;
-      before *= x[i];
+      before = kernels::mul(before, x[i]);
     }
     for (int64_t i = n; i-- > 0;) {
-      out[i] *= after;
-      after *= x[i];
+      out[i] = kernels::mul(out[i], after);
+      after = kernels::mul(after, x[i]);
     }
   }
 };
