@@ -43,9 +43,10 @@ void check_apart(const Tensor& written, const Tensor& read, const char* op) {
   const Extent a = byte_extent(written), b = byte_extent(read);
   const bool apart = written.impl()->data + a.high <= read.impl()->data + b.low ||
                      read.impl()->data + b.high <= written.impl()->data + a.low;
-  FACULA_CHECK(apart || !written.is_dense() || !read.is_dense(), ErrorKind::Runtime, op,
-               ": the written tensor shares memory with an argument (clone that first), got shapes ", written.sizes(),
-               " and ", read.sizes());
+  FACULA_CHECK(
+      apart || !written.is_dense() || !read.is_dense(), ErrorKind::Runtime, op,
+      ": unsupported operation: the written tensor shares memory with an argument (clone that first), got shapes ",
+      written.sizes(), " and ", read.sizes());
 }
 
 void check_writes_to(const Tensor& out, IntList sizes, const char* op) {
