@@ -1,6 +1,6 @@
 // The transformations of Winograd's minimal filtering F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for Convolutional
 // Neural Networks", 2016), along vectors of channels, with the points 0, p, -p, q, -q and infinity. The usual 1 and 2
-// for p and q save a few multiplications and double the rounding error; 5/8 and 3/2 are near the least error, and exact.
+// for p and q save a few multiplications and double the rounding error; 5/8 and 3/2 come near the least error.
 #include <algorithm>
 
 #include "cpu/conv_winograd.h"
