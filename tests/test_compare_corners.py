@@ -283,11 +283,25 @@ def test_norms_of_one_number_do_not_overflow():
     assert torch.linalg.vector_norm(torch.tensor([1e30])).item() == torch.dist(torch.tensor(1e30), torch.tensor(0.0)).item() == torch.tensor(1e30).item()
 
 
+def test_a_shared_number_takes_part_in_the_dtype_of_a_batch():
+    shared, batch = torch.tensor(1.0, dtype=torch.float64), torch.ones(2)
+    for op in (torch.add, torch.hypot, torch.logaddexp2, torch.maximum):
+        assert torch.func.vmap(op, (None, 0))(shared, batch).dtype == torch.float64
+        assert torch.func.vmap(op, (None, 0))(shared, batch[:, None]).dtype == torch.float32
+
+
 def test_views_in_place_keep_their_history_without_recording():
     y = leaf(1.0) * 2
     with torch.no_grad():
         y.squeeze_()
     assert not y.is_leaf and y.requires_grad
+
+
+def test_an_index_without_positions_goes_with_a_source_of_any_rank():
+    x, source = torch.zeros(0, 4, 2, dtype=torch.float64), leaf(3.0).squeeze()
+    x.scatter(1, torch.zeros(0, 4, 2, dtype=torch.int64), source).sum().backward()
+    (grad,) = torch.autograd.grad(torch.zeros(0, 4, 2, dtype=torch.float64).scatter(1, torch.zeros(0, 4, 2, dtype=torch.int64), source).sum(), source)
+    assert grad.shape == () and grad.item() == 0
 
 
 def test_empty_vectors_joined_in_any_dimension_have_gradients():

@@ -73,6 +73,8 @@ Tensor Batch::raised(const Tensor& t, int64_t rank) const {
 
 Tensor Batch::aligned(const Tensor& t) const {
   Tensor made = raised(t, rank_);
+  // A number that all examples share has the say of the numbers of the examples.
+  if (rank_ == 0 && made.defined() && made.dim() == 0) return unsqueeze(made, 0);
   // Behind the batch a number of an example looks like a vector, which would outrank other dtypes.
   DType wanted = promoted_.get();
   bool outranks =

@@ -9,6 +9,8 @@ namespace {
 // Places of `grad_self`-shaped zeros that `part` (smaller, in the leading corner) fills.
 Tensor in_corner(const Tensor& part, IntList sizes) {
   if (part.sizes() == sizes) return part;
+  // an index without positions goes with tensors of any rank
+  if (part.numel() == 0 || part.sizes().size() != sizes.size()) return new_zeros(part, sizes);
   Dims pad;
   for (int64_t d = part.dim() - 1; d >= 0; --d) {
     pad.push_back(0);
