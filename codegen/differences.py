@@ -41,6 +41,10 @@ ACCEPTED = [
      "hooks of saved tensors are called inside of transforms as outside of them"),
     ("torch.func.grad(Returned.apply)(torch.tensor(2.0))",
      "a Function may return an input as it is and save it, inside of transforms as outside of them"),
+    ("torch.func.jvp(Older.apply, (torch.ones(2),), (torch.ones(2),))",
+     "a Function without jvp is differentiated by the ops of its forward"),
+    ("v = Viewed.apply(torch.ones(2)); v += torch.ones(1, requires_grad=True)",
+     "a view that a Function returns is a view like others: a write to it is recorded at its base"),
     ("torch.func.jacfwd(Older.apply)(torch.ones(2))",
      "jacfwd differentiates the ops of forward, for which setup_context is not needed"),
 ]  # fmt: skip
@@ -78,6 +82,16 @@ class Returned(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Viewed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
 
     @staticmethod
     def backward(ctx, gradient):

@@ -388,3 +388,12 @@ def test_strict_derivatives_need_outputs_that_depend_on_the_inputs(name):
     if name not in ("jacobian", "hessian"):
         with pytest.raises(RuntimeError, match=f"^{name}: v has invalid size: should be torch.Size"):
             call(lambda x: (2 * x).sum() if name != "jvp" else x, x, facula.ones(3), create_graph=False)
+
+
+def test_results_are_not_written_into_given_tensors_in_forward_mode():
+    with autograd.forward_ad.dual_level():
+        dual, plain = autograd.forward_ad.make_dual(facula.ones(2), facula.ones(2)), facula.ones(2)
+        for arguments, out in [((plain, plain), dual), ((dual, plain), plain)]:
+            with pytest.raises(NotImplementedError, match="^add: an out= function does not support forward mode"):
+                facula.add(*arguments, out=out)
+        assert facula.eq(dual, plain, out=facula.empty(2, dtype=facula.bool)).all()

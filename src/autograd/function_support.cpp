@@ -50,6 +50,10 @@ void check_out(const char* op, uint32_t inputs, OutHistory history, std::initial
   for (const Tensor* out : outs) written |= out->flags();
   if ((inputs | written) & kBatched) report_batched_out(op);
   for (const Tensor* out : outs)
+    FACULA_CHECK(!((inputs | out->flags()) & kDual) || !is_inexact(out->dtype()) || !thread_state.forward_grad_enabled,
+                 ErrorKind::NotImplemented, op,
+                 ": an out= function does not support forward mode, but one of the arguments is a dual tensor");
+  for (const Tensor* out : outs)
     FACULA_CHECK(!(out->flags() & kSparse) || (inputs & kSparse), ErrorKind::Runtime, op,
                  ": out= must be strided where no input is sparse, got layout ", layout_of(*out));
   if (history == OutHistory::None || !GradMode::enabled() || !((written | inputs) & kRequiresGrad)) return;
