@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import op_samples
 import pytest
 import scipy.special
 from test_elementary import every_kind_of_float32, ulps
@@ -358,3 +359,25 @@ def test_loops_of_any_length_leave_nothing_out():
                 assert np.allclose(found, np.sin(numbers), rtol=1e-12, atol=1e-15), (size, threads)
     finally:
         facula.set_num_threads(before)
+
+
+#: more elements than there are copies of a number, in any of the ways in which loops take them
+MANY = 1000
+
+
+@pytest.mark.parametrize("dtype", ["Float32", "Float64", "Float16", "Int64"])
+def test_a_tensor_of_one_number_is_read_as_one(dtype):
+    """Elements that are all the same place in memory give what as many copies of them give, in every op."""
+    rng = np.random.default_rng(0)
+    wrong = []
+    for op in op_samples.all_ops():
+        if not op.elementwise or op.draws or dtype not in op.dtypes:
+            continue
+        for args, kwargs in op_samples.samples(op, dtype.lower(), rng, shapes=((1,),)):
+            spread = [a.detach().reshape(-1)[:1].expand(MANY) if isinstance(a, facula.Tensor) else a for a in args]
+            copied = [a.contiguous() if isinstance(a, facula.Tensor) else a for a in spread]
+            one, other = op_samples.call(op, *spread, **kwargs), op_samples.call(op, *copied, **kwargs)
+            if not facula.equal(one.nan_to_num(), other.nan_to_num()):
+                wrong.append(op.name)
+    assert not wrong
+    assert facula.equal(facula.ones(1).expand(MANY).clamp(0.1, 0.9), facula.full((MANY,), 0.9))

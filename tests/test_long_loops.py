@@ -60,6 +60,7 @@ LONG = {
     "scatter_add": lambda: facula.zeros(9).scatter_add(0, facula.arange(N) % 9, facula.ones(N)),
     "scatter_reduce": lambda: facula.zeros(9).scatter_reduce(0, facula.arange(N) % 9, facula.ones(N), "amax"),
     "index_add": lambda: facula.zeros(9).index_add(0, facula.arange(N) % 9, facula.ones(N)),
+    "index_add of one place": lambda: facula.zeros(9).index_add(0, facula.zeros(1, dtype=facula.int64).expand(N), facula.ones(1).expand(N)),
     "index_copy": lambda: facula.zeros(N).index_copy(0, facula.arange(N), facula.ones(N)),
     "masked_scatter": lambda: facula.zeros(N).masked_scatter(facula.ones(N, dtype=facula.bool), facula.ones(N)),
     "take": lambda: facula.arange(9.0).take(facula.arange(N) % 9),

@@ -134,7 +134,7 @@ namespace {
 /// float32.
 Scalar one_less(const Scalar& number) {
   if (number.is_complex()) return Scalar(number.to_complex() - 1.0);
-  return number.is_floating() ? Scalar(number.to_double() - 1.0) : Scalar(number.to_int() - 1);
+  return number.is_floating() ? Scalar(number.to_double() - 1.0) : Scalar(wrapping_add(number.to_int(), -1));
 }
 
 Scalar log_of(const Scalar& number, bool as_complex) {

@@ -427,11 +427,13 @@ void cos_double(int64_t n, void* out, const LoopInput* in, const void*) {
 
 #endif
 
-/// Between numbers nothing is asked of them at every element. NaN among them is left to the loop for tensors.
+/// Between numbers nothing is asked of them at every element. NaN among them, and elements that are a number as well,
+/// are left to the loop for tensors.
 LoopFn clamp_between_tensors;
 void clamp_float(int64_t n, void* out, const LoopInput* in, const void* params) {
   const float min = *static_cast<const float*>(in[1].data), max = *static_cast<const float*>(in[2].data);
-  if (in[1].step || in[2].step || min != min || max != max) return clamp_between_tensors(n, out, in, params);
+  const bool between_numbers = in[0].step && !in[1].step && !in[2].step;
+  if (!between_numbers || min != min || max != max) return clamp_between_tensors(n, out, in, params);
   unary_loop<float, float>(n, out, in, [=](float x) {
     const float limited = min > x ? min : x;
     return max < limited ? max : limited;

@@ -341,18 +341,22 @@ void run(const Plan& plan, const IndexMap& map, BlockFn block, bool writes) {
   int d = shared_dim(plan, writes);
   // Threads that write share every row of the target, which then travels from one processor's cache to the other's.
   const int64_t piece = writes ? 4 * kGrain : kGrain;
-  if (plan.numel <= piece || d < 0) {
+  if (plan.numel <= piece) {
     run_blocks(plan, block, unit, bounds);
     return;
   }
-  int64_t grain = std::max<int64_t>(1, piece / (plan.numel / plan.shape[d]));
-  parallel_for(0, plan.shape[d], grain, [&](int64_t from, int64_t to) {
+  const bool in_order = d < 0;  // everything may go to one place: by one thread, which can be stopped
+  if (in_order) d = shared_dim(plan, false);
+  int64_t grain = std::max<int64_t>(1, (in_order ? kGrain : piece) / (plan.numel / plan.shape[d]));
+  auto run_part = [&](int64_t from, int64_t to) {
     Plan part = plan;
     part.shape[d] = to - from;
     part.out.data += from * plan.out.strides[d];
     for (int k = 0; k < 2; ++k) part.in[k].data += from * plan.in[k].strides[d];
     run_blocks(part, block, unit, bounds);
-  });
+  };
+  if (in_order) sliced_for(0, plan.shape[d], grain, run_part);
+  else parallel_for(0, plan.shape[d], grain, run_part);
 }
 
 void gather_cpu(const Tensor& out, const IndexMap& map) {
