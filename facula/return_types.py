@@ -19,8 +19,8 @@ def pytree_register_structseq(cls: type) -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "all_return_types":
-        return [_C.result_type(key) for key in _C.result_type_names()]
-    found = _C.result_type(name)
+        return [_C._result_tuple(key) for key in _C._result_tuples()]
+    found = _C._result_tuple(name)
     if found is None:
         raise AttributeError(f"module 'facula.return_types' has no attribute {name!r}")
     return found

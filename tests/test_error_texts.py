@@ -211,3 +211,8 @@ def test_warnings_come_again_where_they_always_do():
                 torch.from_numpy(array)
     finally:
         torch.set_warn_always(False)
+
+
+def test_result_types_and_named_results_have_names_of_their_own():
+    assert torch.result_type(torch.ones(1), 1j) == torch.complex64
+    assert torch.return_types.max is type(torch.max(torch.ones(1, 1), 0))

@@ -112,7 +112,7 @@ PyTypeObject* made_type(ResultType& results, bool out) {
   return type;
 }
 
-/// `_C.result_type(name)`: the type of that name, or None.
+/// `_C._result_tuple(name)`: the type of that name, or None.
 PyObject* find_result_type(PyObject*, PyObject* name) {
   return guarded([&]() -> PyObject* {
     const char* text = PyUnicode_AsUTF8(name);
@@ -123,7 +123,7 @@ PyObject* find_result_type(PyObject*, PyObject* name) {
   });
 }
 
-/// `_C.result_type_names()`.
+/// `_C._result_tuples()`.
 PyObject* list_result_types(PyObject*, PyObject*) {
   return guarded([&] {
     Owned names(check(PyList_New(0)));
@@ -136,8 +136,8 @@ PyObject* list_result_types(PyObject*, PyObject*) {
 }
 
 PyMethodDef result_functions[] = {
-    {"result_type", find_result_type, METH_O, nullptr},
-    {"result_type_names", list_result_types, METH_NOARGS, nullptr},
+    {"_result_tuple", find_result_type, METH_O, nullptr},
+    {"_result_tuples", list_result_types, METH_NOARGS, nullptr},
     {},
 };
 

@@ -293,7 +293,8 @@ def pr_curve(tag: str, labels: Any, predictions: Any, num_thresholds: int, weigh
 def pr_curve_raw(tag: str, rows: tuple[Any, ...], num_thresholds: int) -> Summary:
     """`rows`: true and false positives, true and false negatives, precision, recall, each (num_thresholds,)."""
     num_thresholds = min(num_thresholds, _MOST_THRESHOLDS)
-    table = np.stack([_media.to_numpy(row) for row in rows]).astype(np.float32)
+    arrays = [np.asarray(row) if isinstance(row, (list, tuple)) else _media.to_numpy(row) for row in rows]
+    table = np.stack(arrays).astype(np.float32)
     metadata = pr_curve_plugin.create_summary_metadata(tag, "", num_thresholds)
     return _one(tag, metadata=metadata, tensor=_float_tensor(table))
 
