@@ -236,6 +236,7 @@ def test_numbers_of_tracked_tensors_and_missing_windows_are_warned_of(recwarn):
             torch.ones(0, 1, 2).std((-1, 1))
     finally:
         torch.set_warn_always(False)
+    assert torch.stft(torch.ones(16), 8, return_complex=True).shape == (5, 9)
     assert float(torch.tensor(2 + 0j)) == 2.0
     with pytest.raises(RuntimeError):
         float(torch.tensor(2 + 1j))
@@ -309,3 +310,25 @@ def test_empty_vectors_joined_in_any_dimension_have_gradients():
     torch.cat([x, x], 3).sum().backward()
     assert x.grad.shape == (0,)
     assert torch.zeros(0, requires_grad=True).median().requires_grad
+
+
+def test_a_rule_of_the_users_own_takes_part_in_transforms():
+    class Triple(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 1
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent * 3
+
+    x = torch.ones(2)
+    value, tangent = torch.func.jvp(lambda t: Triple.apply(t) * 2, (x,), (x,))
+    assert tangent.tolist() == [6.0, 6.0] and not tangent.requires_grad and value.grad_fn is None
+    assert torch.func.jvp(Triple.apply, (x,), (x,))[1].tolist() == [3.0, 3.0]
+    hessian = torch.func.hessian(lambda t: (t**3).sum())(x)
+    assert hessian.diagonal().tolist() == [6.0, 6.0] and hessian.grad_fn is None and not hessian.requires_grad

@@ -316,6 +316,7 @@ class _transform_level:
 
     def __enter__(self):
         _state.levels.append(self.level)
+        return self.level
 
     def __exit__(self, *exception):
         _state.levels.pop()

@@ -99,10 +99,11 @@ class _Inputs:
                 own = leaf = value.detach().requires_grad_()
             self.leaves.append(leaf)
             self.wrapped.append(_rewrap(own, levels))
+        self.own = self.leaves  # and in jvp what functions with a rule of their own have made
 
     def cut(self, tensor):
         """A result without history, unless it depends on tracked tensors beyond these inputs."""
-        return _cut(tensor, self.leaves)
+        return _cut(tensor, self.own)
 
 
 def _rewrap(value, levels):
@@ -370,12 +371,12 @@ def _directions(inputs, tangents):
     return directions
 
 
-def _push(flat_output, inputs, directions, strict=False):
+def _push(flat_output, leaves, directions, strict=False):
     """Tangents of the outputs, in their wrappers."""
     results = []
     for output in flat_output:
         value, levels = _physical(output)
-        tangent = pushforward([value], inputs.leaves, directions, True)[0] if _C._is_dual(value) else None
+        tangent = pushforward([value], leaves, directions, True)[0] if _C._is_dual(value) else None
         if strict and tangent is None:
             raise RuntimeError(
                 f"jvp: with strict=True, every output must depend on the primals, got one of shape {tuple(output.shape)} "
@@ -423,11 +424,12 @@ def jvp(func: Callable[..., Any], primals: Sequence[Tensor], tangents: Sequence[
                     f"jvp: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
                 )
         directions = _directions(inputs, flat_tangents)
-        with _transform_level(inputs.leaves, directions):
+        with _transform_level(inputs.leaves, directions) as level:
             output, aux = _with_aux(func(*_unflatten(inputs.wrapped, spec)), has_aux, "jvp")
-        flat_output, output_spec = _flatten(output)
-        _checked(_some(flat_output, "jvp"), "jvp", "the outputs of the function")
-        pushed = _push(flat_output, inputs, directions, strict)
+            flat_output, output_spec = _flatten(output)
+            _checked(_some(flat_output, "jvp"), "jvp", "the outputs of the function")
+            inputs.own = level.inputs
+            pushed = _push(flat_output, level.inputs, level.tangents, strict)
     shown = _unflatten([_outward(inputs.cut(o), recorded) for o in flat_output], output_spec)
     tangent = _unflatten([_outward(inputs.cut(p), recorded) for p in pushed], output_spec)
     return (shown, tangent, _cut_tree(aux, inputs)) if has_aux else (shown, tangent)
@@ -463,7 +465,7 @@ def linearize(func: Callable[..., Any], *primals: Tensor) -> tuple[Tensor, Calla
                 raise RuntimeError(
                     f"linearize: a tangent needs the primal's shape {tuple(primal.shape)}, got {tuple(tangent.shape)}"
                 )
-        pushed = _push(flat_output, inputs, _directions(inputs, given))
+        pushed = _push(flat_output, inputs.leaves, _directions(inputs, given))
         return _unflatten([inputs.cut(p) for p in pushed], output_spec)
 
     return _unflatten([inputs.cut(o) for o in flat_output], output_spec), jvp_fn

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from facula import _C
 from facula._autocast import in_dtype
 
+from .settings import is_warn_always_enabled
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -20,7 +22,7 @@ _warned = False
 def _warn_of_no_window(op):
     """Say once that frames end abruptly; the sides of their spectra are then wide."""
     global _warned
-    if not _warned or _C.is_warn_always_enabled():
+    if not _warned or is_warn_always_enabled():
         _warned = True
         warnings.warn(f"{op}: without a window, frames end abruptly and their spectra leak (give window=, such as "
                       "torch.hann_window(win_length))", stacklevel=3)  # fmt: skip

@@ -76,18 +76,20 @@ Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, 
               " of tensors does not require grad and does not have a grad_fn, got shape ", sizes, " of ", dtype);
 }
 
-/// An input of a transform: an identity whose history leads on to that of the tensor.
+/// An input of a transform: an identity whose history leads on to that of the tensor. `begins`: tangents start there.
 class TrackedInput final : public Node {
  public:
-  explicit TrackedInput(uint32_t marks_now) { marks = marks_now; }
+  TrackedInput(uint32_t marks_now, bool dual) : begins(dual) { marks = marks_now; }
   void apply(const Tensor* grads, Tensor* results) override { results[0] = grads[0]; }
-  std::string name() const override { return marks & kDual ? "DualInput" : "TrackedInput"; }
+  std::string name() const override { return begins ? "DualInput" : "TrackedInput"; }
+  const bool begins;
 };
 
 /// What a node is to those who ask where a graph begins: kRequiresGrad of a leaf, kDual of a forward-mode input.
 uint32_t begins(const Node* node) {
   if (node->is_accumulator) return kRequiresGrad;
-  return dynamic_cast<const TrackedInput*>(node) ? node->marks & kDual : 0;
+  const auto* input = dynamic_cast<const TrackedInput*>(node);
+  return input && input->begins ? kDual : 0;
 }
 
 // _other_inputs(tensor, inputs) -> (leaves, duals): whether its graph leads to leaves, and to forward-mode inputs, that
@@ -345,7 +347,7 @@ PyObject* function_set_inference_mode(PyObject*, PyObject* value) {
 
 PyObject* tracked(PyObject* o, uint32_t mark) {
   const Tensor& primal = strided_tensor_of(o);
-  auto node = Ref<TrackedInput>::adopt(new TrackedInput((live_flags(primal.impl()) & kRecorded) | mark));
+  auto node = Ref<TrackedInput>::adopt(new TrackedInput((live_flags(primal.impl()) & kRecorded) | mark, mark == kDual));
   node->add_edge(gradient_edge(primal.impl()));
   Tensor input = alias(primal), origin = alias(primal);
   set_history(input, node.get());
