@@ -157,6 +157,12 @@ def test_powers_of_nothing_are_not_counted_up_to():
     assert facula.linalg.vander(facula.ones(2, 0), N=2**62).shape == (2, 0, 2**62)
 
 
+def test_layouts_of_long_lists_are_not_all_told():
+    with pytest.raises(NotImplementedError, match="got layouts torch.strided, .*[.][.][.]$") as raised:
+        facula.ones(3).index_put_([facula.ones(1)] * 70000, facula.ones(2).to_sparse())
+    assert len(str(raised.value)) < 1000
+
+
 def test_differences_of_counts_that_do_not_fit():
     assert facula.cov(facula.arange(12.0).reshape(3, 4), correction=-(2**63)).isfinite().all()
 
