@@ -117,6 +117,7 @@ def test_what_was_found_raises():
 
 #: sizes whose sums and products do not fit: the op says so, not the tensor that it makes of what is left of them
 OVERFLOWING = [
+    ("_row_norm_backward.default", lambda: (facula.ones(6, 4), facula.ones(6, 4), None, facula.ones(6), facula.ones(6), 2**63 - 1, 1, True, True, False, False), "rows of whole channels"),
     ("_upsample_bilinear2d_aa.default", lambda: (facula.ones(2, 3, 1, 1).expand(2, 3, 1, 2**58), [7, 6], False, None), "must fit in 64 bits|cannot get"),
     ("upsample_nearest2d.default", lambda: (facula.ones(1, 1, 3, 3), None, [1e300, 1.0]), "^upsample_nearest2d: an output size must fit in 64 bits"),
     ("linalg_vander.default", lambda: (facula.ones(3), 2**62), "must fit in 64 bits"),
@@ -154,6 +155,12 @@ def test_powers_of_nothing_are_not_counted_up_to():
     loss = facula.nn.functional.cross_entropy(scores, facula.zeros(1, 0, dtype=facula.int64).expand(2**62, 0), reduction="sum")
     assert loss == 0
     assert facula.linalg.vander(facula.ones(2, 0), N=2**62).shape == (2, 0, 2**62)
+
+
+def test_layouts_of_long_lists_are_not_all_told():
+    with pytest.raises(NotImplementedError, match="got layouts torch.strided, .*[.][.][.]$") as raised:
+        facula.ones(3).index_put_([facula.ones(1)] * 70000, facula.ones(2).to_sparse())
+    assert len(str(raised.value)) < 1000
 
 
 def test_differences_of_counts_that_do_not_fit():

@@ -6,14 +6,18 @@
 namespace facula {
 namespace {
 
+/// The product of all sizes but the last.
+int64_t rows_of(const char* op, const Tensor& t) {
+  const IntList leading = t.sizes().slice(0, t.sizes().size() - 1);
+  return product_of(leading).get(op, "the number of rows", "shape ", t.sizes());
+}
+
 /// Leading dimensions folded into one, so that one product does them all.
 Tensor folded_product(const Tensor& self, const Tensor& matrix) {
   Dims shape(self.sizes());
   int64_t inner = shape.back();
   shape.back() = matrix.size(1);
-  int64_t rows = 1;
-  for (size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
-  return view(mm(reshape(self, {rows, inner}), matrix), shape);
+  return view(mm(reshape(self, {rows_of("matmul", self), inner}), matrix), shape);
 }
 
 Tensor batched_product(const Tensor& self, const Tensor& other) {
@@ -124,10 +128,7 @@ Tensor inner(const Tensor& self, const Tensor& other) {
   for (int64_t d = 0; d + 1 < other.dim(); ++d) shape.push_back(other.size(d));
   if (self.dim() == 1 && other.dim() == 1) return dot(self, other);
   const int64_t k = self.size(-1);
-  const auto rows_of = [](const Tensor& t) {
-    return product_of(t.sizes().slice(0, t.sizes().size() - 1)).get("inner", "the number of rows", "shape ", t.sizes());
-  };
-  const int64_t rows = rows_of(self), columns = rows_of(other);
+  const int64_t rows = rows_of("inner", self), columns = rows_of("inner", other);
   return view(mm(reshape(self, {rows, k}), transpose(reshape(other, {columns, k}), 0, 1)), shape);
 }
 

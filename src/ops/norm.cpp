@@ -30,7 +30,7 @@ const char* row_op(bool center) { return center ? "layer_norm" : "rms_norm"; }
 
 RowLayout row_layout(const char* op, const Tensor& self, int64_t rows, int64_t groups, int64_t channels) {
   int64_t length = rows > 0 ? self.numel() / rows : 0;
-  FACULA_CHECK(rows >= 0 && groups > 0 && channels >= 0 && length * rows == self.numel() &&
+  FACULA_CHECK(rows >= 0 && groups > 0 && rows % groups == 0 && channels >= 0 && length * rows == self.numel() &&
                    (channels ? length % channels : length) == 0,
                ErrorKind::Runtime, op, ": rows of whole channels, got ", rows, " rows, ", groups, " groups and ",
                channels, " channels of shape ", self.sizes());
@@ -187,7 +187,7 @@ std::tuple<Tensor, Tensor, Tensor> _row_norm_backward(const Tensor& grad, const 
               : images ? facula::empty_like(self, self.dtype())
                        : facula::empty(self.sizes(), self.dtype(), device);
   Tensor gw = made(of_weight), gb = made(of_bias);
-  if (self.is_meta()) return {gs, gw, gb};
+  if (self.is_meta() || (rstd.numel() == 0 && !of_weight && !of_bias)) return {gs, gw, gb};
   const RowGradients asked{of_self ? gs : Tensor(), of_weight ? gw : Tensor(), of_bias ? gb : Tensor()};
   if (images) {
     image_groups_backward(asked, in_order_of(self, to_dtype(grad, self.dtype())), self, parameter(weight, compute),

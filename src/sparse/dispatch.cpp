@@ -28,10 +28,12 @@ const Row* find_row(uint16_t op) {
 [[noreturn]] void refuse(const OpCall& call) {
   std::ostringstream layouts;
   const char* backend = "SparseCPU";
-  bool first = true;
+  constexpr int kShown = 16;  // of a list that may be long
+  int count = 0;
   for (const Argument& argument : call.arguments) {
     argument.each_tensor([&](const Tensor& t) {
-      layouts << (std::exchange(first, false) ? "" : ", ") << layout_of(t);
+      if (count < kShown) layouts << (count ? ", " : "") << layout_of(t);
+      if (count++ == kShown) layouts << ", ...";
       if (is_compressed(t)) backend = "SparseCsrCPU";
     });
   }

@@ -29,7 +29,7 @@ ABOUT_MEMORY = re.compile(
     r"unsqueeze_\(|\.t_\(|_C\.t_|swap\w+_\(|is_non_overlapping|dim_order|deepcopy|pickle|register_hook|is_same_tensor|_reshape_alias|_is_view|map_\(|apply_\(|requires_grad|"
     r"moveaxis_|_copy_\(|share_memory|Generator|\.unflatten|format_|__format__|nn\.Lazy|detach|_rng|_unique_runs|data\b|_sgd|_adam|lobpcg|lowrank"
 )  # fmt: skip
-WRITES = re.compile(r"_\(|[bB]atch_?[nN]orm|_channel_norm\(|[iI]nstance_?[nN]orm|[eE]mbedding|out=|__setitem__")
+WRITES = re.compile(r"_\(|^step\(|[bB]atch_?[nN]orm|_channel_norm\(|[iI]nstance_?[nN]orm|[eE]mbedding|out=|__setitem__")
 RANDOM = re.compile(r"bernoulli|normal|uniform|rand|exponential|cauchy|geometric|poisson|multinomial|dropout|rrelu|RReLU|gumbel|_gamma|dirichlet|binomial|Dropout|init\.")
 FREE_PHASE = re.compile(r"linalg_?\.?(svd|eig|qr)|_svd|eigh?\(|\.svd|\.qr|_qr|householder|geqrf|ormqr|orgqr")
 DTYPES = ["float32"] * 5 + ["float64"] * 5 + ["float16", "bfloat16", "complex64", "complex128", "int64", "int32", "uint8", "int8", "bool"]
