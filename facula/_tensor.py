@@ -163,7 +163,7 @@ def __repr__(self, *, tensor_contents=None):
 def __complex__(self):
     if self.numel() != 1:
         shape = list(self.shape)
-        raise ValueError(f"complex: only one element tensors can be converted to Python scalars, got shape {shape}")
+        raise ValueError(f"complex: a tensor of one element can be converted to a Python number, got shape {shape}")
     return complex(self.item())
 
 

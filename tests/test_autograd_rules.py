@@ -230,7 +230,7 @@ def test_transforms_give_what_the_mode_around_them_records():
 def test_arguments_of_transforms():
     func = facula.func
     x = facula.ones(2)
-    for argnums, text in [([0], "int or Tuple"), (("0",), "int or Tuple"), ((), "non-empty"), ((0, 0), "unique"), ((0, -2), "unique")]:
+    for argnums, text in [([0], "int or a tuple"), (("0",), "int or a tuple"), ((), "non-empty"), ((0, 0), "unique"), ((0, -2), "unique")]:
         for transform in (func.grad, func.jacrev, func.jacfwd):
             with pytest.raises(RuntimeError, match=text):
                 transform(facula.mul, argnums=argnums)(x, x)

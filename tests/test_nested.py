@@ -322,7 +322,7 @@ def test_in_place_and_drawn():
         (lambda x: x.numpy(), RuntimeError, "^numpy: "),
         (lambda x: x.tolist(), RuntimeError, "^tolist: "),
         (lambda x: x.roll(1), NotImplementedError, r"^roll: not supported for nested tensors, got \(4, j"),
-        (lambda x: x.size(3), IndexError, "^size: Dimension out of range"),
+        (lambda x: x.size(3), IndexError, "^size: dimension out of range"),
         (lambda x: x.expand(5, 2, 6), RuntimeError, "^expand: "),
         (lambda x: x.to_padded_tensor(0.0, (4, 5)), RuntimeError, r"^to_padded_tensor: .* got \[4, 5\]"),
         (lambda x: to_padded_tensor(x.values(), 0.0), TypeError, "^to_padded_tensor: .* got Tensor$"),

@@ -19,7 +19,7 @@ Tensor = _C.Tensor
 
 
 def _of_tensors(name, argument):
-    return f"{name}: The {argument} given to {name} must be either a Tensor or a tuple of Tensors"
+    return f"{name}: {argument} must be a Tensor or a tuple of Tensors"
 
 
 def _tuple_of(value, name, argument):
@@ -39,24 +39,22 @@ def _own_inputs(inputs, create_graph):
 
 
 def _call(func, inputs, name):
-    return _tuple_of(func(*inputs), name, "outputs of the user-provided function")
+    return _tuple_of(func(*inputs), name, "results of func")
 
 
 def _check_strict(outputs, strict, name):
     for i, output in enumerate(outputs):
         if strict and not output.requires_grad:
             raise RuntimeError(
-                f"{name}: Output {i} of the user-provided function does not require gradients, but in strict mode it has to "
-                "depend on the inputs"
+                f"{name}: strict=True, and result {i} of func does not require gradients: each has to depend on the inputs"
             )
 
 
-def _vector(v, like, name, argument, what="the input to the user-provided function is"):
+def _vector(v, like, name, argument, what="the input of func is"):
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(
-                f"{name}: The vector {argument} can only be None if {what} a single element, got shapes "
-                f"{[tuple(x.shape) for x in like]}"
+                f"{name}: {argument}=None is for where {what} a single element, got shapes {[tuple(x.shape) for x in like]}"
             )
         return tuple(_C.ones_like(x.detach()) for x in like)
     items, _ = _tuple_of(v, name, argument)
@@ -86,16 +84,14 @@ def _check_dependent(derivatives, name, output="The output"):
     """In strict mode the outputs have to depend on every input."""
     for i, derivative in enumerate(derivatives):
         if derivative is None:
-            raise RuntimeError(f"{name}: {output} of the user-provided function is independent of input {i} (strict mode)")
+            raise RuntimeError(f"{name}: strict=True, and {output} of func is independent of input {i}")
 
 
 def _check_recorded(derivatives, name):
     """In strict mode with create_graph: what is to be differentiated again must depend on the inputs."""
     for i, derivative in enumerate(derivatives):
         if not derivative.requires_grad:
-            raise RuntimeError(
-                f"{name}: The jacobian of the user-provided function is independent of input {i} (strict mode)"
-            )
+            raise RuntimeError(f"{name}: strict=True, and the jacobian of func is independent of input {i}")
 
 
 def _checked_gradients(pulled, inputs, strict, name):
@@ -103,9 +99,7 @@ def _checked_gradients(pulled, inputs, strict, name):
     for i, gradient in enumerate(pulled):
         if strict and (gradient is None or not gradient.requires_grad):
             found = "zero" if gradient is None else "independent of the inputs"
-            raise RuntimeError(
-                f"{name}: The jacobian of the user-provided function with respect to input {i} is {found} (strict mode)"
-            )
+            raise RuntimeError(f"{name}: strict=True, and the jacobian of func by input {i} is {found}")
     return tuple(_C.zeros_like(x.detach()) if g is None else g for g, x in zip(pulled, inputs))
 
 
@@ -126,9 +120,7 @@ def _pull(outputs, inputs, vectors, create_graph, retain_graph=True):
     used = _differentiable(outputs)
     if not used:
         return (None,) * len(inputs)
-    return _grad(
-        [outputs[i] for i in used], inputs, [vectors[i] for i in used], retain_graph, create_graph, allow_unused=True
-    )
+    return _grad([outputs[i] for i in used], inputs, [vectors[i] for i in used], retain_graph, create_graph, allow_unused=True)
 
 
 def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_graph: bool = False,
@@ -154,7 +146,7 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Tensor | None = None, create_g
         own = _own_inputs(inputs, create_graph)
         outputs, single_output = _call(func, own, "vjp")
         _check_strict(outputs, strict, "vjp")
-        products = _pull(outputs, own, _vector(v, outputs, "vjp", "v", "the user-provided function returns"), create_graph)
+        products = _pull(outputs, own, _vector(v, outputs, "vjp", "v", "func returns"), create_graph)
         products = _filled(products, own, create_graph, strict, "vjp")
     return _values(outputs, single_output, create_graph), _shape_like(products, single_input)
 
@@ -311,11 +303,11 @@ def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, 
 
 
 def _scalar(output, name):
-    _tuple_of(output, name, "outputs of the user-provided function")
+    _tuple_of(output, name, "results of func")
     if not isinstance(output, Tensor):
-        raise RuntimeError(f"{name}: The function given to {name} should return a single Tensor, got {len(output)}")
+        raise RuntimeError(f"{name}: func should return a single Tensor, got {len(output)}")
     if output.numel() != 1:
-        returned = f"The Tensor returned by the function given to {name}"
+        returned = "the Tensor that func returns"
         raise RuntimeError(f"{name}: {returned} should contain a single element, got {output.shape}")
     return output.reshape(())
 
@@ -344,8 +336,7 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
     inputs, single_input = _tuple_of(inputs, "hessian", "inputs")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(
-            f"hessian: expected outer_jacobian_strategy to be 'reverse-mode' or 'forward-mode', got "
-            f"{outer_jacobian_strategy!r}"
+            f"hessian: expected outer_jacobian_strategy to be 'reverse-mode' or 'forward-mode', got {outer_jacobian_strategy!r}"
         )
 
     def gradient(*own):

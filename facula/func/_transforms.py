@@ -167,13 +167,13 @@ def _cut_tree(tree, inputs):
 
 def _argnums(args, argnums, name):
     if not isinstance(argnums, (int, tuple)):
-        raise RuntimeError(f"{name}: argnums must be int or Tuple[int, ...], got {type(argnums).__name__}")
+        raise RuntimeError(f"{name}: argnums is an int or a tuple of them, got {type(argnums).__name__}")
     numbers = (argnums,) if isinstance(argnums, int) else argnums
     if not numbers:
         raise RuntimeError(f"{name}: argnums must be non-empty, got ()")
     for n in numbers:
         if not isinstance(n, int):
-            raise RuntimeError(f"{name}: argnums must be int or Tuple[int, ...], got {type(n).__name__} in a tuple")
+            raise RuntimeError(f"{name}: argnums is an int or a tuple of them, got {type(n).__name__} in a tuple")
         if not -len(args) <= n < len(args):
             raise RuntimeError(f"{name}: Got argnum={n}, but only {len(args)} positional inputs")
     numbers = tuple(n % len(args) for n in numbers)

@@ -115,7 +115,7 @@ class StridedNestedTensor(OfRows):
         if not self._shapes:
             return self.values().new_empty(0)
         if self.numel() == 0:
-            text = "to_padded_tensor: at least one constituent tensor should have non-zero numel"
+            text = "to_padded_tensor: one of the parts at least has to have elements"
             raise RuntimeError(f"{text}, got the shapes {self._shapes}")
         need = [len(self._shapes), *map(max, zip(*self._shapes, strict=True))]
         wanted = need if output_size is None else list(output_size)
@@ -325,7 +325,7 @@ def _inner_dimension(name, x, dim, more=0):
     if not isinstance(dim, int):
         raise RuntimeError(f"{name}: not supported for NestedTensor on dim={dim}, got {x.dim()} dimensions")
     if not -count <= dim < count:
-        raise IndexError(f"{name}: Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
+        raise IndexError(f"{name}: dimension out of range, expected one of {-count} to {count - 1}, got {dim}")
     if dim % count == 0:
         raise RuntimeError(f"{name}: not supported for NestedTensor on dim={dim}, got {x.dim()} dimensions")
     return dim % count - 1

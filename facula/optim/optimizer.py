@@ -111,7 +111,7 @@ class Optimizer(_HookMethods):
         self._make_hooks()
         if isinstance(params, Tensor):
             raise TypeError(
-                f"{type(self).__name__}: params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                f"{type(self).__name__}: params is an iterable of Tensors or dicts, "
                 "got one Tensor"
             )
         check_flags(type(self).__name__, defaults)

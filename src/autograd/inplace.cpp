@@ -155,7 +155,7 @@ void check_writable(const Tensor& self, const char* op) {
       self.sizes());
   FACULA_CHECK(
       !(self.flags() & kOneOfSeveral), ErrorKind::Runtime, op,
-      ": This view is the output of a function that returns multiple views (unbind, split, chunk), which are not "
+      ": a view made by an op that returns multiple views (unbind, split, chunk), which are not "
       "written in place where gradients are recorded (work on a copy, or index the tensor instead), got a view of "
       "shape ",
       self.sizes());

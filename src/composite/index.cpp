@@ -12,8 +12,8 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
   Tensor index = indices;
   if (!dim) return take_along_dim(reshape(self, {-1}), reshape(index, {-1}), 0);
   FACULA_CHECK(self.dim() == indices.dim(), ErrorKind::Runtime,
-               "take_along_dim: input and indices should have the same number of dimensions, got shapes ", self.sizes(),
-               " and ", indices.sizes());
+               "take_along_dim: indices have the number of dimensions of self, got shapes ", self.sizes(), " and ",
+               indices.sizes());
   FACULA_CHECK(self.dim() > 0, ErrorKind::Index,
                "take_along_dim: dimension out of range, for a tensor without dimensions, got ", *dim);
   int64_t d = wrap_dim(*dim, self.dim(), "take_along_dim");

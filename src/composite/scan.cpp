@@ -14,8 +14,7 @@ Tensor part(const Tensor& self, int64_t dim, int64_t from, int64_t count) {
 }  // namespace
 
 Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, const Tensor& append) {
-  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "diff expects input to be at least one-dimensional, got shape ",
-               self.sizes());
+  FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "diff: expected at least one dimension, got shape ", self.sizes());
   FACULA_CHECK(n >= 0, ErrorKind::Runtime, "diff: n must not be negative, got ", n);
   int64_t d = wrap_dim(dim, self.dim(), "diff");
   std::vector<Tensor> parts;
@@ -24,11 +23,12 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend, c
   if (append.defined()) parts.push_back(append);
   for (const Tensor& end : {prepend, append}) {
     FACULA_CHECK(!end.defined() || end.dim() == self.dim(), ErrorKind::Runtime,
-                 "diff expects prepend or append to be the same dimension as input, ", self.dim(), ", got ", end.dim());
+                 "diff: prepend and append have as many dimensions as self, expected ", self.dim(), ", got ",
+                 end.dim());
     for (int64_t k = 0; end.defined() && k < self.dim(); ++k)
       FACULA_CHECK(k == d || end.size(k) == self.size(k), ErrorKind::Runtime,
-                   "diff expects the shape of tensor to prepend or append to match that of input but for dimension ", d,
-                   ", ", self.sizes(), ", got ", end.sizes());
+                   "diff: prepend and append have the shape of self but for dimension ", d, ", ", self.sizes(),
+                   ", got ", end.sizes());
   }
   Tensor t = parts.size() > 1 && n > 0 ? cat(parts, d) : self;
   if (n == 0) return clone(self);

@@ -12,7 +12,7 @@ void will_write(const Storage* storage, const char* op, IntList sizes) {
 
 void check_not_inference_now(const Tensor& self, const char* op) {
   FACULA_CHECK(!(self.flags() & kInference) || (thread_state.modes & kModeInference), ErrorKind::Runtime, op,
-               ": Inplace update to inference tensor outside InferenceMode is not allowed (clone it to get a normal "
+               ": an inference tensor is not written outside of inference mode (clone it to get a normal "
                "tensor), got shape ",
                self.sizes());
 }

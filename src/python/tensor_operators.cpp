@@ -170,7 +170,7 @@ int nb_bool(PyObject* a) {
 Scalar real_item(const Tensor& t, const char* op) {
   value_needed(t, op);
   FACULA_CHECK(t.numel() == 1, ErrorKind::Value, op,
-               ": only one element tensors can be converted to Python scalars, got shape ", t.sizes());
+               ": a tensor of one element can be converted to a Python number, got shape ", t.sizes());
   Scalar value = t.item();
   FACULA_CHECK(!value.is_complex() || value.to_complex().imag() == 0, ErrorKind::Runtime, op,
                ": a real number, got a complex one");

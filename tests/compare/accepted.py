@@ -119,7 +119,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
         Pattern("^value", "\\.\\w+_\\(v\\d+", "select|split|narrow|chunk|unbind|\\[|expand|diagonal|as_strided|transpose|\\.t\\("),Pattern("^value", "(v\\d+)\\.masked_scatter_\\(\\1 > 0, \\1\\)")],
     "what is refused halfway has written some elements": [
         Pattern("^value", "\\] = ", said="index out of range|is out of bounds"),
-        Pattern("^value", said="^(unsupported operation: some elements|Number of elements of source|index -?\\d+ is out of bounds|Inplace update to inference tensor|ZeroDivisionError)"),
+        Pattern("^value", said="^(unsupported operation: some elements|Number of elements of source|index -?\\d+ is out of bounds|an inference tensor is not written|ZeroDivisionError)"),
     ],
     "PyTorch overwrites or resizes an out= that is an argument before it reads it": [
         Pattern("^(value|shape)", "torch\\.\\w+\\(.*\\b(v\\d+)\\b.*out=\\1\\)"),

@@ -45,7 +45,7 @@ class OfRows(facula.Tensor):
         count = self.dim()
         if not -count <= dim < count:
             raise IndexError(
-                f"{name}: Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
+                f"{name}: dimension out of range, expected one of {-count} to {count - 1}, got {dim}"
             )
         return dim % count
 

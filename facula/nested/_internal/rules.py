@@ -209,7 +209,7 @@ def dimension(name, x, dim, extra=0):
         raise TypeError(f"{name}: a dimension is an int, got {type(dim).__name__}")
     if not -count <= dim < count:
         raise IndexError(
-            f"{name}: Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
+            f"{name}: dimension out of range, expected one of {-count} to {count - 1}, got {dim}"
         )
     return dim % count
 

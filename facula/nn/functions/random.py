@@ -112,7 +112,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     _check_probability("dropout1d", p)
     if input.dim() not in (2, 3):
-        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input")
+        raise RuntimeError(f"dropout1d: expected a 2D or 3D input, got {input.dim()}D")
     return _channel_dropout(input, p, training, inplace, unbatched=input.dim() == 2)
 
 

@@ -31,11 +31,11 @@ def call_for_per_sample_grads(module: Any, *, batch_size: int | None = None, los
     gradients of an earlier call.
     """
     if loss_reduction not in ("sum", "mean"):
-        raise RuntimeError(f"Expected loss_reduction argument to be sum or mean, got {loss_reduction}")
+        raise RuntimeError(f"call_for_per_sample_grads: loss_reduction is sum or mean, got {loss_reduction}")
     if not isinstance(module, Module):
-        raise RuntimeError(f"Module passed must be nn.Module, got {type(module).__name__}")
+        raise RuntimeError(f"call_for_per_sample_grads: expected an nn.Module, got {type(module).__name__}")
     if not (batch_size is None or isinstance(batch_size, int)):
-        raise RuntimeError(f"Batch size passed must be None or an integer, got {type(batch_size).__name__}")
+        raise RuntimeError(f"call_for_per_sample_grads: batch_size is an integer or None, got {type(batch_size).__name__}")
     if batch_size is not None and batch_size < 1:
         raise RuntimeError(f"Batch size must be positive, got {batch_size}")
     for name, parameter in module.named_parameters():

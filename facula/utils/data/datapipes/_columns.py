@@ -62,7 +62,7 @@ def warn_of_unpicklable(function):
         kind = "Lambda" if name.endswith("<lambda>") else "Local" if "<locals>" in name and inspect.isfunction(part) else None
         if kind and importlib.util.find_spec("dill") is None:
             warnings.warn(
-                f"{kind} function is not supported by pickle, please use regular python function or functools.partial instead, "
+                f"{kind} function is not supported by pickle (a function of a module is, and a functools.partial of one), "
                 f"got {name}",
                 UserWarning,
                 stacklevel=4,

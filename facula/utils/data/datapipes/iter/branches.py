@@ -75,7 +75,7 @@ class _Shared(IterDataPipe["Any"]):
         elif self._valid_iterator_id == epoch:
             if not (self._at_end and not any(self._buffers)):
                 warnings.warn(
-                    "Some child DataPipes are not exhausted when __iter__ is called. The buffer is reset, and each child reads "
+                    "A new __iter__ empties the buffer though child DataPipes are not exhausted, and each child reads "
                     "from the start again.",
                     UserWarning,
                     stacklevel=2,
