@@ -8,7 +8,7 @@ def counted_dims(op, dims, ndim):
     ndim = max(ndim, 1)
     for dim in dims:
         if not -ndim <= dim < ndim:
-            raise IndexError(f"{op}: dimension out of range (expected to be in [{-ndim}, {ndim - 1}]), got {dim}")
+            raise IndexError(f"{op}: dimension out of range, expected {-ndim} to {ndim - 1}, got {dim}")
     found = [dim % ndim for dim in dims]
     if len(set(found)) != len(found):
         raise RuntimeError(f"{op}: every dimension at most once, got {tuple(dims)}")

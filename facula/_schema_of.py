@@ -90,7 +90,7 @@ def infer(function, mutates, name):
         written = word.startswith("Tensor") if mutates == "unknown" else parameter.name in mutates
         if written:
             if not word.startswith("Tensor"):
-                what = "is in mutates_args but only Tensors or collections of Tensors can be"
+                what = "is in mutates_args, which takes tensors and lists of them"
                 raise refused(f"Parameter {parameter.name} {what}")
             word, letter = word.replace("Tensor", f"Tensor(a{letter}!)", 1), letter + 1
         named.add(parameter.name)

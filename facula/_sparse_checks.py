@@ -131,8 +131,7 @@ def check_compressed(op, compressed, plain, size, layout, block):
     place = row * max(along, 1) + plain.reshape(-1)
     if place.numel() > 1 and not bool((place[1:] > place[:-1]).all()):
         text = (
-            f"`{indices}[..., {bounds}[..., i - 1]:{bounds}[..., i]] for all i = 1, ..., {counted} "
-            "are sorted and distinct along the last dimension values` is not satisfied."
+            f"`{indices}[..., {bounds}[..., i - 1]:{bounds}[..., i]]` must rise strictly for each i from 1 to {counted}"
         )
         _refuse(op, text, f"{across} {counted}")
 

@@ -62,7 +62,7 @@ def numpy(self, *, force=False):
         return numpy(tensor.detach())
     if tensor.requires_grad:
         raise RuntimeError(
-            "numpy: can't be called on a Tensor that requires grad (use tensor.detach().numpy()), "
+            "numpy: a tensor that requires grad must go through detach() first, "
             f"got shape {list(tensor.shape)}"
         )
     if tensor.device.type != "cpu" or tensor.is_meta:  # a wrapper only says that it lies on the CPU

@@ -287,7 +287,7 @@ def _get_device_index(device, optional=False, allow_cpu=False):
         return device
     if optional:
         return facula.accelerator.current_device_index() if facula.accelerator.is_available() else None
-    raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+    raise ValueError(f"device: expected an integer or a device with an index, got {device}")
 
 
 def _rebuild_qtensor(storage, storage_offset, size, stride, quantizer_params, requires_grad, backward_hooks):

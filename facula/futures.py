@@ -132,7 +132,7 @@ class Future(Generic[T]):
         with self._changed:
             if self._done:
                 given = value if error is None else error
-                raise RuntimeError(f"Future.set_result: a Future can only be marked completed once, got {given!r}")
+                raise RuntimeError(f"Future.set_result: a future takes its result once, got {given!r}")
             self._value, self._error, self._events, self._done = value, error, events, True
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()

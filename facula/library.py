@@ -765,10 +765,10 @@ class Library:
         another key than the Library's.
         """
         if not callable(fn):
-            raise TypeError(f"Library.impl: Input function is required to be a callable, got {type(fn).__name__}")
+            raise TypeError(f"Library.impl: expected a callable as fn, got {type(fn).__name__}")
         if dispatch_key and self.dispatch_key and dispatch_key != self.dispatch_key:
             raise RuntimeError(
-                f"Library.impl: the key is inconsistent with the dispatch key of the Library, expected {self.dispatch_key}, "
+                f"Library.impl: dispatch_key must be that of the Library, expected {self.dispatch_key}, "
                 f"got {dispatch_key}"
             )
         key = dispatch_key or self.dispatch_key or None

@@ -104,9 +104,9 @@ class SobolEngine:
         total = self.num_generated + n
         if total & (total - 1):
             raise ValueError(
-                "The balance properties of Sobol' points require n to be a power of 2. "
-                f"{self.num_generated} points have been previously generated, then: n={self.num_generated}+2**{m}={total}. "
-                "If you still want to do this, please use 'SobolEngine.draw()' instead."
+                "draw_base2: points balance only when their total is a power of two, got "
+                f"{self.num_generated} drawn before and 2**{m} more, which is n={self.num_generated}+2**{m}={total}; "
+                "draw() takes any number"
             )
         return self.draw(n, out=out, dtype=dtype)
 

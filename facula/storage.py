@@ -584,7 +584,7 @@ def untyped_from_buffer(buffer: Any, byte_order: str | None = None, count: int =
         raise ValueError(f"from_buffer: invalid byte_order {byte_order!r} (expected 'big', 'little', or 'native')")
     data = memoryview(buffer).cast("B")
     if not 0 <= offset <= len(data):
-        raise ValueError(f"from_buffer: offset must be non-negative and no greater than {len(data)}, got {offset}")
+        raise ValueError(f"from_buffer: offset must be from 0 to {len(data)}, got {offset}")
     if count < 0 and (len(data) - offset) % size:
         raise ValueError(f"from_buffer: buffer size ({len(data) - offset}) must be a multiple of element size ({size})")
     end = offset + count * size if count >= 0 else len(data)

@@ -32,7 +32,7 @@ def test_observers_return_their_input_and_know_the_last_of_no_elements():
 
 def test_an_observer_that_has_seen_nothing():
     for kind in (quant.MinMaxObserver, quant.PerChannelMinMaxObserver, quant.HistogramObserver):
-        with pytest.warns(UserWarning, match="must run observer before calling calculate_qparams"):
+        with pytest.warns(UserWarning, match="calculate_qparams: nothing has been observed yet"):
             scale, zero_point = kind().calculate_qparams()
         assert (scale.tolist(), zero_point.tolist()) == ([1.0], [0])
 
@@ -57,7 +57,7 @@ def test_forgetting_what_was_seen():
         ([[0.0] * 4], 0, 0, 4),
     ],
 )
-@pytest.mark.filterwarnings("ignore:torch.inf detected")
+@pytest.mark.filterwarnings("ignore:.*infinite values of the input")
 def test_histograms_of_single_values_and_infinities(inputs, low, high, count):
     made = quant.HistogramObserver(bins=32)
     for values in inputs:

@@ -145,6 +145,7 @@ EXCEPTIONS = {
         "utils/benchmark/fuzzer.py": "FuzzedTensor.__init__(roll_parameter)",
         "utils/benchmark/sparse_fuzzer.py": "FuzzedSparseTensor.__init__(nnz)",
         "autograd/variable.py": "Variable.__new__(volatile)",
+        "overrides.py": "redispatch_function(types)",
         "nn/modules/linear.py": "Identity.__init__(args kwargs)",
         "utils/tensorboard/writer.py": "SummaryWriter.add_pr_curve_raw(weights)",
     },
@@ -189,7 +190,7 @@ EXCEPTIONS = {
     },
     "of the registration itself: its owner, tags, and what may be overridden": {
         "library.py": """
-            CustomOpDef.register_torch_dispatch(torch_dispatch_class) define(lib tags) impl(lib) register_kernel(lib)
+            CustomOpDef.register_torch_dispatch(torch_dispatch_class) define(alias_analysis lib tags) impl(lib) register_kernel(lib)
             register_fake(allow_override lib) register_autograd(lib) register_vmap(lib)
             register_torch_dispatch(allow_override lib) register_autocast(lib) Library.define(alias_analysis tags)
             Library.impl(allow_override with_keyset)

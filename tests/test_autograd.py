@@ -168,7 +168,7 @@ def test_grad_selects_inputs():
     assert x.grad is None
     assert autograd.grad(x * 2, [x, y], allow_unused=True)[1] is None
     assert autograd.grad(x * 2, [x, y], materialize_grads=True)[1].item() == 0
-    with pytest.raises(RuntimeError, match="^grad: .*not have been used"):
+    with pytest.raises(RuntimeError, match="^grad: every input must take part .* unused input 1"):
         autograd.grad(x * 2, [x, y])
 
 
@@ -330,7 +330,7 @@ def test_inference_mode():
     assert y.is_inference() and not y.requires_grad
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
         x * y
-    with pytest.raises(RuntimeError, match="outside InferenceMode"):
+    with pytest.raises(RuntimeError, match="outside of inference mode"):
         y.add_(1)
     with pytest.raises(RuntimeError, match="inference mode"):
         y.requires_grad_()
@@ -371,7 +371,7 @@ def test_errors_of_backward():
         (x * 2).backward(facula.ones(3, dtype=facula.float64))
     y = (x * x).sum()
     y.backward()
-    with pytest.raises(RuntimeError, match="^backward: Trying to backward through the graph a second time"):
+    with pytest.raises(RuntimeError, match="^backward: through the graph a second time"):
         y.backward()
     with pytest.raises(RuntimeError, match="floating point"):
         facula.tensor([1, 2], requires_grad=True)

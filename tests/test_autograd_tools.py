@@ -193,7 +193,7 @@ def test_checkpoint_tells_what_differed():
         assert error_of().startswith("checkpoint: The second computation differs")
     with set_checkpoint_debug_enabled(False):
         assert "ran in the recomputation" not in error_of(debug=True)
-    with pytest.raises(ValueError, match="debug=True is incompatible with non-default context_fn"):
+    with pytest.raises(ValueError, match="debug=True allows no context_fn"):
         checkpoint(changing, leaf([1.0]), use_reentrant=False, debug=True, context_fn=lambda: (None, None))
 
 
@@ -201,7 +201,7 @@ def test_reentrant_checkpoint_wants_a_pass_for_all_leaves():
     x = leaf([1.0])
     made = checkpoint(facula.exp, x, use_reentrant=True)
     for run in (lambda: autograd.grad(made, x, retain_graph=True), lambda: made.backward(inputs=[x], retain_graph=True)):
-        with pytest.raises(RuntimeError, match="incompatible with .grad\\(\\) or passing an `inputs`"):
+        with pytest.raises(RuntimeError, match="got a pass for some inputs"):
             run()
     made.backward()
     assert x.grad.item() == pytest.approx(np.e)
@@ -288,7 +288,7 @@ def test_mutation_context_errors():
             with allow_mutation_on_saved_tensors():
                 pass
         y = x.exp()
-    with pytest.raises(AssertionError, match="outside of the 'allow_mutation_on_saved_tensors'"):
+    with pytest.raises(AssertionError, match="within the region that recorded the graph"):
         y.sum().backward()
 
 
@@ -381,9 +381,9 @@ def test_strict_derivatives_need_outputs_that_depend_on_the_inputs(name):
     linear = "by input 0" if name in ("hvp", "vhp", "hessian") else "is independent of input 0"
     with pytest.raises(RuntimeError, match=f"^{name}: strict=True, and the jacobian of func {linear}"):
         call(lambda x: (2 * x).sum(), x, v, strict=True, create_graph=True)
-    with pytest.raises(TypeError, match=f"^{name}: inputs must be .* a tuple of Tensors, got int at index 1"):
+    with pytest.raises(TypeError, match=f"^{name}: expected inputs as .* a tuple of tensors, got int at index 1"):
         call(lambda x, y: x, (x, 2), v)
-    with pytest.raises(TypeError, match=f"^{name}: results of func must be"):
+    with pytest.raises(TypeError, match=f"^{name}: expected results of func as"):
         call(lambda x: (x.sum(), "2"), x, v)
     if name not in ("jacobian", "hessian"):
         with pytest.raises(RuntimeError, match=f"^{name}: v has invalid size: should be torch.Size"):

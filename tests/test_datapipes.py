@@ -107,7 +107,7 @@ def test_parts_for_workers():
     assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5]]
     loader = data.DataLoader(IterableWrapper(range(6)).shuffle().sharding_filter(), batch_size=2, shuffle=True, num_workers=2)
     assert sorted(x for batch in loader for x in batch.tolist()) == list(range(6))
-    with pytest.warns(UserWarning, match="does not contain a `Shuffler`"):
+    with pytest.warns(UserWarning, match="no pipe here shuffles"):
         assert sorted(data.DataLoader(IterableWrapper(range(3)), shuffle=True)) == [0, 1, 2]
 
 
@@ -171,7 +171,7 @@ def read_twice():
 @pytest.mark.parametrize(
     ("use", "kind", "text"),
     [
-        (lambda s: s([1]).map(abs, output_col=1), ValueError, "`output_col` must be None"),
+        (lambda s: s([1]).map(abs, output_col=1), ValueError, "there can be no output_col"),
         (lambda s: list(s(range(3)).filter(abs)), ValueError, "Boolean output is required"),
         (lambda s: s([1]).batch(0), AssertionError, "got 0$"),
         (lambda s: list(s([1]).unbatch(1)), IndexError, "exceeds the depth of the DataPipe"),
@@ -182,13 +182,13 @@ def read_twice():
         (lambda s: s([1]).fork(0), ValueError, "but 0 is found$"),
         (
             lambda s: graph_settings.apply_sharding(s([1]).sharding_filter().sharding_filter(), 2, 0),
-            RuntimeError, "^Sharding twice",
+            RuntimeError, "^apply_sharding: .* at most once",
         ),
         (lambda s: graph_settings.apply_sharding(s([1]).sharding_filter(), 2, 2), ValueError, r"instance_id\(2\)"),
         (lambda s: s([1]).concat(3), TypeError, "^ConcaterIterDataPipe: expected streams"),
         (lambda s: s([1]).shuffle(buffer_size=0), AssertionError, "got 0$"),
         (lambda s: s([1]).nope, AttributeError, "no attribute 'nope'"),
-        (lambda s: read_twice(), RuntimeError, "^This iterator has been invalidated"),
+        (lambda s: read_twice(), RuntimeError, "^IterDataPipe: a newer iterator of"),
         (lambda s: Sequence(range(5)).batch(2)[3], IndexError, "^Index 3 is out of bound"),
         (lambda s: Sequence([1, 2]).zip(Sequence([3]))[1], IndexError, "^Index 1 is out of range"),
         (lambda s: FileOpener([], mode="w"), ValueError, "^Invalid mode w$"),
@@ -230,7 +230,7 @@ def test_iterators_reset_count_and_end_those_before():
     first = iter(pipe)
     assert next(first) == 0 and next(pipe) == 1 and pipe._number_of_samples_yielded == 2
     second = iter(pipe)
-    with pytest.raises(RuntimeError, match="invalidated"):
+    with pytest.raises(RuntimeError, match="a newer iterator"):
         next(first)
     assert list(second) == [0, 1, 2, 3]
 

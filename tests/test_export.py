@@ -30,7 +30,7 @@ def test_a_recorded_module_gives_the_same(net):
         ep.module()(facula.randn(6, 8), factor=factor)
     with pytest.raises(ValueError, match="called otherwise than exported"):
         ep._run(x)
-    with pytest.raises(RuntimeError, match=r"Unable to call ExportedProgram directly"):
+    with pytest.raises(RuntimeError, match=r"it is not called itself"):
         ep(x)
 
 
@@ -300,9 +300,9 @@ def test_control_flow_on_values_is_an_error(use, name):
 
 
 def test_export_checks_its_arguments():
-    with pytest.raises(ValueError, match="instance of `torch.nn.Module`"):
+    with pytest.raises(ValueError, match="mod must be an nn.Module"):
         export.export(lambda x: x, (facula.rand(3),))
-    with pytest.raises(TypeError, match="a tuple of example positional inputs"):
+    with pytest.raises(TypeError, match="args must be a tuple"):
         export.export(nn.Linear(3, 3), facula.rand(3))
     with pytest.raises(ValueError, match="an identifier"):
         Dim("a b")

@@ -262,9 +262,9 @@ def test_out_dims_of_chunks():
         same(made["b"][1], facula.ones(4))
         made = vmap(f, out_dims=-1, chunk_size=chunk_size)(x)
         assert made["b"][1].shape == (4, 3)
-        with pytest.raises(ValueError, match=r"^vmap: `f` can not return a BatchedTensor when out_dim is None"):
+        with pytest.raises(ValueError, match=r"^vmap: with out_dim None `f` must return"):
             vmap(f, out_dims=None, chunk_size=chunk_size)(x)
-        with pytest.raises(ValueError, match="^vmap: out_dims is not compatible"):
+        with pytest.raises(ValueError, match="^vmap: out_dims must be nested"):
             vmap(f, out_dims={"a": 0}, chunk_size=chunk_size)(x)
 
 

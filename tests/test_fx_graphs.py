@@ -40,7 +40,7 @@ def test_arguments_do_not_change_by_themselves():
     node = graph.call_function(torch.cat, ([x, x],), {"dim": 1})
     assert type(node.args[0]).__name__ == "immutable_list" and hash(node.args[0]) == hash((x, x))
     for change in (lambda: node.args[0].append(x), lambda: node.kwargs.update(dim=2), lambda: node.args[0].__setitem__(0, 1)):
-        with pytest.raises(TypeError, match="does not support mutation"):
+        with pytest.raises(TypeError, match="cannot be changed in place"):
             change()
     node.args = ([x],)
     assert list(x.users) == [node]
@@ -56,11 +56,11 @@ def test_lint_finds_what_is_wrong():
     graph.output(neg)
     graph.lint()
     neg.append(relu)
-    with pytest.raises(RuntimeError, match="Argument 'relu' of Node 'neg' was used before it has been defined"):
+    with pytest.raises(RuntimeError, match="lint: neg has the argument relu, which comes later"):
         graph.lint()
     other = fx.Graph()
     other.call_function(torch.relu, (x,))
-    with pytest.raises(RuntimeError, match="Argument 'x' of Node 'relu' does not belong to this Graph"):
+    with pytest.raises(RuntimeError, match="lint: relu has the argument x, a node of another graph"):
         other.lint()
     with pytest.raises(AssertionError, match="op 'foo' is not in _legal_ops"):
         graph.create_node("foo", "x")

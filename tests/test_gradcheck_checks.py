@@ -140,7 +140,7 @@ def test_sparse_inputs(fast, masked):
 def test_what_is_no_difference_is_raised_even_so():
     with pytest.raises(AssertionError, match="same shape when inputs are perturbed"):
         gradcheck(lambda x: facula.cat([x, x]) if bool((x >= 1).all()) else x, facula.ones(1, dtype=facula.float64).requires_grad_())
-    with pytest.raises(ValueError, match="at least one input"):
+    with pytest.raises(ValueError, match="some input must be a tensor"):
         gradcheck(lambda x: x, facula.ones(1), raise_exception=False)
     with pytest.raises(RuntimeError, match="no such thing"):
         gradcheck(raising, leaf(1), raise_exception=False)

@@ -175,9 +175,9 @@ def test_kernels_are_given_to_a_library():
 
     assert torch.ops.checked_shop.total(torch.ones(3)) == 3 and torch.ops.checked_shop.twice(torch.ones(1)) == 2
     assert total(torch.ones(2)) == 2
-    with pytest.raises(TypeError, match="required to be a callable, got list"):
+    with pytest.raises(TypeError, match="expected a callable as fn, got list"):
         library.impl("total", [], "CPU")
-    with pytest.raises(RuntimeError, match="inconsistent with the dispatch key"):
+    with pytest.raises(RuntimeError, match="dispatch_key must be that of the Library"):
         torch.library.Library("checked_shop", "IMPL", "CPU").impl("total", total, "Meta")
     with pytest.raises(ValueError, match="Unsupported kind"):
         torch.library.Library("checked_shop", "BLA")

@@ -250,7 +250,7 @@ def test_attention_modules(layout):
     layer = facula.nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True).double()
     encoder = facula.nn.TransformerEncoder(layer, 2)
     agree(encoder(x), [encoder(p) for p in parts], parts)
-    with pytest.raises(AssertionError, match="does not support NestedTensor .* got one$"):
+    with pytest.raises(AssertionError, match="can only take the fast path.* got one$"):
         attention(x, x, x, attn_mask=facula.ones(5, 5))
 
 
@@ -300,8 +300,8 @@ def test_in_place_and_drawn():
 @pytest.mark.parametrize(
     ("use", "kind", "text"),
     [
-        (lambda x: x.sum(0), RuntimeError, "^sum: reducing along the batch dimension but not the ragged .* got dim 0$"),
-        (lambda x: x.sum((1, 2)), RuntimeError, r"^sum: reducing along a ragged and non-batch .* got dim \(1, 2\)$"),
+        (lambda x: x.sum(0), RuntimeError, "^sum: .* over its batch together with .* got dim 0$"),
+        (lambda x: x.sum((1, 2)), RuntimeError, r"^sum: .* ragged dimension alone or .* got dim \(1, 2\)$"),
         (lambda x: x + nested_tensor(sequences(), **JAGGED), RuntimeError, r"^add: .* different structure, got \(4, j"),
         (lambda x: x + fixed(2, 3, 6), RuntimeError, r"^add: .* got \(2, 3, 6\) and \(4, j"),
         (lambda x: x.view(4, -1), RuntimeError, r"^view: cannot view shape .* as \[4, -1\]$"),
@@ -471,7 +471,7 @@ def test_strided_gradients_come_in_the_order_of_the_view():
 def test_as_nested_tensor_gives_what_is_nested_already():
     nt = strided((2, 3), (4, 3))
     assert as_nested_tensor(nt, dtype=nt.dtype, device="cpu") is nt
-    with pytest.raises(RuntimeError, match="Converting between nested tensor layouts"):
+    with pytest.raises(RuntimeError, match="a nested tensor keeps its layout"):
         as_nested_tensor(nt, layout=facula.jagged)
     for given in (facula.tensor(3.0), facula.ones(3)):
         with pytest.raises(RuntimeError, match="got [01]$"):

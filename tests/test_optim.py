@@ -220,7 +220,7 @@ def test_groups():
     assert [g["momentum"] for g in optimizer.param_groups] == [0, 0, 0.9]
     with pytest.raises(ValueError, match="in one group only"):
         optimizer.add_param_group({"params": [a]})
-    with pytest.warns(UserWarning, match="each of its parameters once"):
+    with pytest.warns(UserWarning, match="duplicate parameters"):
         optim.SGD([b, b], lr=0.5)
     with pytest.raises(TypeError, match="dict"):
         optimizer.add_param_group([a])

@@ -101,7 +101,7 @@ def test_batches_are_made_and_undone():
         assert example.shape == (2,) and mapping.is_batchedtensor(example) and mapping.maybe_get_level(example) == level
         assert mapping._remove_batch_dim(example * 2, level, 3, 1).tolist() == (x * 2).tolist()
         assert mapping._remove_batch_dim(facula.ones(2), level, 3, 0).shape == (3, 2)
-        with pytest.raises(ValueError, match="`f` can not return a BatchedTensor when out_dim is None"):
+        with pytest.raises(ValueError, match="with out_dim None `f` must return"):
             mapping._maybe_remove_batch_dim("f", example, level, 3, None)
     results, dims = mapping.restore_vmap(lambda a, b: (a + b, b), (0, None), 2, "error")(x, facula.ones(3))
     assert results[0].shape == (2, 3) and dims == (0, None)

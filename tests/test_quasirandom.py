@@ -40,7 +40,7 @@ def test_a_scrambled_sequence_has_a_point_in_every_interval():
 def test_powers_of_two():
     engine = SobolEngine(2)
     assert engine.draw_base2(2).shape == (4, 2) and engine.draw_base2(2).shape == (4, 2)
-    with pytest.raises(ValueError, match=r"^The balance properties of Sobol' points .* n=8\+2\*\*2=12"):
+    with pytest.raises(ValueError, match=r"^draw_base2: points balance .* n=8\+2\*\*2=12"):
         engine.draw_base2(2)
 
 

@@ -56,7 +56,7 @@ def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_di
         return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
     if _vmap.is_batched(batched_output, vmap_level):
         raise ValueError(
-            f"vmap: `{name}` can not return a BatchedTensor when out_dim is None, got examples of shape "
+            f"vmap: with out_dim None `{name}` must return a value without a batch, got examples of shape "
             f"{tuple(batched_output.shape)}"
         )
     return batched_output
@@ -71,9 +71,7 @@ def _validate_and_get_batch_size(flat_in_dims, flat_args):
     if not sizes:
         raise ValueError("vmap: at least one input must have a batch dimension, got in_dims without any")
     if len(sizes) > 1:
-        raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
-        )
+        raise ValueError(f"vmap: the mapped dimensions must have the same size, got sizes {sorted(sizes)}")
     return sizes.pop()
 
 
@@ -81,14 +79,14 @@ def _process_batched_inputs(in_dims, args, func):
     """(number of examples, dimension of the batch in each leaf, leaves, structure) of the arguments."""
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"vmap: in_dims is an int or a (potentially nested) tuple matching the arguments, got {type(in_dims).__name__}"
+            f"vmap: in_dims must be an int or a tuple nested as the arguments are, got {type(in_dims).__name__}"
         )
     flat, spec = tree_flatten(args)
     if not flat:
         raise ValueError("vmap: the function needs at least one argument with a batch, got none")
     dims = _broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
-        raise ValueError(f"vmap: in_dims is not compatible with the structure of the arguments, got in_dims={in_dims}")
+        raise ValueError(f"vmap: in_dims must be nested as the arguments are, got in_dims={in_dims}")
     dims = [None if dim is None else _checked(value, dim) for value, dim in zip(flat, dims)]
     return _validate_and_get_batch_size(dims, flat), dims, flat, spec
 
@@ -97,10 +95,10 @@ def _checked(value, dim):
     if not isinstance(dim, int):
         raise ValueError(f"vmap: Got in_dim={dim!r} for an input, which must be an int or None")
     if not isinstance(value, Tensor):
-        raise ValueError(f"vmap: Got in_dim={dim} for an input but the input is of type {type(value).__name__}")
+        raise ValueError(f"vmap: only a tensor can have an in_dim, got in_dim={dim} for a {type(value).__name__}")
     if not -value.ndim <= dim < value.ndim:
         raise ValueError(
-            f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim}"
+            f"vmap: an in_dim must be a dimension of its input, got in_dim={dim} for a tensor of {value.ndim} dimensions"
         )
     return dim % value.ndim
 
@@ -121,7 +119,7 @@ def _flat_out_dims(out_dims, spec, count):
     if dims is None and isinstance(out_dims, (tuple, list)) and len(out_dims) == count:
         dims = list(out_dims)
     if dims is None:
-        raise ValueError(f"vmap: out_dims is not compatible with the structure of the outputs, got out_dims={out_dims}")
+        raise ValueError(f"vmap: out_dims must be nested as the outputs are, got out_dims={out_dims}")
     return dims
 
 

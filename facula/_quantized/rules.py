@@ -244,7 +244,7 @@ def _copy(func, name, args, kwargs):
         raise RuntimeError(f"copy_: a quantised tensor gives its values by dequantize(), got {_described(args)}")
     if not isinstance(source, QuantizedTensor):
         if source.dtype is not _C.float32:
-            raise RuntimeError(f"copy_: Quantized copy only works with kFloat as source Tensor, got {source.dtype}")
+            raise RuntimeError(f"copy_: a quantised tensor takes values of float32, got {source.dtype}")
         levels_of(to).copy_(to._scheme.levels(source.detach().expand(to.shape)))
         return to
     if source.dtype is not to.dtype or source.qscheme() is not to.qscheme():

@@ -81,7 +81,7 @@ class QuantizedTensor(facula.Tensor):
     def requires_grad_(self, requires_grad=True):
         """Levels have no gradient."""
         if requires_grad:
-            raise RuntimeError(f"requires_grad_: only Tensors of floating point dtype can require gradients, got {self.dtype}")
+            raise RuntimeError(f"requires_grad_: a gradient needs a floating or complex dtype, got {self.dtype}")
         return self
 
     def item(self):

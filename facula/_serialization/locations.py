@@ -99,8 +99,8 @@ def validate_cuda_device(location: Any) -> int:
         raise RuntimeError(f"load: {error}") from None
     if not facula.cuda.is_available():
         raise RuntimeError(
-            f"load: Attempting to deserialize object on a CUDA device, {shown(location)}, but no GPU is available here; "
-            "use map_location='cpu' to load them onto the CPU"
+            f"load: the checkpoint holds tensors of device {shown(location)}, but this machine has no GPU; "
+            "map_location='cpu' loads them onto the CPU"
         )
     if index >= facula.cuda.device_count():
         raise RuntimeError(

@@ -132,8 +132,8 @@ class FakeTensorMode(TorchDispatchMode):
         if not isinstance(leaf, FakeTensor):
             if not self.allow_non_fake_inputs and leaf.dim() > 0:
                 raise AssertionError(
-                    "FakeTensorMode: Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
-                    f"'allow_non_fake_inputs', got a tensor of shape {tuple(leaf.shape)} on {leaf.device}"
+                    "FakeTensorMode: expected fake tensors only (allow_non_fake_inputs=True lifts this), got a real one of "
+                    f"shape {tuple(leaf.shape)} on {leaf.device}"
                 )
             leaf = self.from_tensor(leaf)
         return _C._without_dispatch(leaf)

@@ -128,7 +128,7 @@ class GradScaler:
                 self._lazy_init_scale_growth_tracker(outputs.device)
             return outputs * self._scale.to(outputs.device)
         if not isinstance(outputs, Iterable):
-            raise ValueError(f"scale: outputs must be a Tensor or an iterable of Tensors, got {type(outputs).__name__}")
+            raise ValueError(f"scale: expected a tensor or an iterable of them, got {type(outputs).__name__}")
         scaled = map(self.scale, outputs)
         return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
 
@@ -167,7 +167,7 @@ class GradScaler:
         self._check_scale_growth_tracker("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_: has already been called on this optimizer since the last update()")
+            raise RuntimeError("unscale_: expected one call for an optimizer between updates, got a second")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_: is being called after step()")
         self._measure(optimizer, self._scale.double().reciprocal().float(), False)
@@ -190,7 +190,7 @@ class GradScaler:
         self._check_scale_growth_tracker("step")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("step: has already been called since the last update()")
+            raise RuntimeError("step: expected one call for an optimizer between updates, got a second")
         if getattr(optimizer, "_step_supports_amp_scaling", False):
             result = self._step_of_scaling_optimizer(optimizer, state, args, kwargs)
         else:
@@ -242,7 +242,7 @@ class GradScaler:
         usable = isinstance(new_scale, Tensor) and new_scale.numel() == 1 and new_scale.is_floating_point()
         if not usable or new_scale.requires_grad:
             raise AssertionError(
-                "update: new_scale should be a float or a 1-element float tensor that requires no gradient, "
+                "update: expected new_scale as a float or as a float tensor of one element without gradient, "
                 f"got {new_scale!r}"
             )
         scale.copy_(new_scale.reshape(()))

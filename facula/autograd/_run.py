@@ -203,8 +203,8 @@ def grad(
         for i, gradient in enumerate(results):
             if gradient is None:
                 raise RuntimeError(
-                    "grad: One of the differentiated Tensors appears to not have been used in the graph. "
-                    f"Set allow_unused=True if this is the desired behavior, got unused input {i}"
+                    f"grad: every input must take part in the outputs, got unused input {i} "
+                    "(allow_unused=True gives None for it)"
                 )
     return results
 

@@ -27,8 +27,7 @@ def register_hook(self, hook):
     """
     if not self.requires_grad:
         raise RuntimeError(
-            f"register_hook: cannot register a hook on a tensor that doesn't require gradient, got shape "
-            f"{tuple(self.shape)}"
+            f"register_hook: expected a tensor that requires a gradient, got one of shape {tuple(self.shape)} that does not"
         )
     return _handle(_C._tensor_hooks(self), hook)
 

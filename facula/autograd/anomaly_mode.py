@@ -74,8 +74,7 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True):
         self.check_nan = check_nan
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled "
-            "for debugging.",
+            "anomaly detection is on: it slows every op down and is meant for debugging",
             stacklevel=2,
         )
 

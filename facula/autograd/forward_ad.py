@@ -146,7 +146,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if _C._is_dual(value):
             raise RuntimeError(
-                f"make_dual: {name} has a forward gradient at the same level already, got a dual of shape {tuple(value.shape)}"
+                f"make_dual: {name} must have no tangent of this level yet, got a dual of shape {tuple(value.shape)}"
             )
     return _make(tensor, tangent, level)
 
@@ -155,9 +155,9 @@ def _make(tensor, tangent, level=None):
     """`make_dual` of what may depend on duals already: that is forgotten."""
     opened = _current(level, "make_dual")
     if not (tensor.is_floating_point() or tensor.is_complex()):
-        raise ValueError(f"make_dual: Expected primal to be floating point or complex, got {tensor.dtype}")
+        raise ValueError(f"make_dual: the primal must have a floating or complex dtype, got {tensor.dtype}")
     if not (tangent.is_floating_point() or tangent.is_complex()):
-        raise ValueError(f"make_dual: Expected tangent to be floating point or complex, got {tangent.dtype}")
+        raise ValueError(f"make_dual: the tangent must have a floating or complex dtype, got {tangent.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             f"make_dual: the tangent must have the primal's shape {tuple(tensor.shape)}, got {tuple(tangent.shape)}"

@@ -19,7 +19,7 @@ Tensor = _C.Tensor
 
 
 def _of_tensors(name, argument):
-    return f"{name}: {argument} must be a Tensor or a tuple of Tensors"
+    return f"{name}: expected {argument} as a tensor or a tuple of tensors"
 
 
 def _tuple_of(value, name, argument):

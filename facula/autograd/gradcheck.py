@@ -124,8 +124,7 @@ def _check_precision(checked):
 
     if not checked:
         raise ValueError(
-            "gradcheck: expects at least one input tensor to require gradient, but none of the them have "
-            "requires_grad=True."
+            "gradcheck: some input must be a tensor with requires_grad=True, got none"
         )
     for i, x in enumerate(checked):
         if x.dtype not in (_C.float64, _C.complex128):
@@ -154,8 +153,8 @@ def _check_constant(numerical, options, index):
         for k, column in enumerate(row):
             if column.numel() and column.abs().max().item() > options.atol:
                 raise GradcheckError(
-                    f"gradcheck: Numerical gradient for function expected to be zero, got {column.tolist()} for output "
-                    f"{k} with respect to input {index}, though no output requires a gradient"
+                    f"gradcheck: no output requires a gradient, so differences must be zero, got {column.tolist()} for output "
+                    f"{k} by input {index}"
                 )
 
 

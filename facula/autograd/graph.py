@@ -270,8 +270,8 @@ class _MutationContext:
     def unpack(self, kept):
         if not self.open:
             raise AssertionError(
-                "allow_mutation_on_saved_tensors: Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
-                "context in which the graph was originally recorded."
+                "allow_mutation_on_saved_tensors: backward must run within the region that recorded the graph, got a call "
+                "outside of it"
             )
         if not kept.copied and kept.tensor._version != kept.version:
             raise RuntimeError(

@@ -86,7 +86,7 @@ def save(ep: ExportedProgram, f: FileLike, *, extra_files: dict[str, Any] | None
     if opset_version:
         raise NotImplementedError("save: opset_version is not written")
     if not isinstance(ep, ExportedProgram):
-        raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
+        raise TypeError(f"save: ep must be an ExportedProgram, got {type(ep).__name__}")
     for name, text in (extra_files or {}).items():
         if not isinstance(text, str):
             raise AssertionError(f"save: extra_files must hold text, got {type(text).__name__} for {name!r}")
@@ -143,9 +143,9 @@ def export(mod: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = N
     {'batch': VR[0, int_oo]}
     """
     if not isinstance(mod, facula.nn.Module):
-        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+        raise ValueError(f"export: mod must be an nn.Module, got {type(mod).__name__}")
     if not isinstance(args, tuple):
-        raise TypeError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+        raise TypeError(f"export: args must be a tuple of inputs, got {type(args).__name__}")
     if preserve_module_call_signature:
         raise NotImplementedError("export: signatures of inner modules are not kept")
     return _export(mod, args, kwargs or {}, dynamic_shapes)

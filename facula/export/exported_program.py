@@ -283,7 +283,7 @@ class ExportedProgram:
         return _pytree.tree_unflatten(outputs, self._call_spec.out_spec)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Unable to call ExportedProgram directly. You should use `exported_program.module()` instead.")
+        raise RuntimeError("ExportedProgram: it is not called itself; call what its module() returns")
 
     def module(self, check_guards: bool = True) -> GraphModule:
         """A GraphModule that is called as the module was, with the parameters under their paths.

@@ -274,8 +274,7 @@ def _check_scalar(output):
         raise RuntimeError(f"grad: Expected the function to return a Tensor, got {type(output).__name__}")
     if output.ndim != 0:
         raise RuntimeError(
-            f"grad: Expected the function to return a scalar tensor, got tensor with {output.ndim} dims. Maybe "
-            f"you wanted vjp?"
+            f"grad: expected a function whose output is a scalar (vjp takes others), got {output.ndim} dimensions"
         )
     if output.is_complex():
         raise RuntimeError(f"grad: Expected the function to return a real scalar, got {output.dtype}")

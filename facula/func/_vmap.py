@@ -184,11 +184,9 @@ def vmap(func: Callable[..., Any], in_dims: Sequence[int | None] | int = 0, out_
     tensor([21., 43.])
     """
     if randomness not in _RANDOMNESS:
-        raise RuntimeError(
-            f"vmap: Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
+        raise RuntimeError(f"vmap: randomness must be 'error', 'different' or 'same', got {randomness}")
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+        raise ValueError(f"vmap: chunk_size must be None or positive, got {chunk_size}")
 
     @functools.wraps(func)
     def batched(*args, **kwargs):

@@ -38,7 +38,7 @@ def _tensors(name, tensors):
     if not isinstance(tensors, (list, tuple)) or not all(isinstance(tensor, facula.Tensor) for tensor in tensors):
         raise TypeError(f"_foreach_{name}: a list of tensors, got {type(tensors).__name__}")
     if not tensors:
-        raise RuntimeError(f"_foreach_{name}: Tensor list must have at least one tensor. Got an empty list")
+        raise RuntimeError(f"_foreach_{name}: expected one tensor or more, got an empty list")
     return tensors
 
 

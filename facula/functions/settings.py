@@ -66,7 +66,7 @@ def set_default_tensor_type(t: Any, /) -> None:
     >>> torch.set_default_tensor_type(torch.FloatTensor)
     """
     warnings.warn(
-        "set_default_tensor_type: it is deprecated as of PyTorch 2.1, please use torch.set_default_dtype",
+        "set_default_tensor_type: an old form since PyTorch 2.1; use set_default_dtype and set_default_device",
         UserWarning,
         stacklevel=2,
     )

@@ -162,7 +162,7 @@ def sparse_compressed_tensor(compressed_indices: Any, plain_indices: Any, values
     op = _NAMES.get(layout, "sparse_compressed_tensor")
     if layout not in COMPRESSED:
         kind = "none" if layout is None else layout
-        raise RuntimeError(f"sparse_compressed_tensor expected sparse compressed tensor layout but got {kind}")
+        raise RuntimeError(f"sparse_compressed_tensor: expected a compressed layout, got {kind}")
     values = _part(op, "values", values, dtype, device)
     narrow = all(isinstance(i, _C.Tensor) and i.dtype is _C.int32 for i in (compressed_indices, plain_indices))
     kind = _C.int32 if narrow else _C.int64

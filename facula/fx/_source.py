@@ -120,7 +120,7 @@ class _WrappedCall:
         line, text = frame.lineno, _loader.eval_cache.get(frame.filename, "")
         lines = text.splitlines()
         before, here = lines[max(0, line - 2) : line], lines[line : line + 2]
-        head = f"Call using an FX-traced Module, line {line} of the traced Module's generated forward function:"
+        head = f"GraphModule: the error came from line {line} of its generated forward:"
         return "\n".join([head, *before, "", "~" * 39 + " <--- HERE", *here])
 
     def __call__(self, obj, *args, **kwargs):

@@ -169,11 +169,11 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     1
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
+        raise RuntimeError(f"wrap: expected a function or the name of one, got {type(fn_or_name).__name__}")
     name = fn_or_name.__name__ if callable(fn_or_name) else fn_or_name
     frame = inspect.currentframe().f_back
     if frame.f_code.co_name != "<module>":
-        raise NotImplementedError("wrap must be called at the top level of a module")
+        raise NotImplementedError(f"wrap: expected a call at module scope, got one inside {frame.f_code.co_name}")
     _wrapped_fns_to_patch[(id(frame.f_globals), name)] = frame.f_globals
     return fn_or_name
 
@@ -279,7 +279,7 @@ class Tracer(TracerBase):
         for name, found in self.root.named_parameters():
             if found is parameter:
                 return self.create_node("get_attr", name, (), {})
-        raise NameError("parameter is not a member of this module")
+        raise NameError("symbolic_trace: the program uses a parameter that the traced module does not hold")
 
     def _tensor_node(self, tensor):
         for name, found in self.root.named_buffers():
@@ -447,17 +447,17 @@ class Tracer(TracerBase):
         args = () if default is inspect.Parameter.empty else (default,)
         proxy = self.create_proxy("placeholder", f"{name}_{counter}", args, {})
         if value is None:
-            text = f"{name} has been specialized to have value None but got another value"
+            text = f"{name} was None while tracing, got another value"
             self.create_proxy("call_function", _assert_is_none, (proxy, text), {})
         elif isinstance(value, base_types) and not isinstance(value, facula.Tensor):
-            text = f"{name} has been specialized to have value {value} but got another value"
+            text = f"{name} was {value} while tracing, got another value"
             self.create_proxy("call_function", facula._assert, (proxy == value, text), {})
         else:
             import warnings
 
             warnings.warn(
-                f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to the "
-                "user to make sure that your inputs match the inputs you specialized the function with."
+                f"symbolic_trace: no check is recorded for {name}, given in concrete_args as {type(value).__name__}; "
+                "call the result with that same value"
             )
 
     def create_args_for_root(self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None) -> Any:
@@ -484,7 +484,7 @@ class Tracer(TracerBase):
         args, names_left = [], names
         if is_module:
             if not names:
-                raise RuntimeError("`self` argument cannot be part of *args expansion!")
+                raise RuntimeError("symbolic_trace: expected forward to name self apart from *args")
             args.append(self.root)
             names_left = names[1:]
         if isinstance(concrete_args, tuple) and not names_left and code.co_flags & inspect.CO_VARARGS:

@@ -34,8 +34,7 @@ def annotate(val: Any, type: Any) -> Any:
     if isinstance(val, Proxy):
         if val.node.type:
             raise RuntimeError(
-                "Tried to annotate a value that already had a type on it! "
-                f"Existing type is {val.node.type} and new type is {type}."
+                f"annotate: {val.node} is annotated as {val.node.type} already, got {type}"
             )
         val.node.type = type
     return val

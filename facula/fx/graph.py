@@ -194,7 +194,7 @@ class Graph:
         Errors: AssertionError for call_function without a target.
         """
         if op == "call_function" and target is None:
-            raise AssertionError("target must not be None for call_function op")
+            raise AssertionError("find_nodes: call_function needs a target, got None")
         found = self._find_nodes_lookup_table.find_nodes(op=op, target=target)
         return sorted(found) if sort else found
 
@@ -385,7 +385,7 @@ class Graph:
 
     def _inserting(self, node, insert):
         if node.graph is not self:
-            raise AssertionError("Node to insert before is not in graph.")
+            raise AssertionError(f"inserting: expected a node of this graph, got {node} of another one")
         return _Insertion(self, insert)
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
@@ -418,9 +418,8 @@ class Graph:
         owner = self.owning_module
         if owner is not None and not _has_attribute(owner, qualified_name):
             warnings.warn(
-                "Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
-                "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
-                "Parameter, or nn.Module.register_buffer to add the necessary buffer",
+                f"get_attr: the graph's module has no {qualified_name!r} yet; give it one with add_submodule, "
+                "register_parameter or register_buffer",
                 stacklevel=2,
             )
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
@@ -443,8 +442,7 @@ class Graph:
         """
         if self.owning_module is not None and not _has_module(self.owning_module, module_name):
             warnings.warn(
-                "Attempted to insert a call_module Node with no underlying reference in the owning GraphModule! Call "
-                "GraphModule.add_submodule to add the necessary submodule"
+                f"call_module: the graph's module has no module {module_name!r} yet; give it one with add_submodule"
             )
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
@@ -564,7 +562,7 @@ class Graph:
             if node.graph is not self:
                 raise RuntimeError(f"Node '{node}' does not belong to this Graph!")
             if node not in self._find_nodes_lookup_table:
-                raise RuntimeError(f"Node '{node}' is not added to the side table")
+                raise RuntimeError(f"lint: {node} is missing from the table that find_nodes reads")
             for arg in node._input_nodes:
                 _check_argument(self, node, arg, seen)
             seen.add(node)
@@ -637,14 +635,13 @@ class Graph:
 def _check_argument(graph, node, arg, seen):
     if arg.graph is not graph:
         raise RuntimeError(
-            f"Argument '{arg}' of Node '{node}' does not belong to this Graph, but was used as an argument! If you are "
-            "copying nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n"
-            f"{graph}"
+            f"lint: {node} has the argument {arg}, a node of another graph; node_copy takes arg_transform, which gives the "
+            f"node of this graph for it\n{graph}"
         )
     if arg not in seen:
         raise RuntimeError(
-            f"Argument '{arg}' of Node '{node}' was used before it has been defined! Please check that Nodes in the "
-            f"graph are topologically ordered\n{graph}"
+            f"lint: {node} has the argument {arg}, which comes later in the graph: expected every node after its arguments\n"
+            f"{graph}"
         )
 
 

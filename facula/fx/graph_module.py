@@ -190,9 +190,7 @@ class GraphModule(facula.nn.Module):
         for node in graph.nodes:
             if node.op in ("get_attr", "call_module"):
                 if node.target not in root:
-                    raise RuntimeError(
-                        f"Node {node} referenced target {node.target} but that target was not provided in ``root``!"
-                    )
+                    raise RuntimeError(f"GraphModule: {node} needs {node.target!r}, which the dictionary root lacks")
                 wanted.append(node.target)
         for target in sorted(dict.fromkeys(wanted), key=lambda t: t.count(".")):
             _assign_attr(root[target], self, target)
@@ -357,8 +355,7 @@ class GraphModule(facula.nn.Module):
                 lines.append(f"        setattr(self, '{name}', torch.nn.Parameter(torch.empty({shape}, dtype={dtype})))")
         if blobs:
             warnings.warn(
-                "Was not able to save the following children modules as reprs -"
-                f"saved as pickled files instead: {blobs}"
+                f"to_folder: the reprs of these modules are no program that makes them, so they are pickled: {blobs}"
             )
         return lines
 
@@ -425,7 +422,7 @@ class GraphModule(facula.nn.Module):
 
     def __str__(self) -> str:
         text = super().__str__()
-        hint = "# To see more debug info, please use `graph_module.print_readable()`"
+        hint = "# print_readable() shows more: shapes, dtypes and source lines"
         return "\n".join([text, self._code, hint])
 
     def print_readable(self, print_output: bool = True, include_stride: bool = False, include_device: bool = False,

@@ -9,9 +9,8 @@ from facula.utils import _pytree
 __all__ = ["immutable_list", "immutable_dict"]
 
 _HELP = (
-    "{name!r} object does not support mutation. If you are attempting to modify the kwargs or args of a torch.fx.Node object,\n"
-    "instead create a new copy of it and assign the copy to the node:\n\n    new_args = ...  # copy and mutate args\n"
-    "    node.args = new_args"
+    "{name!r} cannot be changed in place. To give a node other arguments, assign them as a whole:\n\n"
+    "    node.args = (...)\n    node.kwargs = {{...}}"
 )
 
 
@@ -63,7 +62,7 @@ class immutable_dict(dict[Any, Any]):  # noqa: N801
     >>> one["b"] = 2  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    TypeError: 'immutable_dict' object does not support mutation...
+    TypeError: 'immutable_dict' cannot be changed in place...
     """
 
     __delitem__: Any

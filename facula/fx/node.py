@@ -224,7 +224,7 @@ class Node:
         (1, x)
         """
         if not 0 <= idx <= len(self._args):
-            raise AssertionError("insert_args index must be between 0 and len(self.args)")
+            raise AssertionError(f"insert_arg: expected an index from 0 to {len(self._args)}, got {idx}")
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
     def update_kwarg(self, key: Any, arg: int) -> None:
@@ -273,8 +273,8 @@ class Node:
         if propagate_meta:
             if replace_with.meta:
                 raise AssertionError(
-                    "Called node.replace_all_uses_with(replace_with, propagate_meta=True), "
-                    "but replace_with already has .meta keys"
+                    "replace_all_uses_with: propagate_meta=True needs a node with an empty meta, "
+                    f"got the keys {list(replace_with.meta)}"
                 )
             replace_with.meta.update(self.meta)
         changed = [user for user in self.users if delete_user_cb(user)]
@@ -336,7 +336,7 @@ class Node:
         Errors: AssertionError for a node of another graph.
         """
         if x.graph is not self.graph:
-            raise AssertionError("Attempting to move a Node into a different Graph")
+            raise AssertionError(f"prepend, append: expected a node of the same graph, got {x} of another one")
         if self is x:
             return
         x._unlink()
@@ -402,7 +402,7 @@ class Node:
         if self.op == "call_module":
             owner = self.graph.owning_module
             if owner is None:
-                raise AssertionError("self.graph.owning_module not set for purity check")
+                raise AssertionError("is_impure: a call_module node needs a graph that has a module")
             return getattr(owner.get_submodule(self.target), "_is_impure", False)
         return False
 
@@ -568,7 +568,7 @@ def map_arg(a: Any, fn: Callable[..., Any]) -> Any:
     ['x', 2, {'y': 'x'}]
     """
     if not callable(fn):
-        raise AssertionError("torch.fx.map_arg(a, fn): fn must be a callable")
+        raise AssertionError(f"map_arg: fn must be callable, got {type(fn).__name__}")
     return map_aggregate(a, lambda value: fn(value) if isinstance(value, Node) else value)
 
 

@@ -190,14 +190,14 @@ def check_for_mutable_operation(target: Any, args: Any, kwargs: Any) -> None:
     >>> check(facula.relu_, (), {})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    RuntimeError: Tried to trace mutable operation...
+    RuntimeError: check_for_mutable_operation: expected...
     """
     name = getattr(target, "__name__", "")
     writes = name.endswith("_") and not name.endswith("__") or kwargs.get("out") is not None
     if writes and isinstance(target, (types.BuiltinFunctionType, OpOverload)):
         raise RuntimeError(
-            f"Tried to trace mutable operation {target}. FX only supports functional code, so operations that mutate "
-            "operands in-place (e.g. via `out` arguments) are not supported"
+            f"check_for_mutable_operation: expected one that writes to none of its arguments, got {target} "
+            "(in place, or with out=)"
         )
 
 
@@ -246,7 +246,7 @@ def normalize_module(root: Module, target: Any, args: Any, kwargs: Any = None,
         submodule = root.get_submodule(target)
     except AttributeError as error:
         raise RuntimeError(
-            f"Tried to normalize node with target {target} but root did not have that target!"
+            f"normalize_module: root has no module {target!r}"
         ) from error
     if getattr(facula.nn, type(submodule).__name__, None) is not type(submodule):
         return None

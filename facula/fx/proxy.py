@@ -241,9 +241,9 @@ class TracerBase:
         >>> facula.fx.symbolic_trace(lambda x: x if x > 0 else -x)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        facula.fx.proxy.TraceError: symbolically traced variables cannot be used as inputs to control flow...
+        facula.fx.proxy.TraceError: bool of a Proxy is not known while tracing...
         """
-        raise TraceError(f"symbolically traced variables cannot be used as inputs to control flow{_where()}")
+        raise TraceError(f"bool of a Proxy is not known while tracing, so it cannot decide an if, while or assert{_where()}")
 
     def iter(self, obj: Any) -> Any:
         """Called where the program goes through a proxy: an error, but for `a, b = proxy`.
@@ -254,12 +254,11 @@ class TracerBase:
         >>> facula.fx.symbolic_trace(lambda x: sum(x))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        facula.fx.proxy.TraceError: Proxy object cannot be iterated...
+        facula.fx.proxy.TraceError: iter of a Proxy is not recorded...
         """
         raise TraceError(
-            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs "
-            "function argument: a graph has no loops, and the number of items is not known while the program is "
-            f"traced{_where()}"
+            "iter of a Proxy is not recorded: how many items it has is not known while tracing, so it cannot stand in a loop, "
+            f"nor behind * or **{_where()}"
         )
 
     def keys(self, obj: Any) -> Any:
@@ -281,7 +280,7 @@ _PLAIN = frozenset({str, int, float, bool, complex, type(None), type(...), facul
 def _refuse_node_in_key(key):
     def check(value):
         if isinstance(value, Node):
-            raise RuntimeError(f"Keys for dictionaries used as an argument cannot contain a Node. Got key: {key}")
+            raise RuntimeError(f"create_arg: a dictionary's key must be known while tracing, got {key}")
         return value
 
     return check
@@ -417,8 +416,8 @@ class Proxy:
 
     def __len__(self) -> int:
         raise RuntimeError(
-            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call "
-            f"torch.fx.wrap('len') at module scope{_where()}"
+            "len of a Proxy is not recorded by itself: wrap it at the top of the module, "
+            f"torch.fx.wrap('len'){_where()}"
         )
 
     @classmethod

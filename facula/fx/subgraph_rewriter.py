@@ -69,8 +69,8 @@ def _replace_attributes(gm, replacement):
         found = _find(replacement, node.target)
         if found is None:
             raise RuntimeError(
-                f"Attempted to create a {node.op} node during subgraph rewriting with target {node.target}, but the referenced "
-                "attribute does not exist in either the original GraphModule or the replacement GraphModule"
+                f"replace_pattern: {node.target!r}, the target of a new {node.op} node, is found neither in the module nor "
+                "in the replacement"
             )
         if isinstance(found, facula.nn.Module):
             gm.add_submodule(node.target, copy.deepcopy(found))

@@ -34,7 +34,7 @@ def _layout(name, layout):
 
 def _made(name, tensors, jagged):
     if not tensors and jagged:
-        raise RuntimeError(f"{name}: Cannot construct a nested tensor from an empty tensor list, got []")
+        raise RuntimeError(f"{name}: the jagged layout needs one tensor or more, got an empty list")
     if jagged:
         return jagged_from_list(tensors)[0]
     from ._strided import strided_from_list
@@ -102,7 +102,7 @@ def as_nested_tensor(ts: Sequence[Tensor] | Tensor, dtype: facula.dtype | None =
     if isinstance(ts, facula.Tensor) and ts.is_nested:
         if isinstance(ts, NestedTensor) != jagged and layout is not None:
             raise RuntimeError(
-                "as_nested_tensor: Converting between nested tensor layouts is not supported, "
+                "as_nested_tensor: a nested tensor keeps its layout, "
                 f"expected {ts.layout}, got {layout}"
             )
         alike = dtype in (None, ts.dtype) and (device is None or facula.device(device) == ts.device)
@@ -164,7 +164,7 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
         if not isinstance(tensor, facula.Tensor) and not (tensor is None and what != "values"):
             raise TypeError(f"nested_tensor_from_jagged: {what} must be a Tensor, got {type(tensor).__name__}")
     if offsets is None and lengths is None:
-        raise RuntimeError("nested_tensor_from_jagged: At least one of offsets or lengths is required, got neither")
+        raise RuntimeError("nested_tensor_from_jagged: expected offsets, lengths or both, got neither")
     at = 1 if jagged_dim is None else jagged_dim
     if not isinstance(at, int) or at < 1:
         raise ValueError(f"nested_tensor_from_jagged: Expected jagged_dim >=1, but got {jagged_dim}")

@@ -24,7 +24,7 @@ def multi_head(module, query, key, value, key_padding_mask, need_weights, attn_m
     Errors: AssertionError, as in PyTorch, for masks, other shapes and a module without `batch_first`.
     """
     whole = (query, key, value)
-    refused = "MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit because "
+    refused = "MultiheadAttention: nested tensors can only take the fast path, which was refused: "
     if not module.batch_first:
         raise AssertionError(refused + "batch_first was not True, got False")
     if key_padding_mask is not None or attn_mask is not None:

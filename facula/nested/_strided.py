@@ -68,7 +68,7 @@ class StridedNestedTensor(OfRows):
             return len(self._shapes)
         lengths = {shape[dim - 1] for shape in self._shapes}
         if len(lengths) > 1:
-            raise RuntimeError(f"size: Given dimension {dim} is irregular and does not have a size, got {sorted(lengths)}")
+            raise RuntimeError(f"size: expected a regular dimension, dimension {dim} is irregular, got {sorted(lengths)}")
         return lengths.pop()
 
     def _nested_tensor_size(self):
@@ -239,7 +239,7 @@ def strided_from_list(tensors):
     ranks = {x.dim() for x in tensors}
     if len(ranks) > 1:
         raise RuntimeError(
-            "nested_tensor: All Tensors given to nested_tensor must have the same dimension, "
+            "nested_tensor: the tensors must have one number of dimensions, "
             f"got shapes {[list(x.shape) for x in tensors]}"
         )
     if len({x.dtype for x in tensors}) > 1:
@@ -491,7 +491,7 @@ def _new_shapes(name, x, shape):
     """The shapes of parts in the order of `shape`, in which -1 at the place of a dimension keeps that."""
     shape = list(shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape)
     if not shape:
-        raise RuntimeError(f"{name}: shape '[]' is invalid for a nested tensor of {len(x)} parts, got no dimension")
+        raise RuntimeError(f"{name}: a nested tensor of {len(x)} parts needs a dimension for them, got shape []")
     if not x._shapes:
         raise RuntimeError(f"{name}: an empty nested tensor has no other shape, got {shape}")
     if shape[0] != len(x):

@@ -354,7 +354,7 @@ def kaiming_uniform_(
     """
     if 0 in tensor.shape:
         warnings.warn(
-            f"kaiming_uniform_: Initializing zero-element tensors is a no-op, got shape {tuple(tensor.shape)}", stacklevel=2
+            f"kaiming_uniform_: nothing to fill, got shape {tuple(tensor.shape)}", stacklevel=2
         )
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -381,7 +381,7 @@ def kaiming_normal_(
     """
     if 0 in tensor.shape:
         warnings.warn(
-            f"kaiming_normal_: Initializing zero-element tensors is a no-op, got shape {tuple(tensor.shape)}", stacklevel=2
+            f"kaiming_normal_: nothing to fill, got shape {tuple(tensor.shape)}", stacklevel=2
         )
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)

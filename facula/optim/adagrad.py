@@ -89,7 +89,7 @@ class Adagrad(RuleOptimizer):
         """A step with a sparse gradient, in ops: of the rows that it has."""
         if group["weight_decay"]:
             got = group["weight_decay"]
-            raise RuntimeError(f"Adagrad: weight_decay option is not compatible with sparse gradients, got {got}")
+            raise RuntimeError(f"Adagrad: sparse gradients need weight_decay=0, got {got}")
         grad = (-grad if group["maximize"] else grad).coalesce()
         values, places = grad._values(), grad._indices()
         state["sum"].add_(facula.sparse_coo_tensor(places, values * values.conj(), grad.shape, is_coalesced=True))

@@ -62,7 +62,7 @@ class SparseAdam(Optimizer):
     def _update(self, group, param, grad):
         if not param.grad.is_sparse:
             raise RuntimeError(
-                f"SparseAdam does not support dense gradients, please consider Adam instead, got layout {param.grad.layout}"
+                f"SparseAdam: expected sparse gradients (Adam takes dense ones), got layout {param.grad.layout}"
             )
         state = self.state[param]
         if not state:

@@ -21,7 +21,7 @@ class MockedObject:
 
 def _refuses(method):
     def refuse(self, *args, **kwargs):
-        raise NotImplementedError(f"Object '{self._name}' was mocked out during packaging but it is being used in {method}")
+        raise NotImplementedError(f"{self._name} is only a mock in this package, and {method} needs the object itself")
 
     return refuse
 

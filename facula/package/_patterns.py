@@ -30,13 +30,13 @@ class PackagingErrorReason(enum.Enum):
     Module was denied by a pattern.
     """
 
-    IS_EXTENSION_MODULE = "Module is a C extension module. Torch package supports Python modules only."
+    IS_EXTENSION_MODULE = "Module is a C extension module; only Python source can be packaged."
     NO_DUNDER_FILE = "Module had no __file__ defined."
-    SOURCE_FILE_NOT_FOUND = "Module had a __file__, but we could not find it in your filesystem."
+    SOURCE_FILE_NOT_FOUND = "Module had a __file__, which is missing on disk."
     DEPENDENCY_RESOLUTION_FAILED = "Dependency resolution failed."
-    NO_ACTION = "Module did not match against any action pattern. Extern, mock, or intern it."
+    NO_ACTION = "No pattern says what to do with the module: intern, extern or mock it."
     DENIED = "Module was denied by a pattern."
-    MOCKED_BUT_STILL_USED = "Module was mocked out, but is still being used in the package."
+    MOCKED_BUT_STILL_USED = "Module was mocked, and yet an object that is saved needs it."
 
     def __str__(self) -> str:
         return self.value
@@ -104,8 +104,7 @@ def check_patterns(patterns, graph, debug):
     """Raises EmptyMatchError or PackagingError where a package cannot be made."""
     for pattern in patterns:
         if not pattern.allow_empty and not pattern.was_matched:
-            text = f"Exporter did not match any modules to {pattern.group}, which was marked as allow_empty=False"
-            raise EmptyMatchError(text)
+            raise EmptyMatchError(f"PackageExporter: no module matched {pattern.group}, given with allow_empty=False")
     if any(attributes.get("error") for attributes in graph.nodes.values()):
         raise PackagingError(graph, debug=debug)
 

@@ -66,7 +66,7 @@ class GlobGroup:
         def part(text):
             if "**" in text:
                 if text != "**":
-                    raise ValueError(f"GlobGroup: ** can only appear as an entire path segment, got {pattern!r}")
+                    raise ValueError(f"GlobGroup: ** must stand alone between separators, got {pattern!r}")
                 return f"(?:{mark}[^{mark}]+)*"
             return mark + f"[^{mark}]*".join(re.escape(piece) for piece in text.split("*"))
 

@@ -177,7 +177,7 @@ class PackageExporter:
         """
         if not isinstance(module_name, str):
             kind = type(module_name).__name__
-            raise TypeError(f"save_module() expects a string input, did you perhaps mean to pass `__name__`? got {kind}")
+            raise TypeError(f"save_module: expected a module's name (its __name__), got {kind}")
         self._intern_module(module_name, dependencies)
 
     def save_pickle(self, package: str, resource: str, obj: Any, dependencies: bool = True, pickle_protocol: int = 3) -> None:

@@ -99,7 +99,7 @@ class PackageImporter(Importer):
         for name in self.extern_modules:
             if not module_allowed(name):
                 raise ImportError(
-                    f"package '{file_or_buffer}' needs the external module '{name}' but that module has been disallowed"
+                    f"PackageImporter: module_allowed refused {name!r}, an external module of {file_or_buffer!r}"
                 )
         _sources_of_classes()
         self._builtins = {**vars(builtins), "__import__": self.__import__}
@@ -298,8 +298,8 @@ class PackageImporter(Importer):
 
     def _not_found(self, name):
         return ModuleNotFoundError(
-            f'No module named "{name}" in self-contained archive "{self.filename}" and the module is also not in the list '
-            f"of allowed external modules: {self.extern_modules}",
+            f"import_module: {name!r} is neither in the package {self.filename!r} nor among its external modules: "
+            f"{self.extern_modules}",
             name=name,
         )
 

@@ -229,13 +229,13 @@ def spdiags(diagonals: Any, offsets: Tensor, shape: Sequence[int], layout: facul
         count = f"({rows.size(0)}) does not match the number of offsets ({places.numel()})"
         raise RuntimeError(f"spdiags(): Number of diagonals {count}")
     if places.dtype is not facula.int64:
-        raise RuntimeError(f"spdiags(): Offset Tensor must have dtype Long but got {places.dtype}")
+        raise RuntimeError(f"spdiags(): offsets must be of int64, got {places.dtype}")
     if len(shape) != 2:
         raise RuntimeError(f"spdiags(): Output shape must be 2d, got {tuple(shape)}")
     if places.unique().numel() != places.numel():
         raise RuntimeError(f"spdiags(): Offset tensor contains duplicate values, got {places.tolist()}")
     if layout not in (None, facula.sparse_coo, facula.sparse_csr, facula.sparse_csc):
-        raise RuntimeError(f"spdiags(): Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got {layout}")
+        raise RuntimeError(f"spdiags(): the layout must be sparse_coo, sparse_csr or sparse_csc, got {layout}")
     column = facula.arange(rows.size(1)).expand(rows.shape)
     row = column - places.unsqueeze(1)
     inside = (row >= 0) & (row < shape[0]) & (column < shape[1])

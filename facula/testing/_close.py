@@ -139,7 +139,7 @@ class _Comparison:
     def mappings(self, actual, expected, place):
         missing, extra = [k for k in expected if k not in actual], [k for k in actual if k not in expected]
         if missing or extra:
-            self.fail(f"The keys of the mappings do not match: {missing} missing, {extra} additional", place)
+            self.fail(f"The mappings have different keys: {missing} missing, {extra} additional", place)
         for key in actual:
             self.values(actual[key], expected[key], (*place, key))
 

@@ -212,7 +212,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Callable[..., Any] |
             return CheckpointPolicy.MUST_SAVE if _key(op) in names else CheckpointPolicy.PREFER_RECOMPUTE
     else:
         raise TypeError(
-            "create_selective_checkpoint_contexts: policy_fn_or_list must be either a function or a list of ops, got "
+            "create_selective_checkpoint_contexts: expected a function or a list of ops as the policy, got "
             f"{type(policy_fn_or_list).__name__}"
         )
     return _selective_modes(_SelectiveState(policy, allow_cache_entry_mutation))

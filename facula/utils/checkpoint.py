@@ -113,7 +113,7 @@ def check_backward_validity(inputs: Any) -> None:
     >>> torch.utils.checkpoint.check_backward_validity([torch.ones(2, requires_grad=True)])
     """
     if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
-        warnings.warn("checkpoint: None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        warnings.warn("checkpoint: no input requires a gradient, so none will get one", stacklevel=2)
 
 
 class _Surroundings:
@@ -174,9 +174,8 @@ class CheckpointFunction(Function):
 
         if _C._restricted_pass_runs():  # the backward below would fill .grad of leaves that nobody asked for
             raise RuntimeError(
-                "checkpoint: When use_reentrant=True, checkpoint is incompatible with .grad() or passing an `inputs` "
-                "parameter to .backward() (set use_reentrant=False, or call .backward() without `inputs`), got a pass "
-                "for some inputs"
+                "checkpoint: with use_reentrant=True only backward() without `inputs` can pass through, got a pass for "
+                "some inputs (use_reentrant=False allows it)"
             )
         inputs = list(ctx.inputs)
         for i, tensor in zip(ctx.tensor_indices, ctx.saved_tensors):
@@ -187,7 +186,7 @@ class CheckpointFunction(Function):
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad]
         if not pairs:
-            raise RuntimeError("checkpoint: none of output has requires_grad=True, this checkpoint() is not necessary")
+            raise RuntimeError("checkpoint: some output must require a gradient, got none that does")
         backward([o for o, _ in pairs], [g for _, g in pairs])
         return (None, None, *(x.grad if isinstance(x, Tensor) else None for x in own))
 
@@ -236,7 +235,7 @@ class _Frame:
     def check(self, found, count):
         if count != len(self.described):
             raise CheckpointError(
-                "checkpoint: A different number of tensors was saved during the original forward and recomputation, "
+                "checkpoint: the second computation must save as many tensors as the first, "
                 f"expected {len(self.described)}, got {count}"
             )
         if self.describe is None:
@@ -245,9 +244,8 @@ class _Frame:
             got = self.describe(found[i])
             if got != expected:
                 raise CheckpointError(
-                    "checkpoint: Recomputed values for the following tensors have different metadata than "
-                    "during the forward "
-                    f"pass: tensor {i}, expected {expected}, got {got}"
+                    f"checkpoint: the second computation must save tensors like those of the first, at tensor {i} "
+                    f"expected {expected}, got {got}"
                 )
 
 
@@ -321,7 +319,7 @@ def _without_reentry(function, frame_options, context_fn, determinism_check, arg
         raise ValueError(f"checkpoint: determinism_check should be one of {sorted(_CHECKS)}, got {determinism_check!r}")
     preserve_rng_state, early_stop, debug = frame_options
     if debug and context_fn is not noop_context_fn:
-        raise ValueError("checkpoint: debug=True is incompatible with non-default context_fn")
+        raise ValueError("checkpoint: debug=True allows no context_fn, got both")
     forward_context, recompute_context = context_fn()
 
     def run(pack):
@@ -382,7 +380,7 @@ def checkpoint(
     """
     if use_reentrant is None:
         warnings.warn(
-            "checkpoint: the use_reentrant parameter should be passed explicitly; use_reentrant=False is recommended",
+            "checkpoint: say use_reentrant=True or False (better False), got neither and took True",
             stacklevel=2,
         )
         use_reentrant = True
@@ -398,7 +396,7 @@ def checkpoint(
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug:
-        raise ValueError("checkpoint: Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        raise ValueError("checkpoint: context_fn and debug need use_reentrant=False, got True")
     return CheckpointFunction.apply(function, preserve_rng_state, *args)
 
 
@@ -423,7 +421,7 @@ def checkpoint_sequential(functions: Module | Sequence[Callable[..., Any]], segm
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if use_reentrant is None:
-        warnings.warn("checkpoint_sequential: the use_reentrant parameter should be passed explicitly", stacklevel=2)
+        warnings.warn("checkpoint_sequential: say use_reentrant=True or False, got neither and took True", stacklevel=2)
         use_reentrant = True
     functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = len(functions) // segments

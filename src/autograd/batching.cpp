@@ -202,9 +202,8 @@ Randomness Batch::randomness() const {
                ": the vmap that made an argument has ended");
   Randomness mode = vmap_levels()[level - 1].randomness;
   FACULA_CHECK(
-      mode != Randomness::Error, ErrorKind::Runtime, "vmap: called random operation ", op_,
-      " while in randomness error mode. Please "
-      "either use the 'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap");
+      mode != Randomness::Error, ErrorKind::Runtime, "vmap: ", op_,
+      " draws random numbers, which randomness='error' refuses: say 'same' or 'different', or draw outside of vmap");
   return mode;
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 optional<Tensor> given(const Tensor& t) { return t.defined() ? optional<Tensor>(t) : nullopt; }
 void check_probability(double p) {
-  FACULA_CHECK(p >= 0 && p <= 1, ErrorKind::Runtime, "dropout probability has to be between 0 and 1, but got ", p);
+  FACULA_CHECK(p >= 0 && p <= 1, ErrorKind::Runtime, "dropout: expected a probability from 0 to 1, got ", p);
 }
 
 }  // namespace
@@ -132,8 +132,7 @@ struct Fans {
   double in, out;
 };
 Fans fans_of(const Tensor& t) {
-  FACULA_CHECK(t.dim() >= 2, ErrorKind::Runtime,
-               "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
+  FACULA_CHECK(t.dim() >= 2, ErrorKind::Runtime, "nn::init: fans need at least 2 dimensions, got ", t.dim());
   double field = 1;
   for (const int64_t size : t.sizes().slice(2)) field *= static_cast<double>(size);
   return {static_cast<double>(t.size(1)) * field, static_cast<double>(t.size(0)) * field};
@@ -239,8 +238,8 @@ double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, d
     }
   if (grads.empty()) return 0.0;
   const double total = torch::stack(norms).norm(norm_type).item<double>();
-  FACULA_CHECK(!error_if_nonfinite || std::isfinite(total), ErrorKind::Runtime, "The total norm of order ", norm_type,
-               " for gradients from `parameters` is non-finite, so it cannot be clipped.");
+  FACULA_CHECK(!error_if_nonfinite || std::isfinite(total), ErrorKind::Runtime,
+               "clip_grad_norm_: the gradients' norm of order ", norm_type, " is not finite, got ", total);
   constexpr double kTiny = 1e-6;
   const double factor = std::min(1.0, max_norm / (total + kTiny));
   for (const Tensor& grad : grads) grad.mul_(factor);

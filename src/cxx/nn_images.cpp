@@ -65,15 +65,14 @@ void check_resampling(const Tensor& input, const InterpolateFuncOptions& o) {
   FACULA_CHECK(input.dim() >= 3 && input.dim() <= 5, ErrorKind::NotImplemented,
                "interpolate: an input of 3, 4 or 5 dimensions is expected, got ", input.dim());
   FACULA_CHECK(o.size().has_value() != o.scale_factor().has_value(), ErrorKind::Value,
-               "interpolate: only one of size or scale_factor should be defined");
+               "interpolate: expected either size or scale_factor");
   const auto dims = static_cast<size_t>(input.dim() - 2);
   const size_t given = o.size() ? o.size()->size() : o.scale_factor()->size();
   FACULA_CHECK(given == dims || given == 1, ErrorKind::Value, "interpolate: ", dims, " numbers are expected, got ",
                given);
   const bool aligns = o.mode() == kLinear || o.mode() == kBilinear || o.mode() == kBicubic || o.mode() == kTrilinear;
   FACULA_CHECK(aligns || !o.align_corners(), ErrorKind::Value,
-               "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
-               "trilinear");
+               "interpolate: align_corners is for the modes linear, bilinear, bicubic and trilinear");
 }
 
 }  // namespace
@@ -94,7 +93,7 @@ Tensor interpolate(const Tensor& input, const InterpolateFuncOptions& o) {
   const auto factors = by_size ? nullopt : optional<ArrayRef<double>>(scales);
   if (o.antialias()) {
     FACULA_CHECK(input.dim() == 4 && (o.mode() == kBilinear || o.mode() == kBicubic), ErrorKind::Value,
-                 "Anti-alias option is only supported for bilinear and bicubic modes");
+                 "interpolate: antialias is for bilinear and bicubic images");
     const auto run = o.mode() == kBilinear ? facula::_upsample_bilinear2d_aa : facula::_upsample_bicubic2d_aa;
     return Tensor(run(torch::detail::in(input), torch::detail::in(size), align, torch::detail::in(factors)));
   }

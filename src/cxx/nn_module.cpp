@@ -32,9 +32,8 @@ namespace {
 
 void copy_tensors(OrderedDict<std::string, Tensor>& to, const OrderedDict<std::string, Tensor>& from,
                   const optional<Device>& device) {
-  FACULA_CHECK(to.size() == from.size(), ErrorKind::Runtime,
-               "The cloned module does not have the same number of parameters or buffers as the original module "
-               "after calling reset()");
+  FACULA_CHECK(to.size() == from.size(), ErrorKind::Runtime, "clone: reset() of the copy made ", to.size(),
+               " parameters or buffers, expected ", from.size());
   for (const auto& item : from) {
     const Tensor& t = *item;
     if (t.defined()) to[item.key()].set_data(device && t.device() != *device ? t.to(*device) : t.clone());
@@ -52,15 +51,15 @@ std::shared_ptr<Module> CloneableBase::cloned(const CopyOps& ops, const optional
   static_cast<CloneableBase&>(*copy).reset();
   copy_tensors(copy->parameters_, parameters_, device);
   copy_tensors(copy->buffers_, buffers_, device);
-  FACULA_CHECK(copy->children_.size() == children_.size(), ErrorKind::Runtime,
-               "The cloned module does not have the same number of child modules as the original module after "
-               "calling reset(). Are you sure you called register_module() inside reset() and not the constructor?");
+  FACULA_CHECK(copy->children_.size() == children_.size(), ErrorKind::Runtime, "clone: reset() of the copy registered ",
+               copy->children_.size(), " modules, expected ", children_.size(),
+               " (register_module() belongs into reset(), not into the constructor)");
   for (const auto& child : children_) copy->children_[child.key()]->clone_(*child.value(), device);
   return copy;
 }
 void CloneableBase::assign_clone(const CopyOps& ops, Module& other, const optional<Device>& device) {
   FACULA_CHECK(ops.assign(*this, *other.clone(device)), ErrorKind::Runtime,
-               "Attempted to clone submodule, but it is of a different type");
+               "clone: the copy's submodule is of another type");
 }
 
 }  // namespace detail

@@ -14,7 +14,7 @@ template <size_t D>
 std::tuple<Tensor, Tensor> fractional_pool(const Tensor& input, const FractionalMaxPoolOptions<D>& o) {
   constexpr auto kDims = static_cast<int64_t>(D);
   FACULA_CHECK(o.output_size() || o.output_ratio(), ErrorKind::Value, "fractional_max_pool", D,
-               "d requires specifying either an output_size or an output_ratio, got neither");
+               "d: expected output_size or output_ratio, got neither");
   FACULA_CHECK(input.dim() == kDims + 1 || input.dim() == kDims + 2, ErrorKind::Value, "fractional_max_pool", D,
                "d: an input of ", D + 1, " or ", D + 2, " dimensions is expected, got ", input.dim());
   std::vector<int64_t> sizes;

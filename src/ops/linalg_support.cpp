@@ -61,7 +61,7 @@ void check_pivots(const char* op, const Tensor& pivots, int64_t rows, bool block
     const bool last = (i + 1) % pivots.size(-1) == 0;
     const bool fits = pivot >= (blocks ? -rows : 1) && pivot <= rows && pivot != 0;
     FACULA_CHECK(fits && !(open && (last || pivot > 0)), ErrorKind::Runtime, op,
-                 ": expected pivots greater or equal to 1 and at most the number of rows ", rows,
+                 ": pivots count from one up to the number of rows ", rows,
                  blocks ? "; negative ones stand in pairs" : "", ", got ", pivot);
   }
 }

@@ -21,8 +21,8 @@ Tensor cast(const Tensor& t, DType dtype) { return t.dtype() == dtype ? t : facu
 Entries cast(Entries entries, DType dtype) { return {entries.places, cast(entries.values, dtype)}; }
 
 void check_same_shape(const char* op, const Tensor& a, const Tensor& b) {
-  FACULA_CHECK(a.sizes() == b.sizes(), ErrorKind::Runtime, op, ": expected sizes of 'self' and 'other' to match, but ",
-               a.sizes(), " != ", b.sizes());
+  FACULA_CHECK(a.sizes() == b.sizes(), ErrorKind::Runtime, op, ": expected equal sizes, got ", a.sizes(), " and ",
+               b.sizes());
   FACULA_CHECK(dense_dim_of(a) == dense_dim_of(b), ErrorKind::Runtime, op, ": expected as many dense dimensions, but ",
                dense_dim_of(a), " != ", dense_dim_of(b));
 }

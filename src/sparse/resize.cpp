@@ -34,10 +34,10 @@ Tensor sparse_resize_(const Tensor& self, IntList size, int64_t sparse_dim, int6
   if (nnz > 0) {
     FACULA_CHECK(sparse_dim == p.sparse_dim && dense_dim == p.dense_dim, ErrorKind::Runtime, op,
                  ": changing the number of sparse or dense dimensions (", p.sparse_dim, " and ", p.dense_dim,
-                 ") on a non-empty sparse tensor is not supported, got ", sparse_dim, " and ", dense_dim);
+                 ") is for sparse tensors without entries, got ", sparse_dim, " and ", dense_dim);
     for (int64_t d = 0; d < self.dim(); ++d)
       FACULA_CHECK(size[d] >= self.size(d), ErrorKind::Runtime, op, ": shrinking the size of dimensions (from ",
-                   self.sizes(), " to ", size, ") on a non-empty sparse tensor is not supported");
+                   self.sizes(), " to ", size, ") is for sparse tensors without entries");
   }
   const Dims shape = values_shape(size, sparse_dim, nnz);
   if (!(values.sizes() == IntList(shape))) {

@@ -1,10 +1,10 @@
 """Compare with PyTorch installed beside Facula and print one table: `make compare`, or parts of it by name.
 
-    FACULA_COMPARE_TORCH=PYTHON python -m tests.compare [random] [modules] [saved] [parity] [peer] [programs]
+    FACULA_COMPARE_TORCH=PYTHON python -m tests.compare [random] [modules] [saved] [texts] [parity] [peer] [programs]
 
 | variable | what it says | default |
 |---|---|---|
-| FACULA_COMPARE_TORCH | a Python that has PyTorch 2.13 and NumPy; random, modules, saved and peer need it | |
+| FACULA_COMPARE_TORCH | a Python that has PyTorch 2.13 and NumPy; random, modules, saved, texts and peer need it | |
 | FACULA_COMPARE_SHARED | the folder of what is not in the repository: parity, peer_suite, programs | ../shared |
 | FACULA_COMPARE_COUNT | how many random programs | 12000 |
 | FACULA_COMPARE_SEED | which ones | compare |
@@ -95,6 +95,16 @@ def saved():
     return len(theirs), len(theirs) - len(refused), str(WORK / "saved.txt")
 
 
+def texts():
+    """Count the texts that are no other library's."""
+    from . import texts
+
+    found = subprocess.run([peer(), "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True, check=True)
+    seen, lines = texts.compare(ROOT, Path(found.stdout.strip()))
+    (WORK / "texts.txt").write_text("\n".join(lines) + "\n")
+    return seen, seen - len(lines), str(WORK / "texts.txt")
+
+
 def parity():
     command = [sys.executable, str(folder("parity") / "check.py"), "--module", "facula", "--json", str(WORK / "parity.json")]
     text = output(command, "parity")
@@ -132,7 +142,7 @@ def last_line(text: str) -> str:
     return (text.strip().splitlines() or ["nothing was printed"])[-1]
 
 
-PARTS = {"random": random_programs, "modules": modules, "saved": saved, "parity": parity, "peer": peer_suite, "programs": programs}
+PARTS = {"random": random_programs, "modules": modules, "saved": saved, "texts": texts, "parity": parity, "peer": peer_suite, "programs": programs}
 
 
 def main(names: list[str]) -> None:

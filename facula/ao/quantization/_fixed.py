@@ -79,9 +79,7 @@ class PlaceholderObserver(ObserverBase):
         self.custom_op = custom_op_name
         if compute_dtype:
             self.is_dynamic = True
-            warnings.warn(
-                "Please use `is_dynamic` instead of `compute_dtype`; `compute_dtype` will be deprecated", stacklevel=2
-            )
+            warnings.warn("PlaceholderObserver: compute_dtype is the old name, pass is_dynamic=True", stacklevel=2)
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns the tensor."""

@@ -110,7 +110,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
             return x_orig
         low, high = facula.aminmax(x)
         if low == float("-inf") or high == float("inf"):
-            warnings.warn("torch.inf detected in input tensor, ignoring input", stacklevel=2)
+            warnings.warn("HistogramObserver: infinite values of the input are left out", stacklevel=2)
             x = x[x.abs() != float("inf")]
             if x.numel() == 0:
                 return x_orig
@@ -174,14 +174,11 @@ class HistogramObserver(UniformQuantizationObserverBase):
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """(scale, zero point), tensors of one element."""
         if self._is_empty():
-            warnings.warn(
-                "must run observer before calling calculate_qparams. Returning default scale and zero point", stacklevel=2
-            )
+            warnings.warn("calculate_qparams: nothing has been observed yet, so scale 1 and zero point 0", stacklevel=2)
             return facula.tensor([1.0]), facula.tensor([0])
         if self.bins != len(self.histogram):
             raise AssertionError(
-                f"{type(self).__name__}: The number of bins in histogram should be equal to the number of bins supplied while "
-                f"making this observer, {self.bins}, got {len(self.histogram)}"
+                f"{type(self).__name__}: expected a histogram of bins={self.bins}, got {len(self.histogram)}"
             )
         return self._calculate_qparams(*self._non_linear_param_search())
 

@@ -125,9 +125,7 @@ class FakeQuantizeBase(ABC, Module):
 
 def _checked_range(observer, quant_min, quant_max, keywords):
     if quant_min > quant_max:
-        raise AssertionError(
-            f"FakeQuantize: quant_min must be less than or equal to quant_max, got {quant_min} and {quant_max}"
-        )
+        raise AssertionError(f"FakeQuantize: expected quant_min <= quant_max, got {quant_min} and {quant_max}")
     dtype = keywords.get("dtype", facula.quint8)
     dtype = getattr(getattr(observer, "p", None), "keywords", {}).get("dtype", dtype)
     info = facula.iinfo(to_underlying_dtype(dtype))
@@ -179,8 +177,7 @@ class FakeQuantize(FakeQuantizeBase):
         self.ch_axis: Any = getattr(watching, "ch_axis", -1)
         if not (_is_per_channel(self.qscheme) or _is_per_tensor(self.qscheme)):
             raise AssertionError(
-                "FakeQuantize: Only per channel and per tensor quantization are supported in fake quantize, "
-                f"got qscheme: {self.qscheme}"
+                f"FakeQuantize: expected a qscheme per tensor or per channel, got {self.qscheme}"
             )
         self.is_per_channel: bool = _is_per_channel(self.qscheme)
 
@@ -286,7 +283,7 @@ class FusedMovingAvgObsFakeQuantize(FakeQuantize):
         watching = self.activation_post_process
         if not isinstance(watching, (MovingAverageMinMaxObserver, MovingAveragePerChannelMinMaxObserver)):
             raise AssertionError(
-                "FusedMovingAvgObsFakeQuantize: Fused observer+fake_quant module only works with MovingAverageMinMaxObserver, "
+                "FusedMovingAvgObsFakeQuantize: expected an observer of moving averages (per tensor or per channel), "
                 f"got {type(watching).__name__}"
             )
         self.register_buffer("fake_quant_enabled", facula.tensor([1], dtype=facula.int64))

@@ -32,7 +32,7 @@ def _check(name: str, layer: Module, bn: Module, is_qat: bool, channels: int | N
     """Both layers train, or neither does; with statistics and parameters, where they train together."""
     if layer.training != bn.training:
         raise AssertionError(
-            f"{name}: both must be in the same mode (train or eval), got training={layer.training} and {bn.training}"
+            f"{name}: expected both layers to train or neither, got training={layer.training} and {bn.training}"
         )
     if not is_qat:
         return
@@ -126,7 +126,7 @@ def fuse_convtranspose_bn(is_qat: bool, convt: Any, bn: Any) -> Module:
     """
     _check("fuse_convtranspose_bn", convt, bn, False)
     if is_qat:
-        raise Exception(f"fuse_convtranspose_bn: Fusing ConvTranspose+BatchNorm not yet supported in QAT, got {is_qat=}")
+        raise Exception(f"fuse_convtranspose_bn: these layers are fused after training only, got {is_qat=}")
     return fuse_conv_bn_eval(convt, bn, transpose=True)
 
 

@@ -68,8 +68,8 @@ def _refuse_modules(name, *given):
     for value in given:
         if isinstance(value, nn.Module):
             raise ValueError(
-                f"{name}: received observer instance, please pass observer class instead; use MyObserver.with_args(x=1) to "
-                f"override arguments to constructor if needed, got {value}"
+                f"{name}: expected the class of an observer, or Class.with_args(...) for arguments of its own, "
+                f"got the object {value}"
             )
 
 
@@ -261,7 +261,7 @@ def _assert_valid_qconfig(qconfig, mod) -> None:
     observer = qconfig.weight()
     if isinstance(observer, (PerChannelMinMaxObserver, MovingAveragePerChannelMinMaxObserver)):
         raise AssertionError(
-            f"prepare: Per channel weight observer is not supported yet for {type(mod).__name__}, got {type(observer).__name__}"
+            f"prepare: expected a weight observer per tensor for {type(mod).__name__}, got {type(observer).__name__}"
         )
 
 

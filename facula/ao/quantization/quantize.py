@@ -210,8 +210,7 @@ def prepare(model: Module, inplace: bool = False, allow_list: Any = None,
     propagate_qconfig_(model)
     if not any(_has_qconfig(module) for module in model.modules()):
         warnings.warn(
-            "prepare: None of the submodule got qconfig applied. Make sure you passed correct configuration through "
-            "`qconfig_dict` or by assigning the `.qconfig` attribute directly on submodules",
+            "prepare: no module has a qconfig, so nothing will be quantised; assign .qconfig to the model or to modules of it",
             stacklevel=2,
         )
     leaves = get_default_qconfig_propagation_list() if allow_list is None else allow_list
@@ -407,7 +406,7 @@ def quantize_dynamic(model: Module, qconfig_spec: Any = None, dtype: facula.dtyp
     if qconfig_spec is None or isinstance(qconfig_spec, set):
         if dtype not in _DYNAMIC_QCONFIGS:
             error = ValueError if qconfig_spec is None else RuntimeError
-            raise error(f"quantize_dynamic: Don't know how to quantize with default settings for this dtype, got {dtype}")
+            raise error(f"quantize_dynamic: expected a dtype that has a default qconfig, got {dtype}")
         qconfig, classes = _DYNAMIC_QCONFIGS[dtype]
         qconfig_spec = dict.fromkeys(classes if qconfig_spec is None else qconfig_spec, qconfig)
     mapping = get_default_dynamic_quant_module_mappings() if mapping is None else mapping
@@ -442,7 +441,7 @@ def prepare_qat(model: Module, mapping: dict[type, type] | None = None, inplace:
         True
     """
     if not model.training:
-        raise AssertionError(f"prepare_qat: prepare_qat only works on models in training mode, got training={model.training}")
+        raise AssertionError(f"prepare_qat: expected a model that is training, got training={model.training}")
     mapping = get_default_qat_module_mappings() if mapping is None else mapping
     if not inplace:
         model = copy.deepcopy(model)

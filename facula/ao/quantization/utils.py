@@ -177,8 +177,7 @@ def calculate_qmin_qmax(quant_min: int | None, quant_max: int | None, has_custom
     most = _MOST_LEVELS.get(dtype)
     if most is not None and not 0 < high - low + 1 <= most:
         raise AssertionError(
-            f"calculate_qmin_qmax: quantization range should be positive and not exceed the maximum bit range (={most}), "
-            f"got {low} to {high}"
+            f"calculate_qmin_qmax: expected from 1 to {most} levels, got the range {low} to {high}"
         )
     return (low // 2, high // 2) if reduce_range else (low, high)
 
@@ -196,7 +195,7 @@ def check_min_max_valid(min_val: Tensor, max_val: Tensor) -> bool:
     """
     unseen = min_val.dim() == 0 and min_val.item() == float("inf") and max_val.item() == float("-inf")
     if min_val.numel() == 0 or max_val.numel() == 0 or unseen:
-        warnings.warn("must run observer before calling calculate_qparams. Returning default values.", stacklevel=2)
+        warnings.warn("calculate_qparams: nothing has been observed yet, so scale 1 and zero point 0", stacklevel=2)
         return False
     if not (min_val <= max_val).all():
         raise AssertionError(f"observer: min {min_val.tolist()} should be less than max, got {max_val.tolist()}")

@@ -352,7 +352,7 @@ class ScheduleInterleaved1F1B(_Several):
         rounds = max(1, self._count // self._size)
         if self._count % rounds:
             raise ValueError(
-                f"{type(self).__name__}: n_microbatches must be a multiple of the number of rounds, {rounds}, got {self._count}"
+                f"{type(self).__name__}: the rounds, {rounds}, must divide n_microbatches, got {self._count}"
             )
         return self._ordered()
 

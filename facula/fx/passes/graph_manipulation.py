@@ -104,7 +104,7 @@ def get_tensor_meta(node: Node) -> Any:
     """
     found = node.meta.get("tensor_meta")
     if not found:
-        raise RuntimeError(f"Node {node} has no tensor metadata associated with it! Check that shape propagation has run.")
+        raise RuntimeError(f"get_tensor_meta: {node} has no tensor_meta yet, run ShapeProp first")
     return found
 
 

@@ -78,7 +78,7 @@ def loop_pass(base_pass: Callable[..., Any], n_iter: int | None = None, predicat
     (8, 128)
     """
     if (n_iter is None) == (predicate is None):
-        raise AssertionError("Exactly one of `n_iter`or `predicate` must be specified.")
+        raise AssertionError("loop_pass: give n_iter or predicate, and not both")
 
     @wraps(base_pass)
     def looped(source):

@@ -56,11 +56,11 @@ class OfRows(facula.Tensor):
 
     def numpy(self, *, force=False):
         """Sequences of several lengths are no array."""
-        raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses, got {type(self).__name__}")
+        raise RuntimeError(f"numpy: expected a plain tensor, got {type(self).__name__}")
 
     def tolist(self):
         """Ask the sequences: `[x.tolist() for x in nested.unbind()]`."""
-        raise RuntimeError(f"tolist: .tolist() is not supported for tensor subclasses, got {type(self).__name__}")
+        raise RuntimeError(f"tolist: expected a plain tensor, got {type(self).__name__}")
 
     @property
     def grad(self):
@@ -290,14 +290,14 @@ def jagged_from_list(tensors, offsets=None):
     shapes = [list(x.shape) for x in tensors]
     ranks = {len(shape) for shape in shapes}
     if 0 in ranks:
-        raise RuntimeError("nested_tensor: Cannot construct a nested tensor from a list of zero-dim tensors, got one")
+        raise RuntimeError("nested_tensor: every tensor needs a dimension, got a zero-dim one")
     if len(ranks) != 1:
         raise RuntimeError(f"nested_tensor: all sequences must have one number of dimensions, got shapes {shapes}")
     for what in ("dtype", "device"):
         found = {getattr(x, what) for x in tensors}
         if len(found) != 1:
             names = sorted(map(str, found))
-            raise RuntimeError(f"nested_tensor: all tensors in list must have the same {what}, got {', '.join(names)}")
+            raise RuntimeError(f"nested_tensor: the tensors must be of one {what}, got {', '.join(names)}")
     ragged_at = [i for i in range(ranks.pop()) if len({shape[i] for shape in shapes}) > 1] or [0]
     if len(ragged_at) > 1:
         raise RuntimeError(f"nested_tensor: sequences may differ in one dimension only, got shapes {shapes}")

@@ -77,7 +77,7 @@ def _attribute(func, args):
         turned = x.transpose(-2, -1)
         return turned.conj() if attribute == "mH" else turned
     if attribute in ("T", "H"):
-        raise ValueError(f"{attribute}: Permute is not supported on the batch dimension for jagged NT, got {tuple(x.shape)}")
+        raise ValueError(f"{attribute}: a jagged tensor keeps its batch dimension first, got shape {tuple(x.shape)}")
     value = off(func, *args)
     if attribute in ("data", "real", "imag"):
         return wrap(value, x._ragged, x._ragged_idx)

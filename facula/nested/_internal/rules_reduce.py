@@ -61,15 +61,15 @@ def _reduce(func, name, args, kwargs):
 
     inner = x._ragged_idx
     if 0 in dims and inner not in dims:
-        what = "reducing along the batch dimension but not the ragged dimension"
-        raise RuntimeError(f"{name}: {what} is not supported for nested tensors, got dim {dim}")
+        what = "a nested tensor is reduced over its batch together with its ragged dimension only"
+        raise RuntimeError(f"{name}: {what}, got dim {dim}")
     if 0 in dims:
         result = run(packed(x).values(), [d - 1 for d in dims if d])
         return result.unsqueeze(0) if keepdim else result
     if inner in dims:
         if len(dims) > 1:
-            what = "reducing along a ragged and non-batch dimension"
-            raise RuntimeError(f"{name}: {what} is not supported for nested tensors, got dim {dim}")
+            what = "a nested tensor is reduced over its ragged dimension alone or together with its batch"
+            raise RuntimeError(f"{name}: {what}, got dim {dim}")
         return _over_sequences(func, name, x, run, dims)
     at = inner if keepdim else inner - sum(d < inner for d in dims)
     result = run(x.values(), [d - 1 for d in dims])

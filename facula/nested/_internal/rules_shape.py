@@ -39,7 +39,7 @@ def _transpose(func, name, args, kwargs):
     x = args[0]
     a, b = (dimension(name, x, argument(args, kwargs, i, f"dim{i - 1}")) for i in (1, 2))
     if 0 in (a, b) and a != b:
-        raise ValueError(f"{name}: Transpose is not supported on the batch dimension for jagged NT, got {a} and {b}")
+        raise ValueError(f"{name}: a jagged tensor keeps its batch dimension first, got {a} and {b}")
     if a == b:
         return x
     at = {a: b, b: a}.get(x._ragged_idx, x._ragged_idx)
@@ -54,7 +54,7 @@ def _permute(func, name, args, kwargs):
     if sorted(dims) != list(range(x.dim())):
         raise RuntimeError(f"permute: each dimension must be named once, got {tuple(dims)}")
     if dims[0] != 0:
-        raise ValueError(f"permute: Permute is not supported on the batch dimension for jagged NT, got {tuple(dims)}")
+        raise ValueError(f"permute: a jagged tensor keeps its batch dimension first, got {tuple(dims)}")
     return like(x.values().permute([d - 1 for d in dims[1:]]), x, dims.index(x._ragged_idx))
 
 
@@ -165,7 +165,7 @@ def _split(func, name, args, kwargs):
 
 def _chunk_sequences(x, chunks):
     if not isinstance(chunks, int) or chunks < 1:
-        raise RuntimeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
+        raise RuntimeError(f"chunk: expected an int from 1 on as `chunks`, got {chunks}")
     parts = x.unbind()
     each = -(-len(parts) // chunks) or 1
     at = x._ragged_idx - 1

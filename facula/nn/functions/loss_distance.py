@@ -98,7 +98,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     reduction = _reduction.resolve(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
-            "margin_ranking_loss: all three must have the same number of dimensions, got shapes "
+            "margin_ranking_loss: the three tensors must agree in the number of dimensions, got shapes "
             f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
         )
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
@@ -141,7 +141,7 @@ def triplet_margin_loss(
         raise ValueError(f"triplet_margin_loss: margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
-            "triplet_margin_loss: all three must have the same number of dimensions, got "
+            "triplet_margin_loss: the three tensors must agree in the number of dimensions, got "
             f"{anchor.dim()}, {positive.dim()} and {negative.dim()}"
         )
 
@@ -179,7 +179,7 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
         raise ValueError(f"triplet_margin_with_distance_loss: margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
         raise RuntimeError(
-            "triplet_margin_with_distance_loss: all three must have the same number of dimensions, got "
+            "triplet_margin_with_distance_loss: the three tensors must agree in the number of dimensions, got "
             f"{anchor.dim()}, {positive.dim()} and {negative.dim()}"
         )
     return _triplet(

@@ -102,8 +102,7 @@ class _Orthogonal(Module):
     def _reflections_of(self, Q):
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
-                "orthogonal: use_trivialization=True is needed to "
-                "assign to the matrix exponential or the Cayley parametrization, got "
+                "orthogonal: without use_trivialization=True only orthogonal_map 'householder' allows an assignment, got "
                 f"{self.orthogonal_map!r}"
             )
         A, tau = facula.geqrf(Q)

@@ -165,9 +165,8 @@ class ParametrizationList(ModuleList):
             )
         if result.shape != shape:
             raise ValueError(
-                "ParametrizationList: Registering a parametrization may not change the shape of the tensor unless "
-                f"unsafe=True, expected {tuple(shape)}, "
-                f"got {tuple(result.shape)}"
+                "ParametrizationList: a parametrization must keep the shape (unsafe=True lifts this), "
+                f"expected {tuple(shape)}, got {tuple(result.shape)}"
             )
 
     def right_inverse(self, value: Any) -> None:

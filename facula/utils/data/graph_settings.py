@@ -66,7 +66,7 @@ def apply_sharding(
         for pipe, below in graph.values():
             filters = hasattr(type(pipe), "apply_sharding")
             if filters and before is not None:
-                raise RuntimeError(f"Sharding twice on a single pipeline is likely unintended, got {pipe} and {before}")
+                raise RuntimeError(f"apply_sharding: a pipeline is sharded at most once on its way, got {pipe} and {before}")
             if filters:
                 takes_group = len(inspect.signature(pipe.apply_sharding).parameters) > 2
                 pipe.apply_sharding(num_of_instances, instance_id, *([sharding_group] if takes_group else ()))
@@ -99,8 +99,8 @@ def apply_shuffle_settings(datapipe: IterDataPipe[Any],
     shufflers = [pipe for pipe in _pipes(datapipe) if _shuffles(pipe)]
     if not shufflers and shuffle:
         warnings.warn(
-            "`shuffle=True` was set, but the datapipe does not contain a `Shuffler`. Adding one at the end. "
-            "Be aware that the default buffer size might not be sufficient for your task.",
+            "apply_shuffle_settings: no pipe here shuffles, so a Shuffler is put at the end; its default buffer may be too "
+            "small for good mixing",
             UserWarning,
             stacklevel=2,
         )

@@ -14,7 +14,7 @@ def qconfig_of(kind, mod, layer=None):
         )
     qconfig = getattr(mod if layer is None else layer, "qconfig", None)
     if not qconfig:
-        raise AssertionError(f"qat.{kind.__name__}.from_float: Input float module must have a valid qconfig, got {qconfig}")
+        raise AssertionError(f"qat.{kind.__name__}.from_float: the float module needs a qconfig, got {qconfig}")
     return qconfig
 
 

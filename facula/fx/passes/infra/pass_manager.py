@@ -126,7 +126,7 @@ class PassManager(_Ordered):
             check: a function of the module, of one parameter.
         """
         if len(inspect.signature(check).parameters) != 1:
-            raise TypeError("PassManager check function should only take in one variable, a module")
+            raise TypeError("add_checks: check must take exactly one argument, the module")
         self.check = check
 
     def check(self, module: Module) -> None:
@@ -163,5 +163,5 @@ class PassManager(_Ordered):
                 self.check(result.graph_module)
         except Exception as error:
             before = [getattr(p, "__name__", type(p).__name__) for p in self.passes[: self.passes.index(fn)]]
-            raise Exception(f"An error occurred when running the '{name}' pass after the following passes: {before}") from error
+            raise Exception(f"PassManager: the pass {name!r} failed; run before it: {before}") from error
         return result.graph_module, result.modified

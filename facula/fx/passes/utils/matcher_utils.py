@@ -82,10 +82,10 @@ class SubgraphMatcher:
         self.match_output, self.match_placeholder = match_output, match_placeholder
         self.remove_overlapping_matches, self.ignore_literals = remove_overlapping_matches, ignore_literals
         if not pattern.nodes:
-            raise ValueError("SubgraphMatcher cannot be initialized with an empty pattern")
+            raise ValueError("SubgraphMatcher: the pattern has no nodes")
         for node in pattern.nodes:
             if node.op != "output" and not node.users:
-                raise AssertionError("SubgraphMatcher cannot be initialized with an pattern with dead code")
+                raise AssertionError(f"SubgraphMatcher: nothing in the pattern uses its node {node}")
         self.pattern_placeholder_nodes: list[Any] = [n for n in pattern.nodes if n.op == "placeholder"]
         output = next(iter(reversed(pattern.nodes)))
         self.pattern_returning_nodes: Any = output.all_input_nodes

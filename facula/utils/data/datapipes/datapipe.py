@@ -135,8 +135,8 @@ class _Samples:
         pipe = self._pipe
         if not pipe._is_current(self._number):
             raise RuntimeError(
-                "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
-                f"{pipe!r}. Use `.fork()` where several read one pipe."
+                f"IterDataPipe: a newer iterator of {pipe!r} has ended this one; "
+                "use `.fork()` where several read one pipe"
             )
         if _watching():
             with record_function(f"enumerate(DataPipe)#{type(pipe).__name__}"):

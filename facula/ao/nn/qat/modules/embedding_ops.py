@@ -33,8 +33,8 @@ class _Embeddings(nn.Module):
         rounding = weight_rounding(type(self).__name__, qconfig, device)
         if rounding.qscheme is not facula.per_channel_affine_float_qparams:
             raise AssertionError(
-                f"qat.{type(self).__name__}: Embedding weights requires a qscheme of "
-                f"torch.per_channel_affine_float_qparams, got {rounding.qscheme}"
+                f"qat.{type(self).__name__}: expected the weight's qscheme per_channel_affine_float_qparams, "
+                f"got {rounding.qscheme}"
             )
         self.qconfig: Any = qconfig
         self.weight_fake_quant: Any = rounding

@@ -176,7 +176,7 @@ class _Conv(WeightedQuantizedModule):
             )
         observer = observed_weight(mod, default_weight_observer, use_precomputed_fake_quant)
         if observer.dtype is not facula.qint8:
-            raise AssertionError(f"{cls.__name__}.from_float: Weight observer must have a dtype of qint8, got {observer.dtype}")
+            raise AssertionError(f"{cls.__name__}.from_float: expected a weight observed as qint8, got {observer.dtype}")
         scale, zero_point = output_levels(mod, cls.__name__)
         more = {"output_padding": mod.output_padding} if cls._TRANSPOSED else {}
         made = cls(

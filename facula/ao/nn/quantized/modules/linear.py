@@ -219,7 +219,7 @@ class Linear(OutputLevels, WeightedQuantizedModule):
         observer = observed_weight(mod, default_weight_observer, use_precomputed_fake_quant)
         if observer.dtype is not facula.qint8:
             name = f"{cls.__name__}.from_float"
-            raise AssertionError(f"{name}: Weight observer must have dtype torch.qint8, got {observer.dtype}")
+            raise AssertionError(f"{name}: expected a weight observed as qint8, got {observer.dtype}")
         scale, zero_point = output_levels(mod, cls.__name__)
         made = cls(mod.in_features, mod.out_features, dtype=observer.dtype)
         made.set_weight_bias(quantize_weight(mod.weight.detach(), observer), mod.bias)

@@ -78,7 +78,7 @@ class MapperIterDataPipe(IterDataPipe["Any"]):
     def __init__(self, datapipe: IterDataPipe[Any], fn: Callable[..., Any], input_col: Sequence[int] | int | str | None = None,
                  output_col: int | str | None = None) -> None:  # fmt: skip
         if input_col is None and output_col is not None:
-            raise ValueError("`output_col` must be None when `input_col` is None.")
+            raise ValueError("map: without input_col there can be no output_col, got one")
         if isinstance(output_col, (list, tuple)):
             if len(output_col) != 1:
                 raise ValueError(f"map: output_col must be one column, got {output_col!r}")
@@ -170,7 +170,7 @@ class BatcherIterDataPipe(IterDataPipe["Any"]):
     def __init__(self, datapipe: IterDataPipe[Any], batch_size: int, drop_last: bool = False,
                  wrapper_class: type = DataChunk) -> None:  # fmt: skip
         if batch_size <= 0:
-            raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
+            raise AssertionError(f"batch: batch_size must be 1 or more, got {batch_size}")
         self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
 
     def __iter__(self) -> Iterator[DataChunk]:

@@ -101,7 +101,7 @@ class BatcherMapDataPipe(MapDataPipe["Any"]):
     def __init__(self, datapipe: MapDataPipe[Any], batch_size: int, drop_last: bool = False,
                  wrapper_class: type = DataChunk) -> None:  # fmt: skip
         if batch_size <= 0:
-            raise AssertionError(f"Batch size is required to be larger than 0, got {batch_size}")
+            raise AssertionError(f"batch: batch_size must be 1 or more, got {batch_size}")
         self.datapipe, self.batch_size, self.drop_last, self.wrapper_class = datapipe, batch_size, drop_last, wrapper_class
 
     def __getitem__(self, index: int) -> DataChunk:
