@@ -459,3 +459,36 @@ def test_conversion_to_uint64_is_the_same_at_every_level(dtype):
 def test_polygamma_in_place_refuses_integers():
     with pytest.raises(RuntimeError, match="polygamma_: .*result type float32 can't be cast to int64"):
         torch.tensor([1, 2]).polygamma_(1)
+
+
+def _derived_from(base):
+    class Derived(base):
+        mark = 7
+
+    return Derived
+
+
+def _instance_of(cls):
+    if issubclass(cls, torch.Tensor):
+        return torch.ones(2).as_subclass(cls)
+    return cls(3)
+
+
+@pytest.mark.parametrize("base", [torch.Tensor, torch.nn.Parameter, torch.UntypedStorage], ids=lambda base: base.__name__)
+def test_the_collector_counts_an_instance_once_for_its_class(base):
+    """Counted twice, a class whose instances are garbage was cleared: it lost all its attributes."""
+    assert sum(found is base for found in gc.get_referents(_instance_of(_derived_from(base)))) == 0
+    older = {"filled": []}
+    gc.collect()
+    gc.disable()
+    try:
+        for count in range(1, 6):
+            older[count] = _derived_from(base)
+            assert sum(found is older[count] for found in gc.get_referents(_instance_of(older[count]))) <= 1
+            for _ in range(count):
+                instance = _instance_of(older[count])
+                instance.me = instance
+            gc.collect(0)
+            assert _instance_of(older[count]).mark == 7
+    finally:
+        gc.enable()

@@ -166,7 +166,8 @@ variable_list run(const variable_list& outputs, const variable_list& grads, cons
     roots.push_back(facula::gradient_edge(outputs[i].core().impl()));
   }
   for (const Tensor& input : inputs) {
-    FACULA_CHECK(input.requires_grad(), ErrorKind::Runtime, "One of the differentiated Tensors does not require grad");
+    FACULA_CHECK(input.requires_grad(), ErrorKind::Runtime,
+                 "autograd::grad: an input is not part of the graph (allow_unused=true gives it no gradient)");
     wanted.push_back(facula::gradient_edge(input.core().impl()));
   }
   return torch::detail::out(facula::run_backward(roots, std::move(given), wanted, options));

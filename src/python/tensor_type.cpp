@@ -187,7 +187,8 @@ void subclass_dealloc(PyObject* o) {
 
 int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(self_of(o)->dict);
-  if (Py_TYPE(o) != &TensorType) Py_VISIT(Py_TYPE(o));
+  // Not the type: the traversal of a class made in Python, which calls this one, has visited it. Twice is once too often:
+  // the collector would clear a class that is alive.
   return self_of(o)->tensor.defined() ? visit_history(self_of(o)->tensor, visit, arg) : 0;
 }
 
