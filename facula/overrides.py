@@ -403,7 +403,7 @@ def redispatch_function(func: Callable[..., Any], types: Any, args: Any, kwargs:
     mul
     tensor([3.])
     """
-    home = getattr(func, "__module__", None) or "facula"
+    home = getattr(func, "__module__", None) or ""
     if home.partition(".")[0] in ("facula", "torch") or not isinstance(func, FunctionType):
         with DisableTorchFunction():
             return func(*args, **(kwargs or {}))

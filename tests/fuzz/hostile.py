@@ -221,7 +221,9 @@ class Hostile:
         if seed.insert >= 0 and rng.random() < (0.25 if seed.keywords else 0.03):
             name, kind = rng.choice(seed.keywords) if seed.keywords else ("out", "out")
             gap = "" if text[seed.insert - 1] == "(" else ", "
-            changes.append((seed.insert, seed.insert, f"{gap}{name}={values.of(kind)}"))
+            given = f"{gap}{name}={values.of(kind)}"
+            if f"{name}=" not in text:
+                changes.append((seed.insert, seed.insert, given))
         for start, end, given in sorted(changes, reverse=True):
             text = text[:start] + given + text[end:]
         return text
