@@ -68,8 +68,7 @@ void lu_permutation_cpu(const Tensor& out, const Tensor& pivots) {
       for (int64_t r = 0; r < k; ++r) {
         const int64_t other = int64_t{pivots.data<int32_t>()[i * k + r]} - 1;
         FACULA_CHECK(other >= r && other < rows, ErrorKind::Runtime,
-                     "lu_unpack: pivots count from one up to the number of rows ", rows, ", got ",
-                     other + 1);
+                     "lu_unpack: pivots count from one up to the number of rows ", rows, ", got ", other + 1);
         std::swap(order[static_cast<size_t>(r)], order[static_cast<size_t>(other)]);
       }
       for (int64_t r = 0; r < rows; ++r) out.data<T>()[(i * rows + order[static_cast<size_t>(r)]) * rows + r] = one;

@@ -75,8 +75,7 @@ void lu_permutation_cuda(const Tensor& out, const Tensor& pivots) {
   const Tensor order = facula::empty({count, rows}, DType::Int32, out.device());
   kernel(device, {out.dtype()}, grid_for(device, count), static_cast<const int*>(pivots.data<int>()), wide(count),
          wide(pivots.size(-1)), wide(rows), order.data<int>(), static_cast<void*>(out.data()),
-         reporter(device, "lu_unpack", ErrorKind::Runtime,
-                  "pivots count from one up to the number of rows"));
+         reporter(device, "lu_unpack", ErrorKind::Runtime, "pivots count from one up to the number of rows"));
 }
 
 void cross_cuda(const Tensor& out, const Tensor& a, const Tensor& b, int64_t inner) {
