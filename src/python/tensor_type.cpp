@@ -187,8 +187,8 @@ void subclass_dealloc(PyObject* o) {
 
 int tensor_traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(self_of(o)->dict);
-  // Not the type: the traversal of a class made in Python, which calls this one, has visited it. Twice is once too often:
-  // the collector would clear a class that is alive.
+  // Not the type: the traversal of a class made in Python, which calls this one, has visited it. Seen twice, a class
+  // that is alive would be cleared.
   return self_of(o)->tensor.defined() ? visit_history(self_of(o)->tensor, visit, arg) : 0;
 }
 
