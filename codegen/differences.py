@@ -1,4 +1,4 @@
-"""What Facula does otherwise than PyTorch on purpose: `python -m codegen.supported` puts it into docs/supported.md, and
+"""List what Facula does otherwise than PyTorch on purpose: `python -m codegen.supported` puts it into docs/supported.md, and
 tests/test_supported.py runs the programs."""
 
 #: (a program that PyTorch refuses and Facula runs, why)
@@ -74,7 +74,13 @@ c = torch.ones(2)
 w = torch.tensor([[0.0, 1.0], [5.0, 5.0], [7.0, 7.0]])
 
 
-class Returned(torch.autograd.Function):
+class Passes(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Returned(Passes):
     @staticmethod
     def forward(x):
         return x
@@ -83,29 +89,17 @@ class Returned(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         ctx.save_for_backward(inputs[0])
 
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient
 
-
-class Viewed(torch.autograd.Function):
+class Viewed(Passes):
     @staticmethod
     def forward(ctx, x):
         return x.view_as(x)
 
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient
 
-
-class Older(torch.autograd.Function):
+class Older(Passes):
     @staticmethod
     def forward(ctx, x):
         return x.sin()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient
 
 
 def gradient_through_turned_parts():

@@ -307,7 +307,7 @@ def _result_type(op: Op) -> str:
 
 
 def _result_types(ops: list[Op]) -> dict[str, str]:
-    """The definitions of the named tuples that ops of a file return, by their names."""
+    """Return the definitions of the named tuples that ops of a file give, by their names."""
     types: dict[str, str] = {}
     for op in ops:
         if len(op.returns) > 1 and op.fields:

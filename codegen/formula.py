@@ -52,7 +52,7 @@ def result_names(op: Op) -> tuple[str, ...]:
 
 
 def read(op: Op) -> list[Formula]:
-    """The formulas of an op in the order in which the schema has them, which is that of its node's edges."""
+    """Return the formulas of an op in the order of the schema, which is that of its node's edges."""
     by_name = {a.name: a for a in op.args}
     formulas = []
     for name, given in (op.grad or {}).items():
@@ -93,7 +93,7 @@ def _is_call(text: str, word: str) -> bool:
 
 
 def out_history(op: Op) -> str:
-    """What a tracked out= means to the op (OutHistory in function_support.h)."""
+    """Return what a tracked out= means to the op (OutHistory in function_support.h)."""
     if not any(a.is_tensor for a in op.args) or (op.grad is None and not op.composite):
         return "Missing"
     return "None" if op.grad == {} else "Recorded"

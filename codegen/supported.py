@@ -1,4 +1,4 @@
-"""Writes docs/supported.md from facula/compat/not_here.py, codegen/differences.py and the names of PyTorch:
+"""Write docs/supported.md from facula/compat/not_here.py, codegen/differences.py and the names of PyTorch:
 `python -m codegen.supported`.
 
 Only these files are read; Facula itself need not be built.
@@ -94,7 +94,7 @@ def _cell(program):
 
 
 def _differences():
-    """Lines of the two tables of codegen/differences.py."""
+    """Yield the lines of the two tables of codegen/differences.py."""
     yield "## What behaves otherwise on purpose"
     yield ""
     yield "PyTorch refuses these programs and Facula runs them; `tests/test_supported.py` does."

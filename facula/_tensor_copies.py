@@ -1,4 +1,4 @@
-"""What the module `copy` does with tensors: `__copy__` and `__deepcopy__`."""
+"""Copy tensors for the module `copy`: `__copy__` and `__deepcopy__`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _is_wrapper(tensor):
 
 
 def _deep_wrapper(tensor, memo):
-    """Its class makes the copy, which gets copies of the attributes."""
+    """Make the copy by the tensor's class, with copies of the attributes."""
     with _no_recording():
         result = tensor.clone()
     if type(result) is not type(tensor):
@@ -72,7 +72,7 @@ def _deep_wrapper(tensor, memo):
 
 
 def _deep_data(tensor, memo):
-    """The same geometry over a copy of the storage, one copy per storage and deepcopy."""
+    """Return the same geometry over a copy of the storage, one copy per storage and deepcopy."""
     if tensor.is_meta or tensor.layout is not _C.strided:
         return _C.Tensor.detach(tensor).clone()
     storage = copy.deepcopy(tensor.untyped_storage(), memo)

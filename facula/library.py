@@ -151,7 +151,7 @@ class CustomOpDef:
         return self._kernels[self._key()]
 
     def _as_operator(self, *args, **kwargs):
-        """The call as a mode or a class that stands in for kernels sees it: one operator, whatever it is made of."""
+        """Make the call that a mode or a class standing in for kernels sees: one operator, whatever it is made of."""
         namespace, _, name = self._qualname.partition("::")
         return _python_dispatch._dispatch(getattr(getattr(facula.ops, namespace), name).default, args, kwargs)
 
@@ -307,7 +307,7 @@ _LOOK_INSIDE = ("facula._subclasses", "facula.fx", "facula.nested", "facula.dist
 
 
 def _stood_in(args, kwargs):
-    """Whether a mode or a class stands in for kernels; fake tensors and graphs look at what an operator is made of."""
+    """Return whether a mode or a class stands in for kernels; fake tensors and graphs look at what an operator is made of."""
     kinds = [type(mode) for mode in _python_dispatch._modes.stack[-1:]]
     if not kinds:
         kinds = [kind for kind in {type(x) for x in _tensors(args, kwargs)} if _python_dispatch.has_dispatch(kind)]

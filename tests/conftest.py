@@ -52,7 +52,7 @@ def package(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def nobody_watches_afterwards():
-    """Fails a test that leaves an observer behind (a profile, a memory history): later tests of the process would fail instead."""
+    """Fail a test that leaves an observer behind (a profile, a memory history): later tests of the process would fail instead."""
     before = _watched()
     yield
     if not before and _watched():

@@ -142,9 +142,9 @@ def test_a_view_made_without_grad_is_not_written_with_it():
     with facula.no_grad():
         view = y[:2]
         view.mul_(2)
-    with pytest.raises(RuntimeError, match="^mul_: A view was created in no_grad mode"):
+    with pytest.raises(RuntimeError, match="^mul_: a view made under no_grad"):
         view.mul_(5)
-    with pytest.raises(RuntimeError, match="^fill_: A view was created in no_grad mode"):
+    with pytest.raises(RuntimeError, match="^fill_: a view made under no_grad"):
         view.fill_(5)
     with facula.no_grad():
         free = facula.zeros(3)[:2]
@@ -195,7 +195,7 @@ def test_a_view_of_a_leaf_that_shows_another_tensor_is_not_written():
         leaf = facula.zeros(2).view(2)
     leaf.requires_grad_()
     shown = leaf.view(2)
-    with pytest.raises(RuntimeError, match="div_: a view of a view that was created in no_grad mode is being modified inplace"):
+    with pytest.raises(RuntimeError, match="div_: a view of a view made under no_grad"):
         shown /= 2
     with facula.no_grad():
         shown /= 2

@@ -172,7 +172,7 @@ def test_rows_of_a_tensor_without_history_are_written():
     lambda z: z.transpose(0, 1)[1].conj().mul_(2 + 1j),
 ])  # fmt: skip
 def test_numbers_made_of_a_base_of_parts_are_written_with_both_parts_of_the_gradient(change):
-    """view_as_complex of a real base: places are counted in parts, in the gradient of the base as in the view's history."""
+    """Views as complex numbers of a real base count places in parts, in the gradient of the base as in the view's history."""
     start = facula.arange(8.0, dtype=facula.float64).reshape(2, 2, 2)
 
     def written(x):

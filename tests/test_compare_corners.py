@@ -1,4 +1,4 @@
-"""What random programs found beside PyTorch in a second round: forward mode, tracked out=, overlap, missing derivatives, flags, warnings."""
+"""Random programs beside PyTorch found these in a second round: forward mode, tracked out=, overlap, missing derivatives, flags, warnings."""
 
 import pytest
 

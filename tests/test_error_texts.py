@@ -53,7 +53,7 @@ MISTAKES = [
     (lambda: nn.Embedding(10, 3)(torch.tensor([11])), IndexError, "embedding: ", "expected 0 <= index < 10, got 11"),
     (lambda: torch.randn(3)[5], IndexError, "index 5 is out of bounds", "for dimension 0 with size 3"),
     (lambda: torch.gather(torch.randn(3, 3), 1, torch.tensor([[4]])), RuntimeError, "gather: ", "expected 0 <= index < 3, got 4"),
-    (lambda: leaf.add_(1), RuntimeError, "add_: a leaf Variable that requires grad", "got a tensor of shape [3]"),
+    (lambda: leaf.add_(1), RuntimeError, "add_: a leaf that requires grad", "got a tensor of shape [3]"),
     (saved_then_changed, RuntimeError, "backward of exp (ExpBackward0): ", "autograd.set_detect_anomaly(True) shows the source lines"),
     (backward_twice, RuntimeError, "backward: through the graph a second time", "got a second pass through MulBackward0"),
     (lambda: torch.ones(3).sum().backward(), RuntimeError, "backward: element 0 of tensors does not require grad", "got shape [] of float32"),
@@ -65,7 +65,7 @@ MISTAKES = [
     (lambda: nn.Linear(3, 2).load_state_dict({"weight": torch.zeros(2, 4)}), RuntimeError, "load_state_dict: the entries do not fit Linear:", "size mismatch for weight: the module has (2, 3), got (2, 4)"),
     (lambda: copy.deepcopy(leaf * 2), RuntimeError, "deepcopy: ", "got the result of MulBackward0"),
     (lambda: torch.arange(4).mean(), RuntimeError, "mean(): ", "got int64"),
-    (lambda: leaf.split(1)[0].add_(1), RuntimeError, "add_: a view of a leaf Variable that requires grad", "got a tensor of shape [1]"),
+    (lambda: leaf.split(1)[0].add_(1), RuntimeError, "add_: a view of a leaf that requires grad", "got a tensor of shape [1]"),
     (lambda: nn.MultiheadAttention(10, 3), AssertionError, "MultiheadAttention: ", "got 10 and 3"),
     (lambda: nn.BatchNorm1d(3)(torch.randn(1, 3)), ValueError, "batch_norm: ", "got input shape (1, 3)"),
     (lambda: torch.empty(0).max(), RuntimeError, "max(): ", "got shape [0]"),
@@ -197,7 +197,7 @@ def test_a_tensor_in_the_place_of_a_list_is_named():
 
 
 def test_nested_and_other_tensors_have_no_common_size():
-    with pytest.raises(RuntimeError, match="^is_same_size: Expected both self and other to be nested"):
+    with pytest.raises(RuntimeError, match="^is_same_size: expected two nested tensors or none"):
         torch.ones(2).is_same_size(torch.nested.nested_tensor([torch.ones(2)]))
 
 

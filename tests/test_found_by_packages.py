@@ -1,4 +1,4 @@
-"""What packages by others ask of the library, found by their own tests."""
+"""Packages by others ask for these; their own tests found them."""
 
 import io
 import pickle
@@ -17,7 +17,7 @@ def round_trip(obj, **options):
 
 
 class Bag:
-    """As packages write containers of tensors: a state of its own, and a `__del__`."""
+    """Packages write containers of tensors like this one: with a state of its own, and a `__del__`."""
 
     def __init__(self, items):
         self.items, self.cache = items, 1
@@ -126,7 +126,7 @@ def test_small_messages_share_blocks_that_are_used_again_when_nobody_holds_a_par
 
 
 def test_a_tracer_whose_create_proxy_takes_no_factory_gets_none():
-    """As torchvision's feature extraction has it."""
+    """torchvision's feature extraction has such a class."""
 
     class Named(facula.fx.Tracer):
         seen = ()

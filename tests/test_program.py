@@ -35,7 +35,7 @@ def same(a, b):
 
 
 def with_reduction(info, args, kwargs):
-    """The keyword arguments with the table's reduction: PyTorch's functions in C++ have none by default, ATen the mean."""
+    """Return the keyword arguments with the table's reduction: PyTorch's functions in C++ have none by default, ATen the mean."""
     names = [a[0] for a in info["arguments"]]
     if "reduction" not in names[len(args) :]:
         return kwargs

@@ -37,7 +37,7 @@ def test_coo_parts_and_attributes():
     assert x.is_sparse and x.layout is facula.sparse_coo and not x.is_sparse_csr
     assert (x.shape, x._nnz(), x.sparse_dim(), x.dense_dim(), x.numel()) == ((2, 3), 4, 2, 0, 6)
     assert not x.is_coalesced()
-    with pytest.raises(RuntimeError, match="uncoalesced tensor, please call .coalesce"):
+    with pytest.raises(RuntimeError, match="^indices: the tensor is not coalesced"):
         x.indices()
     y = x.coalesce()
     assert y.is_coalesced() and y.indices().tolist() == [[0, 1, 1], [2, 0, 2]] and y.values().tolist() == [3.5, 4.0, 5.0]
@@ -79,7 +79,7 @@ def test_batches_of_compressed_matrices(layout):
     assert made._nnz() == 3 and made.values().shape == (2, 3)
     same(made, dense)
     same(made.to_sparse(), dense)
-    with pytest.raises(RuntimeError, match="same number of specified elements"):
+    with pytest.raises(RuntimeError, match="each matrix of a batch must have as many entries"):
         facula.tensor([[[1.0, 0.0]], [[1.0, 1.0]]]).to_sparse(layout=layout)
 
 
@@ -93,7 +93,7 @@ def test_compressed_parts():
     same(y, x)
     z = facula.sparse_bsr_tensor([0, 1, 2], [0, 1], [[[1.0, 2.0]], [[3.0, 4.0]]])
     assert z.shape == (2, 4) and z.to_dense().tolist() == [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 3.0, 4.0]]
-    with pytest.raises(RuntimeError, match="expected sparse row compressed tensor layout"):
+    with pytest.raises(RuntimeError, match="^crow_indices: a tensor compressed by rows is expected"):
         y.crow_indices()
     with pytest.raises(RuntimeError, match="expected a compressed layout, got none"):
         facula.sparse_compressed_tensor([0, 1], [0], [1.0])
@@ -104,7 +104,7 @@ def test_compressed_parts():
     [
         (lambda: facula.sparse_coo_tensor([[0, 5]], [1.0, 2.0], (3,), check_invariants=True), "size is 3 but found index 5"),
         (lambda: facula.sparse_coo_tensor([[0, -1]], [1.0, 2.0]), "found negative index -1 for dim 0"),
-        (lambda: facula.sparse_coo_tensor([[0, 1]], [1.0, 2.0, 3.0], (3,)), "nnz from values: 3"),
+        (lambda: facula.sparse_coo_tensor([[0, 1]], [1.0, 2.0, 3.0], (3,)), "of as many entries, got 2 and 3"),
         (lambda: facula.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3, 4)), "number of dimensions must be"),
         (lambda: facula.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (-3,)), "negative dimension -3"),
         (lambda: facula.sparse_coo_tensor([[0]], [1.0], (1 << 62, 8)), "number of dimensions"),
@@ -148,7 +148,7 @@ def test_what_shows_memory_is_refused():
     for use in (x.numpy, x.data_ptr, x.storage, x.untyped_storage, x.tolist, lambda: memoryview(x), x.__dlpack__):
         with pytest.raises((RuntimeError, TypeError, NotImplementedError, BufferError)):
             use()
-    with pytest.raises(NotImplementedError, match="^cos: Could not run 'aten::cos' with arguments from the 'SparseCPU' backend"):
+    with pytest.raises(NotImplementedError, match="^cos: not implemented for sparse tensors .*got layouts"):
         x.cos()
     with pytest.raises(RuntimeError):
         facula.vmap(lambda t: t * 2)(x)
@@ -173,7 +173,7 @@ def test_arithmetic_of_sparse_and_dense():
     same(x.mul_(3.0), dense * 3)
     same(x.add_(y), dense * 3 + y.to_dense())
     for wrong in (lambda: x + other, lambda: x + 1, lambda: x / other):
-        with pytest.raises(RuntimeError, match="Use add|Sparse division requires"):
+        with pytest.raises(RuntimeError, match="strided one comes first|the divisor must be"):
             wrong()
     csr = dense.to_sparse_csr()
     same(csr + csr, dense + dense)

@@ -65,7 +65,7 @@ def may_set_own_state(cls):
 
 
 def is_registered_container(cls):
-    """Whether the running program has made `cls` known as a container of tensors: its package made it for this library."""
+    """Return whether the program has registered `cls` as a container of tensors: its package made it for this library."""
     nodes = sys.modules.get("facula.utils._pytree_nodes")  # who has not imported it has registered nothing
     return nodes is not None and cls in nodes.SUPPORTED_NODES
 

@@ -45,7 +45,7 @@ class UnpackedDualTensor(NamedTuple):
 
 
 class _Level:
-    """The duals made in one level, what of them the graph leads to, and their tangents.
+    """Keep the duals made in one level, what of them the graph leads to, and their tangents.
 
     A dual is kept with its state and the number of its input; its tangent is the one that the program gave.
     """
@@ -211,7 +211,7 @@ def _tangent_of(tensor, opened):
 
 
 def without_inputs(tensor: Tensor, inputs: Sequence[Tensor]) -> Tensor:
-    """The tensor without the history of these inputs, where it has another one with that alone."""
+    """Return the tensor without the history of these inputs; where it has another history, with that alone."""
     if not (tensor.requires_grad or _C._is_dual(tensor)):
         return tensor
     recorded, dual = _C._other_inputs(tensor, list(inputs))
@@ -228,7 +228,7 @@ def without_inputs(tensor: Tensor, inputs: Sequence[Tensor]) -> Tensor:
 
 
 def _written_tangent(opened, place):
-    """The tangent of a dual that was written in place: the tensor that was given as its tangent is written as well.
+    """Return the tangent of a dual that was written in place: the tensor given as its tangent is written as well.
 
     As in PyTorch, that holds of a tangent that lies in memory as its primal does; of others a copy is followed.
     """
@@ -304,12 +304,12 @@ def _depends_on_more(tensor, probe):
 
 
 def tangents_are_known() -> bool:
-    """Whether the open level has tangents; within jacfwd a derivative comes from the recorded backward formulas."""
+    """Return whether the open level has tangents; within jacfwd a derivative comes from the recorded backward formulas."""
     return bool(_state.levels) and _state.levels[-1] is not None
 
 
 class _transform_level:
-    """The level of a function transform: its inputs and tangents, or none where these are not known yet."""
+    """Open the level of a function transform: its inputs and tangents, or none where these are not known yet."""
 
     def __init__(self, inputs=None, tangents=None):
         self.level = None if inputs is None else _Level(inputs, tangents)

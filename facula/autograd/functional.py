@@ -81,7 +81,7 @@ def _filled(values, like, create_graph, strict, name):
 
 
 def _check_dependent(derivatives, name, output="The output"):
-    """In strict mode the outputs have to depend on every input."""
+    """Check that the outputs depend on every input, as strict mode asks."""
     for i, derivative in enumerate(derivatives):
         if derivative is None:
             raise RuntimeError(f"{name}: strict=True, and {output} of func is independent of input {i}")
@@ -95,7 +95,7 @@ def _check_recorded(derivatives, name):
 
 
 def _checked_gradients(pulled, inputs, strict, name):
-    """The gradients of the single output, zeros where it has none, which in strict mode is an error."""
+    """Return the gradients of the single output, zeros where it has none, which in strict mode is an error."""
     for i, gradient in enumerate(pulled):
         if strict and (gradient is None or not gradient.requires_grad):
             found = "zero" if gradient is None else "independent of the inputs"

@@ -293,12 +293,12 @@ class _MutationContext:
 
     @property
     def cloned(self):
-        """The copies that were made before writes and are still needed, by their identity."""
+        """Hold the copies that were made before writes and are still needed, by their identity."""
         return {id(kept.tensor): kept.tensor for _, kept in self._kept() if kept.copied}
 
     @property
     def tid_to_weakhandle(self):
-        """What stands for saved values in the graph, by the memory in which they lay and its version."""
+        """Return what stands for saved values in the graph, by the memory in which they lay and its version."""
         return {(memory, kept.version): kept for memory, kept in self._kept()}
 
 

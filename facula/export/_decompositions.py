@@ -122,7 +122,7 @@ def attention(q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, en
 
 
 def _in_order_of_query(attended, q):
-    """The result of attention with its elements where eager puts them: in the order of the query's dimensions.
+    """Return the result of attention with its elements where eager puts them: in the order of the query's dimensions.
 
     Views that follow in the program are possible in that order only.
     """

@@ -81,7 +81,7 @@ def _in_front(result, levels):
 
 
 class _Inputs:
-    """Differentiable copies of tensors: `wrapped` for the function, `leaves` for the engine.
+    """Make differentiable copies of tensors: `wrapped` for the function, `leaves` for the engine.
 
     With `forward` they are duals, which the function's grad modes say nothing of.
     """
@@ -362,7 +362,7 @@ def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tu
 
 
 def _directions(inputs, tangents):
-    """The tangents of the leaves, behind the wrappers of these."""
+    """Return the tangents of the leaves, behind the wrappers of these."""
     directions = []
     for tangent, leaf, original in zip(tangents, inputs.leaves, inputs.originals):
         value = _behind(tangent, _levels_of(original))
@@ -371,7 +371,7 @@ def _directions(inputs, tangents):
 
 
 def _push(flat_output, leaves, directions, strict=False):
-    """Tangents of the outputs, in their wrappers."""
+    """Return the tangents of the outputs, in their wrappers."""
     results = []
     for output in flat_output:
         value, levels = _physical(output)

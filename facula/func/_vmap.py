@@ -28,8 +28,8 @@ def live_levels():
 def _no_values(name):
     def method(self, *args, **kwargs):
         raise RuntimeError(
-            f"vmap: It looks like you're calling .{name}() on a Tensor within vmap, where it stands for a whole batch "
-            f"and has no single value; got an example of shape {tuple(self.shape)}"
+            f"vmap: .{name}() is not to be had of a tensor that stands for a whole batch, "
+            f"got an example of shape {tuple(self.shape)}"
         )
 
     method.__name__ = name

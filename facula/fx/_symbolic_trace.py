@@ -401,7 +401,7 @@ class Tracer(TracerBase):
         return attr_val
 
     def _knows_factories(self):
-        """Whether `create_proxy`, which a subclass may have written anew, takes a factory."""
+        """Return whether `create_proxy`, which a subclass may have written anew, takes a factory."""
         known = self.__dict__.get("_takes_factory")
         if known is None:
             known = "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class StorageWeakRef:
-    """A reference to a storage that does not keep it alive; references to one storage are equal.
+    """Refer to a storage without keeping it alive; references to one storage are equal.
 
     Args:
         storage: typed or untyped.

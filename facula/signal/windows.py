@@ -39,13 +39,13 @@ def _options(name, M, dtype, layout, device, requires_grad):
 
 
 def _edge(name, M, dtype, layout, device, requires_grad, most=1):
-    """The window of no or one point, which is the same for all kinds; None for one of more than `most`."""
+    """Return the window of no or one point, the same for all kinds; None for one of more than `most`."""
     options = _options(name, M, dtype, layout, device, requires_grad)
     return _C.ones((M,), **options) if M <= most else None
 
 
 def _points(M, sym, first, last, options):
-    """`M` equidistant points from `first` to `last`; a periodic window never reaches `last`.
+    """Return `M` equidistant points from `first` to `last`; a periodic window never reaches `last`.
 
     Where a gradient is wanted, they are the leaves that the window is computed from.
     """

@@ -170,7 +170,7 @@ class TensorWeakRef:
 
 
 class _WeakTensorRef(TensorWeakRef):
-    """A weak reference as `torch._C` has it: it tells whether its tensor has gone, and does not give it back."""
+    """Refer weakly as `torch._C` does: the reference tells whether its tensor has gone, and does not give it back."""
 
     def expired(self) -> bool:
         """Return whether the tensor has gone."""

@@ -1,5 +1,6 @@
 #include "autograd/batching.h"
 
+#include "autograd/inplace.h"
 #include "core/generator.h"
 #include "functions.h"
 
@@ -19,14 +20,11 @@ void check_not_batched(const Tensor& t, const char* op) {
 
 void write_batched(const Tensor& self, const Tensor& value, const char* op, bool cast) {
   Batch batch(op, self, value);
-  FACULA_CHECK(batch.has(self), ErrorKind::Runtime, "vmap: ", op,
-               "(self, *extra_args) is not possible because there exists a Tensor `other` in "
-               "extra_args that has more elements than `self`: self is shared by all examples (make it from a batched "
-               "tensor), got shape ",
-               self.sizes());
-  FACULA_CHECK(cast || can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op,
-               ": the result cannot be written into the tensor, since result type ", value.dtype(),
-               " can't be cast to ", self.dtype());
+  FACULA_CHECK(
+      batch.has(self), ErrorKind::Runtime, "vmap: ", op,
+      ": a tensor that all examples share cannot take a result of each (make it from a batched tensor), got shape ",
+      self.sizes());
+  if (!cast) check_castable(value, self, op);
   FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op, ": the result has shape ",
                value.sizes(), " and does not fit in place into shape ", self.sizes());
   copy_(batch.value(self), batch.raised(value, self.dim()), false);

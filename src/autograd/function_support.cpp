@@ -59,8 +59,7 @@ void check_out(const char* op, uint32_t inputs, OutHistory history, std::initial
   if (history == OutHistory::None || !GradMode::enabled() || !((written | inputs) & kRequiresGrad)) return;
   bool refused = (inputs & kRequiresGrad) || history == OutHistory::Recorded;
   for (const Tensor* out : outs) refused |= (out->flags() & kRequiresGrad) && !grad_fn(out->impl());
-  FACULA_CHECK(!refused, ErrorKind::Runtime, op,
-               ": out= does not support automatic differentiation, but one of the arguments requires grad");
+  FACULA_CHECK(!refused, ErrorKind::Runtime, op, ": out= has no derivative, but an argument requires grad");
 }
 
 Tensor unrecorded_view(Tensor view) {
@@ -104,9 +103,7 @@ void write_result(const Tensor& self, const Tensor& value, uint16_t op) {
   const bool same = value.is_same(self);  // the op had nothing to change
   FACULA_CHECK(value.sizes() == self.sizes(), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
                value.sizes(), " and does not fit in place into shape ", self.sizes());
-  FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op),
-               "_: the result cannot be written into the tensor, since result type ", value.dtype(),
-               " can't be cast to ", self.dtype());
+  check_castable(value, self, op_name(op) + std::string("_"));
   const WriteScope write(self, op_name(op), op);
   if (!same) copy_told(write.target(), hold(value));
 }

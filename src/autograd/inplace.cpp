@@ -49,7 +49,7 @@ constexpr size_t kStripes = 64;
 SpinLock view_locks[kStripes];  // histories that views get from their bases
 SpinLock& view_lock(const TensorImpl* view) { return view_locks[(reinterpret_cast<uintptr_t>(view) >> 6) % kStripes]; }
 
-/// Whether one of both shows complex numbers where the other shows their parts: then places are counted in parts.
+/// Returns whether one shows complex numbers where the other shows their parts: then places are counted in parts.
 bool needs_parts(const TensorImpl* base, const TensorImpl* view) {
   return is_complex(base->dtype) != is_complex(view->dtype);
 }
@@ -140,19 +140,25 @@ uint32_t marks_of(const Tensor& value) { return recorded(live_flags(value.impl()
 
 }  // namespace
 
+void check_castable(const Tensor& result, const Tensor& written, const std::string& op) {
+  FACULA_CHECK(can_cast(result.dtype(), written.dtype()), ErrorKind::Runtime, op,
+               ": the result cannot be written into the tensor, since result type ", result.dtype(),
+               " can't be cast to ", written.dtype());
+}
+
 void check_writable(const Tensor& self, const char* op) {
   if (self.storage()->read_only) will_write(self.storage(), op, self.sizes());
   check_not_inference(self, op);
   if (!GradMode::enabled()) return;
   FACULA_CHECK(!is_wanting_leaf(self.impl()), ErrorKind::Runtime, op,
-               ": a leaf Variable that requires grad is being used in an in-place "
-               "operation (write under no_grad(), or work on a copy), got a tensor of shape ",
+               ": a leaf that requires grad is not written in place while gradients are "
+               "recorded (write under no_grad(), or work on a copy), got a tensor of shape ",
                self.sizes());
-  FACULA_CHECK(
-      !self.impl()->base || !is_wanting_leaf(self.impl()->base), ErrorKind::Runtime, op,
-      ": a view of a leaf Variable that requires "
-      "grad is being used in an in-place operation (write under no_grad(), or work on a copy), got a tensor of shape ",
-      self.sizes());
+  FACULA_CHECK(!self.impl()->base || !is_wanting_leaf(self.impl()->base), ErrorKind::Runtime, op,
+               ": a view of a leaf that requires grad is not "
+               "written in place while gradients are recorded (write under no_grad(), or work on a copy), got a tensor "
+               "of shape ",
+               self.sizes());
   FACULA_CHECK(
       !(self.flags() & kOneOfSeveral), ErrorKind::Runtime, op,
       ": a view made by an op that returns multiple views (unbind, split, chunk), which are not "
@@ -163,15 +169,15 @@ void check_writable(const Tensor& self, const char* op) {
   bool unrecorded = self.impl()->base && (self.impl()->base->flags & kRequiresGrad) && is_inexact(self.dtype()) &&
                     !grad_fn(self.impl());
   FACULA_CHECK(!unrecorded, ErrorKind::Runtime, op,
-               ": A view was created in no_grad mode and is being modified "
-               "inplace with grad mode enabled (make the view with grad mode enabled, or write under no_grad()), got a "
+               ": a view made under no_grad() is not written in place "
+               "while gradients are recorded (make the view while they are, or write under no_grad()), got a "
                "view of shape ",
                self.sizes());
   // A view of a leaf that was made a leaf while it showed another tensor, whose history is not the leaf's.
   bool foreign = self.impl()->base && !(live_flags(self.impl()->base) & kRecorded) && is_inexact(self.dtype()) &&
                  grad_fn(self.impl()) && !(self.flags() & kConjugate);
   FACULA_CHECK(!foreign, ErrorKind::Runtime, op,
-               ": a view of a view that was created in no_grad mode is being modified inplace with grad mode enabled "
+               ": a view of a view made under no_grad() is not written in place while gradients are recorded "
                "(work on a copy, or write under no_grad()), got a view of shape ",
                self.sizes());
 }
@@ -210,9 +216,7 @@ Tensor before_write(const Tensor& self) {
 void assign(const Tensor& self, const Tensor& value, uint16_t op) {
   FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op_name(op), "_: the result has shape ",
                value.sizes(), " and does not fit in place into shape ", self.sizes());
-  FACULA_CHECK(can_cast(value.dtype(), self.dtype()), ErrorKind::Runtime, op_name(op),
-               "_: the result cannot be written into the tensor, since result type ", value.dtype(),
-               " can't be cast to ", self.dtype());
+  check_castable(value, self, op_name(op) + std::string("_"));
   auto node = Ref<Node>::adopt(new CopyBackwards(value.device()));
   node->marks = marks_of(value);
   node->add_edge(gradient_edge(value.impl()));

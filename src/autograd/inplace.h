@@ -10,6 +10,9 @@ namespace facula {
 /// inference mode outside of it.
 void check_writable(const Tensor& self, const char* op);
 
+/// Throws where a result has a dtype that does not go into that of the written tensor.
+void check_castable(const Tensor& result, const Tensor& written, const std::string& op);
+
 /// Gives `self` the values and the history of `value` (same shape, any dtype that casts). The storage stays.
 void assign(const Tensor& self, const Tensor& value, uint16_t op);
 

@@ -299,8 +299,7 @@ void set_grad_of(const Tensor& tensor, const Tensor& grad) {
 
 void set_requires_grad(const Tensor& tensor, bool requires_grad) {
   FACULA_CHECK(!requires_grad || is_inexact(tensor.dtype()), ErrorKind::Runtime,
-               "requires_grad_: only Tensors of floating point and complex dtype can require gradients, got ",
-               tensor.dtype());
+               "requires_grad_: a gradient needs a floating or complex dtype, got ", tensor.dtype());
   if (requires_grad) {
     FACULA_CHECK(!(tensor.flags() & kInference) || (thread_state.modes & kModeInference), ErrorKind::Runtime,
                  "requires_grad_: a tensor made in inference mode cannot require gradients outside of it (clone it "
@@ -310,8 +309,7 @@ void set_requires_grad(const Tensor& tensor, bool requires_grad) {
   } else {
     AutogradMeta* meta = autograd_meta(tensor.impl());
     FACULA_CHECK(!meta || !meta->grad_fn, ErrorKind::Runtime,
-                 "requires_grad_: you can only change requires_grad flags of leaf variables (use detach() for the "
-                 "result of an op), "
+                 "requires_grad_: only a leaf can stop requiring a gradient (use detach() for the result of an op), "
                  "got a result of ",
                  meta && meta->grad_fn ? meta->grad_fn->name() : "");
     tensor.impl()->flags &= ~kRequiresGrad;

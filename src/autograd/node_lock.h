@@ -24,7 +24,7 @@ class NodeLock {
     if (owns_) node_.runner.store(nullptr, std::memory_order_release);
   }
   NodeLock(const NodeLock&) = delete;
-  /// Whether this thread is the runner already.
+  /// Returns whether this thread is the runner already.
   static bool held(const Node& node) { return node.runner.load(std::memory_order_relaxed) == me(); }
 
  private:

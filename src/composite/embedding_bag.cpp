@@ -46,7 +46,8 @@ Bags read_bags(const Tensor& weight, const Tensor& indices, const Tensor& offset
   const int64_t rows = weight.size(0);
   if (padding_idx) {
     FACULA_CHECK(*padding_idx >= -rows && *padding_idx < rows, ErrorKind::Runtime,
-                 "embedding_bag: padding_idx must be within the number of embeddings, ", rows, ", got ", *padding_idx);
+                 "embedding_bag: padding_idx must be one of the embeddings, of which there are ", rows, ", got ",
+                 *padding_idx);
     b.padding = *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
   }
   return b;

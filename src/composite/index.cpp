@@ -53,7 +53,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
   FACULA_CHECK(num_classes != 0 && num_classes >= -1, ErrorKind::Runtime,
                "one_hot: num_classes must be positive or -1, got ", num_classes);
   FACULA_CHECK(num_classes == -1 || largest < num_classes, ErrorKind::Runtime,
-               "one_hot: class values must be smaller than num_classes ", num_classes, ", got ", largest);
+               "one_hot: expected classes below num_classes ", num_classes, ", got ", largest);
   Dims shape(self.sizes());
   shape.push_back(num_classes == -1 ? largest + 1 : num_classes);
   Tensor result = zeros(shape, DType::Int64, self.device());

@@ -6,8 +6,7 @@ namespace facula {
 namespace {
 
 void check_levels(const char* op, int64_t low, int64_t high) {
-  FACULA_CHECK(low <= high, ErrorKind::Runtime, op, ": expected quant_min to be less than or equal to quant_max, got ",
-               low, " and ", high);
+  FACULA_CHECK(low <= high, ErrorKind::Runtime, op, ": quant_min must not exceed quant_max, got ", low, " and ", high);
 }
 
 /// Numbers of tensors that describe levels, in the dtype in which they meet the values.

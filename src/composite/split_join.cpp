@@ -73,7 +73,7 @@ namespace {
 
 std::vector<Tensor> chunks_of(const Tensor& self, int64_t chunks, int64_t dim) {
   FACULA_CHECK(self.dim() > 0, ErrorKind::Runtime, "chunk: a tensor with dimensions, got a 0-d one");
-  FACULA_CHECK(chunks > 0, ErrorKind::Runtime, "chunk: expects chunks to be greater than 0, got ", chunks);
+  FACULA_CHECK(chunks > 0, ErrorKind::Runtime, "chunk: chunks must be positive, got ", chunks);
   int64_t d = wrap_dim(dim, self.dim(), "chunk"), size = self.size(d), each = size / chunks + (size % chunks != 0);
   if (size > 0) return parts_of(self, each, d);
   check_parts("chunk", chunks);

@@ -295,9 +295,7 @@ Dims infer_shape(IntList shape, int64_t numel, const char* op) {
   }
   const int64_t known = product_of(out).get(op, "the number of elements", shape);
   if (hole >= 0) {
-    FACULA_CHECK(known != 0, ErrorKind::Runtime, op,
-                 ": the unspecified dimension size -1 can be any value beside a size of 0, so it is ambiguous, got ",
-                 shape);
+    FACULA_CHECK(known != 0, ErrorKind::Runtime, op, ": a size of -1 is ambiguous beside a size of 0, got ", shape);
     bool fits = numel % known == 0;
     FACULA_CHECK(fits, ErrorKind::Runtime, op, ": shape '", shape, "' is invalid for input of size ", numel);
     out[hole] = numel / known;

@@ -169,8 +169,7 @@ bool broadcasts_to(IntList from, IntList to);
 inline int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {
   int64_t range = ndim == 0 ? 1 : ndim;
   if (__builtin_expect(dim < -range || dim >= range, 0)) {
-    throw_error(ErrorKind::Index, op, ": dimension out of range (expected to be in [", -range, ", ", range - 1,
-                "]), got ", dim);
+    throw_error(ErrorKind::Index, op, ": dimension out of range, expected ", -range, " to ", range - 1, ", got ", dim);
   }
   return dim < 0 ? dim + range : dim;
 }

@@ -5,7 +5,7 @@
 
 namespace facula {
 
-/// Whether they are given every time (set_warn_always).
+/// They are given every time while this is true (set_warn_always).
 extern std::atomic<bool> warn_always;
 /// Warns unless `given` says that it has been.
 void warn_once(std::atomic<bool>& given, const char* text);

@@ -36,7 +36,7 @@ void check_written(const Tensor& self, const char* op) {
 }
 
 void check_apart(const Tensor& written, const Tensor& read, const char* op) {
-  const bool same = written.is_same(read);
+  const bool same = written.is_same(read);  // refused even where it is empty, and no byte is shared
   FACULA_CHECK(!same || read.numel() > 0, ErrorKind::Runtime, op,
                ": the written tensor is an argument as well (clone that first), got shape ", read.sizes());
   if (!read.defined() || written.storage() != read.storage() || written.numel() == 0 || read.numel() == 0) return;

@@ -34,10 +34,8 @@ bool InferenceMode::is_enabled() { return facula::thread_state.modes & facula::k
 bool Tensor::requires_grad() const { return facula::requires_grad(known()); }
 const Tensor& Tensor::set_requires_grad(bool yes) const {
   if (yes != requires_grad()) {
-    FACULA_CHECK(is_leaf(), ErrorKind::Runtime, "you can only change requires_grad flags of leaf variables.",
-                 yes ? ""
-                     : " If you want to use a computed variable in a subgraph that doesn't require "
-                       "differentiation use var_no_grad = var.detach().");
+    FACULA_CHECK(is_leaf(), ErrorKind::Runtime, "set_requires_grad: a leaf is expected, got a result of ",
+                 facula::grad_fn(core_.impl())->name(), " (detach() gives a tensor that requires no gradient)");
     facula::set_requires_grad(core_, yes);
   }
   return *this;
@@ -65,7 +63,7 @@ Tensor Tensor::detach() const {
   return Tensor(facula::alias(core_));
 }
 Tensor& Tensor::detach_() const {
-  FACULA_CHECK(!is_view(), ErrorKind::Runtime, "Can't detach views in-place. Use detach() instead.");
+  FACULA_CHECK(!is_view(), ErrorKind::Runtime, "detach_: got a view (detach() gives a tensor of its own)");
   facula::clear_history(core_);
   return const_cast<Tensor&>(*this);
 }
@@ -118,8 +116,7 @@ struct FunctionHook final : facula::TensorHook {
 }  // namespace
 
 unsigned Tensor::add_hook(std::function<Tensor(const Tensor&)> hook) const {
-  FACULA_CHECK(requires_grad(), ErrorKind::Runtime,
-               "cannot register a hook on a variable that doesn't require gradient");
+  FACULA_CHECK(requires_grad(), ErrorKind::Runtime, "register_hook: the tensor has to require a gradient");
   static std::atomic<unsigned> next{1};
   auto made = std::make_shared<FunctionHook>(std::move(hook));
   made->id = next++;
@@ -143,25 +140,26 @@ namespace {
 facula::Tensor gradient_of_root(const Tensor& root, const Tensor& given, size_t i, bool create_graph) {
   const facula::Tensor& t = torch::detail::in(root);
   if (given.defined()) {
-    FACULA_CHECK(given.sizes().equals(root.sizes()), ErrorKind::Runtime, "Mismatch in shape: grad_output[", i,
-                 "] has a shape of ", given.sizes(), " and output[", i, "] has a shape of ", root.sizes(), ".");
+    FACULA_CHECK(given.sizes().equals(root.sizes()), ErrorKind::Runtime, "backward: the gradient of output ", i,
+                 " must have its shape ", root.sizes(), ", got ", given.sizes());
     return create_graph || !given.requires_grad() ? given.core() : facula::alias(given.core());
   }
-  FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime, "grad can be implicitly created only for scalar outputs");
-  FACULA_CHECK(!t.is_complex(), ErrorKind::Runtime,
-               "grad can be implicitly created only for real scalar outputs but got ", root.dtype());
+  FACULA_CHECK(t.numel() == 1, ErrorKind::Runtime,
+               "backward: an output that is given no gradient has one element, got ", t.numel());
+  FACULA_CHECK(!t.is_complex(), ErrorKind::Runtime, "backward: an output that is given no gradient is real, got ",
+               root.dtype());
   return facula::ones(t.sizes(), t.dtype(), t.device());
 }
 
 variable_list run(const variable_list& outputs, const variable_list& grads, const variable_list& inputs,
                   facula::BackwardOptions options) {
-  FACULA_CHECK(grads.empty() || grads.size() == outputs.size(), ErrorKind::Runtime, "got ", outputs.size(),
-               " tensors and ", grads.size(), " gradients");
+  FACULA_CHECK(grads.empty() || grads.size() == outputs.size(), ErrorKind::Runtime,
+               "backward: one gradient for each of ", outputs.size(), " outputs is expected, got ", grads.size());
   std::vector<facula::Edge> roots, wanted;
   std::vector<facula::Tensor> given;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    FACULA_CHECK(outputs[i].requires_grad(), ErrorKind::Runtime, "element ", i,
-                 " of tensors does not require grad and does not have a grad_fn");
+    FACULA_CHECK(outputs[i].requires_grad(), ErrorKind::Runtime, "backward: output ", i,
+                 " requires no gradient: nothing of its history was recorded");
     given.push_back(gradient_of_root(outputs[i], grads.empty() ? Tensor() : grads[i], i, options.create_graph));
     roots.push_back(facula::gradient_edge(outputs[i].core().impl()));
   }
@@ -185,8 +183,7 @@ variable_list grad(const variable_list& outputs, const variable_list& inputs, co
   auto found = run(outputs, grad_outputs, inputs, {retain_graph.value_or(create_graph), create_graph, false});
   for (const Tensor& t : found)
     FACULA_CHECK(allow_unused || t.defined(), ErrorKind::Runtime,
-                 "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True "
-                 "if this is the desired behavior.");
+                 "autograd::grad: an input is not part of the graph (allow_unused=true gives it no gradient)");
   return found;
 }
 
@@ -243,15 +240,13 @@ void FunctionNode::apply(const facula::Tensor* grads, facula::Tensor* results) {
   }
   variable_list made = backward_(&context, std::move(given));
   while (made.size() > argument_edges_.size() && !made.back().defined()) made.pop_back();
-  FACULA_CHECK(made.size() == argument_edges_.size(), ErrorKind::Runtime, "function ", name_,
-               " returned an incorrect number of gradients (expected ", argument_edges_.size(), ", got ", made.size(),
-               ")");
+  FACULA_CHECK(made.size() == argument_edges_.size(), ErrorKind::Runtime, name_, ": backward must give ",
+               argument_edges_.size(), " gradients, one for each argument, got ", made.size());
   for (size_t i = 0; i < made.size(); ++i) {
     if (!made[i].defined()) continue;
     const int edge = argument_edges_[i];
-    FACULA_CHECK(edge >= 0, ErrorKind::Runtime, "function ", name_,
-                 " returned a gradient different than None at position ", i + 1,
-                 ", but the corresponding forward input was not a Variable");
+    FACULA_CHECK(edge >= 0, ErrorKind::Runtime, name_, ": backward gave a gradient for argument ", i + 1,
+                 ", which is no tensor");
     if (wants(static_cast<size_t>(edge))) results[edge] = made[i].core();
   }
 }
@@ -259,8 +254,8 @@ void FunctionNode::apply(const facula::Tensor* grads, facula::Tensor* results) {
 variable_list FunctionNode::saved() const {
   if (!unrecorded_.empty()) return unrecorded_;
   FACULA_CHECK(!freed, ErrorKind::Runtime, name_,
-               ": Trying to backward through the graph a second time (or directly access saved tensors after they "
-               "have already been freed).");
+               ": backward through the graph a second time, whose saved tensors were freed by the first "
+               "(give retain_graph=true to the first)");
   variable_list list;
   for (const facula::SavedTensor& each : saved_) list.emplace_back(each.unpack(*this));
   return list;

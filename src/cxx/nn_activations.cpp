@@ -117,7 +117,7 @@ void UnflattenImpl::pretty_print(std::ostream& stream) const {
 }
 Tensor Softmax2dImpl::forward(const Tensor& input) {
   FACULA_CHECK(input.dim() == 3 || input.dim() == 4, ErrorKind::Runtime,
-               "Softmax2d requires a 3D or 4D tensor as input, got ", input.dim(), "D");
+               "Softmax2d: an input of 3 or 4 dimensions is expected, got ", input.dim());
   return input.softmax(-3);
 }
 

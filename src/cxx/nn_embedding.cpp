@@ -90,8 +90,8 @@ Tensor table_of(const Options& o) {
   const Tensor& own = o._weight();
   const std::vector<int64_t> sizes{o.num_embeddings(), o.embedding_dim()};
   if (!own.defined()) return torch::empty(sizes);
-  FACULA_CHECK(own.sizes() == sizes, ErrorKind::Runtime, "Shape of _weight does not match num_embeddings and ",
-               "embedding_dim: ", IntArrayRef(sizes), " is expected, got ", own.sizes());
+  FACULA_CHECK(own.sizes() == sizes, ErrorKind::Runtime, "Embedding: _weight must be (num_embeddings, embedding_dim), ",
+               IntArrayRef(sizes), ", got ", own.sizes());
   return own;
 }
 void draw_table(const Tensor& weight, const optional<int64_t>& padding) {
@@ -111,7 +111,7 @@ void print_table(std::ostream& stream, const char* name, const Options& o) {
 }
 template <class Impl, class Options, class Pretrained>
 std::shared_ptr<Impl> made_of(const Tensor& table, const Pretrained& given, Options o) {
-  FACULA_CHECK(table.dim() == 2, ErrorKind::Runtime, "Embeddings parameter is expected to be 2-dimensional, got ",
+  FACULA_CHECK(table.dim() == 2, ErrorKind::Runtime, "from_pretrained: embeddings must have 2 dimensions, got ",
                table.dim());
   o._weight(table).max_norm(given.max_norm()).norm_type(given.norm_type()).padding_idx(given.padding_idx());
   o.scale_grad_by_freq(given.scale_grad_by_freq()).sparse(given.sparse());
@@ -140,7 +140,7 @@ void EmbeddingImpl::pretty_print(std::ostream& stream) const {
   stream << ")";
 }
 Embedding Embedding::from_pretrained(const Tensor& embeddings, const EmbeddingFromPretrainedOptions& o) {
-  FACULA_CHECK(embeddings.dim() == 2, ErrorKind::Runtime, "Embeddings parameter is expected to be 2-dimensional, got ",
+  FACULA_CHECK(embeddings.dim() == 2, ErrorKind::Runtime, "from_pretrained: embeddings must have 2 dimensions, got ",
                embeddings.dim());
   return made_of<EmbeddingImpl>(embeddings, o, EmbeddingOptions(embeddings.size(0), embeddings.size(1)));
 }
@@ -164,7 +164,7 @@ void EmbeddingBagImpl::pretty_print(std::ostream& stream) const {
   stream << ", mode=k" << static_cast<char>(options.mode().name[0] - 'a' + 'A') << options.mode().name + 1 << ")";
 }
 EmbeddingBag EmbeddingBag::from_pretrained(const Tensor& embeddings, const EmbeddingBagFromPretrainedOptions& given) {
-  FACULA_CHECK(embeddings.dim() == 2, ErrorKind::Runtime, "Embeddings parameter is expected to be 2-dimensional, got ",
+  FACULA_CHECK(embeddings.dim() == 2, ErrorKind::Runtime, "from_pretrained: embeddings must have 2 dimensions, got ",
                embeddings.dim());
   EmbeddingBagOptions o(embeddings.size(0), embeddings.size(1));
   o.mode(given.mode()).include_last_offset(given.include_last_offset());
@@ -182,7 +182,7 @@ void AdaptiveLogSoftmaxWithLossImpl::reset() {
   const int64_t classes = options.n_classes();
   const bool rising = std::is_sorted(cutoffs.begin(), cutoffs.end(), std::less_equal<>());
   FACULA_CHECK(!cutoffs.empty() && rising && cutoffs.front() > 0 && cutoffs.back() < classes, ErrorKind::Value,
-               "cutoffs should be a list of unique, positive integers in increasing order, below ", classes, ", got ",
+               "AdaptiveLogSoftmaxWithLoss: cutoffs must be positive and rise, below ", classes, ", got ",
                IntArrayRef(cutoffs));
   cutoffs.push_back(classes);
   shortlist_size = cutoffs[0];
@@ -212,9 +212,8 @@ ASMoutput AdaptiveLogSoftmaxWithLossImpl::forward(const Tensor& given, const Ten
                given.sizes(), " and ", given_target.sizes());
   const Tensor input = alone ? given.unsqueeze(0) : given, target = alone ? given_target.unsqueeze(0) : given_target;
   const bool within = ((target >= 0) & (target < options.n_classes())).all().item<bool>();
-  FACULA_CHECK(within, ErrorKind::Runtime, "Target values should be in [0, ", options.n_classes() - 1,
-               "], but values in range [", target.min().item<int64_t>(), ", ", target.max().item<int64_t>(),
-               "] were found");
+  FACULA_CHECK(within, ErrorKind::Runtime, "AdaptiveLogSoftmaxWithLoss: targets must be from 0 to ",
+               options.n_classes() - 1, ", got ", target.min().item<int64_t>(), " to ", target.max().item<int64_t>());
   Tensor output = torch::zeros({target.size(0)}, input.options());
   Tensor place = target.clone();  // in the head: the class, or the cluster that has it
   for (int64_t i = 0; i < n_clusters; ++i) {

@@ -174,7 +174,7 @@ Tensor uniform_(Tensor tensor, double low, double high) {
 }
 Tensor dirac_(Tensor tensor) {
   FACULA_CHECK(tensor.dim() >= 3 && tensor.dim() <= 5, ErrorKind::Runtime,
-               "Only tensors with 3, 4, or 5 dimensions are supported, got ", tensor.dim());
+               "dirac_: 3, 4 or 5 dimensions are expected, got ", tensor.dim());
   NoGradGuard off;
   tensor.zero_();
   for (int64_t channel = 0; channel < std::min(tensor.size(0), tensor.size(1)); ++channel) {
@@ -185,7 +185,7 @@ Tensor dirac_(Tensor tensor) {
   return tensor;
 }
 Tensor orthogonal_(Tensor tensor, double gain) {
-  FACULA_CHECK(tensor.dim() >= 2, ErrorKind::Runtime, "Only tensors with 2 or more dimensions are supported, got ",
+  FACULA_CHECK(tensor.dim() >= 2, ErrorKind::Runtime, "orthogonal_: 2 dimensions or more are expected, got ",
                tensor.dim());
   NoGradGuard off;
   if (tensor.numel() == 0) return tensor;
@@ -199,8 +199,7 @@ Tensor orthogonal_(Tensor tensor, double gain) {
   return tensor.mul_(gain);
 }
 Tensor sparse_(Tensor tensor, double sparsity, double std) {
-  FACULA_CHECK(tensor.dim() == 2, ErrorKind::Runtime, "Only tensors with 2 dimensions are supported, got ",
-               tensor.dim());
+  FACULA_CHECK(tensor.dim() == 2, ErrorKind::Runtime, "sparse_: 2 dimensions are expected, got ", tensor.dim());
   FACULA_CHECK(sparsity >= 0 && sparsity <= 1, ErrorKind::Value, "sparse_: a part of the column is expected, got ",
                sparsity);
   NoGradGuard off;

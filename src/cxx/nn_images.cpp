@@ -121,8 +121,8 @@ Tensor instance_norm(const Tensor& input, const InstanceNormFuncOptions& o) {
                               maybe(o.running_var()), o.use_input_stats(), o.momentum(), o.eps(), true);
 }
 Tensor local_response_norm(const Tensor& input, const LocalResponseNormOptions& o) {
-  FACULA_CHECK(input.dim() >= 3, ErrorKind::Runtime, "Expected 3D or higher dimensionality input (got ", input.dim(),
-               " dimensions)");
+  FACULA_CHECK(input.dim() >= 3, ErrorKind::Runtime, "local_response_norm: 3 dimensions or more are expected, got ",
+               input.dim());
   if (input.numel() == 0) return input;
   const int64_t size = o.size();
   // a window of `size` channels around each one, with zeros beyond the ends

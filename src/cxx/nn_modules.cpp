@@ -117,8 +117,8 @@ void ConvTransposeImpl<D>::reset() {
                    options.out_channels() % options.groups() == 0,
                ErrorKind::Runtime, "channels must be divisible by groups, got ", options.in_channels(), ", ",
                options.out_channels(), " and ", options.groups());
-  FACULA_CHECK(options.padding_mode() == kZeros, ErrorKind::Runtime,
-               "Only `zeros` padding mode is supported for ConvTranspose, got ", options.padding_mode().name);
+  FACULA_CHECK(options.padding_mode() == kZeros, ErrorKind::Runtime, "ConvTranspose: padding_mode must be kZeros, got ",
+               options.padding_mode().name);
   make_parameters(*this, options.in_channels(), options.out_channels() / options.groups());
 }
 template <size_t D>

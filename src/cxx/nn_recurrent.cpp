@@ -334,8 +334,8 @@ PackedSequence pack_padded_sequence(const Tensor& given, const Tensor& given_len
   Tensor input = given, lengths = given_lengths.to(Device(kCPU), kLong).contiguous(), sorted;
   if (batch_first) input = input.transpose(0, 1);
   FACULA_CHECK(lengths.dim() == 1 && input.dim() >= 2 && lengths.size(0) == input.size(1), ErrorKind::Runtime,
-               "Expected `len(lengths)` to be equal to batch_size, but got ", lengths.sizes(), " for an input of ",
-               given.sizes());
+               "pack_padded_sequence: one length for each sequence is expected, got ", lengths.sizes(),
+               " for an input of ", given.sizes());
   if (!enforce_sorted) {
     std::tie(lengths, sorted) = torch::sort(lengths, -1, true);
     sorted = sorted.to(input.device());
@@ -344,10 +344,11 @@ PackedSequence pack_padded_sequence(const Tensor& given, const Tensor& given_len
   const auto* all = lengths.data_ptr<int64_t>();
   const int64_t count = lengths.size(0);
   for (int64_t i = 0; i < count; ++i) {
-    FACULA_CHECK(all[i] > 0 && all[i] <= input.size(0), ErrorKind::Runtime, "Length of all samples has to be greater ",
-                 "than 0 and at most ", input.size(0), ", got ", all[i]);
-    FACULA_CHECK(i == 0 || all[i] <= all[i - 1], ErrorKind::Runtime, "`lengths` array must be sorted in decreasing ",
-                 "order when `enforce_sorted` is True");
+    FACULA_CHECK(all[i] > 0 && all[i] <= input.size(0), ErrorKind::Runtime,
+                 "pack_padded_sequence: lengths must be from 1 to ", input.size(0), ", got ", all[i]);
+    FACULA_CHECK(i == 0 || all[i] <= all[i - 1], ErrorKind::Runtime,
+                 "pack_padded_sequence: lengths must not rise with enforce_sorted=true, got ", all[i], " after ",
+                 all[i - 1]);
   }
   std::vector<Tensor> steps;
   std::vector<int64_t> sizes;
@@ -365,8 +366,8 @@ std::tuple<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence, b
   const Tensor sizes = sequence.batch_sizes().contiguous();
   const auto* counts = sizes.data_ptr<int64_t>();
   const int64_t steps = sizes.numel(), longest = total_length.value_or(steps), batch = counts[0];
-  FACULA_CHECK(longest >= steps, ErrorKind::Runtime, "Expected total_length to be at least the length of the longest ",
-               "sequence in input, but got total_length=", longest, " and max sequence length being ", steps);
+  FACULA_CHECK(longest >= steps, ErrorKind::Runtime, "pad_packed_sequence: total_length must be ", steps,
+               " or more, as long as the longest sequence, got ", longest);
   std::vector<Tensor> padded;
   std::vector<int64_t> lengths(static_cast<size_t>(batch), 0);
   std::vector<int64_t> pad(static_cast<size_t>(2 * sequence.data().dim()), 0);

@@ -22,7 +22,7 @@ Optimizer::~Optimizer() = default;
 
 void Optimizer::add_param_group(const OptimizerParamGroup& group) {
   for (const Tensor& p : group.params())
-    FACULA_CHECK(p.is_leaf(), ErrorKind::Runtime, "can't optimize a non-leaf Tensor");
+    FACULA_CHECK(p.is_leaf(), ErrorKind::Runtime, "Optimizer: parameters must be leaves, got a result of an op");
   OptimizerParamGroup added(group);
   if (!added.has_options()) added.set_options(defaults_->clone());
   param_groups_.push_back(std::move(added));
@@ -202,14 +202,15 @@ void Optimizer::load(serialize::InputArchive& archive) {
     return count.item<int64_t>();
   };
   FACULA_CHECK(count_in(groups, "param_groups/size") == static_cast<int64_t>(param_groups_.size()), ErrorKind::Runtime,
-               "loaded state dict has a different number of parameter groups");
+               "load: ", param_groups_.size(), " parameter groups are expected, got ",
+               count_in(groups, "param_groups/size"));
   for (size_t g = 0; g < param_groups_.size(); ++g) {
     serialize::InputArchive group, options;
     groups.read("param_groups/" + std::to_string(g), group);
     const auto& params = param_groups_[g].params();
     FACULA_CHECK(count_in(group, "params/size") == static_cast<int64_t>(params.size()), ErrorKind::Runtime,
-                 "loaded state dict contains a parameter group that has a different size than the optimizer's "
-                 "parameter group");
+                 "load: parameter group ", g, " must have ", params.size(), " parameters, got ",
+                 count_in(group, "params/size"));
     for (size_t i = 0; i < params.size(); ++i) {
       IValue key;
       group.read("params/" + std::to_string(i), key);
@@ -298,7 +299,7 @@ SGD::SGD(std::vector<OptimizerParamGroup> groups, SGDOptions o)
   FACULA_CHECK(o.momentum() >= 0, ErrorKind::Runtime, "Invalid momentum value: ", o.momentum());
   FACULA_CHECK(o.weight_decay() >= 0, ErrorKind::Runtime, "Invalid weight_decay value: ", o.weight_decay());
   FACULA_CHECK(!o.nesterov() || (o.momentum() > 0 && o.dampening() == 0), ErrorKind::Runtime,
-               "Nesterov momentum requires a momentum and zero dampening");
+               "SGD: nesterov needs momentum above 0 and no dampening, got ", o.momentum(), " and ", o.dampening());
 }
 Optimizer::StateNames SGD::state_names() const { return {false, {"momentum_buffer"}}; }
 Tensor SGD::step(LossClosure closure) {
@@ -413,8 +414,8 @@ void LRScheduler::step() {
   ++step_count_;
   const std::vector<double> rates = get_lrs();
   auto& groups = optimizer_.param_groups();
-  FACULA_CHECK(rates.size() == groups.size(), ErrorKind::Runtime, "Number of learning rates not equal to the number ",
-               "of param groups, expected ", groups.size(), ", got ", rates.size());
+  FACULA_CHECK(rates.size() == groups.size(), ErrorKind::Runtime, "LRScheduler: one rate for each of ", groups.size(),
+               " groups is expected, got ", rates.size());
   for (size_t i = 0; i < rates.size(); ++i) groups[i].options().set_lr(rates[i]);
 }
 std::vector<double> LRScheduler::get_current_lrs() const {
@@ -444,10 +445,11 @@ ReduceLROnPlateauScheduler::ReduceLROnPlateauScheduler(Optimizer& optimizer, Sch
       min_lrs_(min_lr),
       best_(mode == min ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity()),
       verbose_(verbose) {
-  FACULA_CHECK(factor < 1, ErrorKind::Runtime, "Factor should be < 1.0, got ", factor);
+  FACULA_CHECK(factor < 1, ErrorKind::Runtime, "ReduceLROnPlateauScheduler: factor must be below 1, got ", factor);
   if (min_lrs_.empty()) min_lrs_.assign(optimizer.param_groups().size(), 0.0f);
-  FACULA_CHECK(min_lrs_.size() == optimizer.param_groups().size(), ErrorKind::Runtime, "Number of learning rates not ",
-               "equal to the number of param groups, got ", min_lrs_.size());
+  FACULA_CHECK(min_lrs_.size() == optimizer.param_groups().size(), ErrorKind::Runtime,
+               "ReduceLROnPlateauScheduler: one least rate for each of ", optimizer.param_groups().size(),
+               " groups is expected, got ", min_lrs_.size());
 }
 bool ReduceLROnPlateauScheduler::is_better(float metric) const {
   const double best = best_;

@@ -321,7 +321,7 @@ Tensor elementwise(const ElementwiseOp& op, const Operand* inputs, int count, co
                  ": a real number for tensors of ", common, ", got ", params[i]);
   }
   FACULA_CHECK(factors_fit(op, common, params, param_count), ErrorKind::Runtime, op.name,
-               ": for integral input tensors, alpha must not be a floating point number (nor value), got ", params[0]);
+               ": alpha and value of integer tensors must be integers, got ", params[0]);
   Device device = common_device(op, inputs, count);
   Dims shape = broadcast_shape(op, inputs, count);
   DType result_dtype = loop_result(op, common);

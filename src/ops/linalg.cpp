@@ -19,7 +19,7 @@ std::tuple<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, bo
   zero_triangle(factor, upper);
   if (check_errors)
     check_info("linalg.cholesky", info,
-               "the matrix is not positive-definite: the leading minor of this order is not positive");
+               "the matrix is not positive-definite: its first leading minor that is not positive is of this order");
   return {factor, info};
 }
 

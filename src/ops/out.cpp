@@ -30,7 +30,7 @@ void Out::finish(const Tensor& made) const {
   }
   const bool fits = cast_ == Cast::None ? made.dtype() == given_.dtype() : can_cast(made.dtype(), given_.dtype());
   FACULA_CHECK(fits || cast_ == Cast::None, ErrorKind::Runtime, op_, ": result type ", made.dtype(),
-               " can't be cast to the desired output type, so it cannot be written into out= of ", given_.dtype());
+               " can't be cast to that of out=, which is ", given_.dtype());
   FACULA_CHECK(fits, ErrorKind::Runtime, op_, ": a result of ", made.dtype(), " (scalar type ",
                legacy_name(made.dtype()), ") cannot be written into out= of ", given_.dtype());
   FACULA_CHECK(given_.device() == made.device(), ErrorKind::Runtime, op_, ": out= must be on ", made.device(), ", got ",
@@ -49,8 +49,8 @@ void resize_output(const Tensor& out, IntList sizes, const char* op, bool quiet)
   if (out.sizes() == sizes) return;
   if (!quiet && out.numel() != 0 && host.warn) {
     std::ostringstream text;
-    text << op << ": An output with one or more elements was resized: out= had shape " << out.sizes() << ", got "
-         << sizes << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";
+    text << op << ": an output that has elements was resized: out= had shape " << out.sizes() << ", got " << sizes
+         << "; give an empty tensor (out.resize_(0)) to reuse memory without this warning";
     host.warn(text.str().c_str());
   }
   resize_tensor(out, sizes, contiguous_strides(sizes));

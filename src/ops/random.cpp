@@ -20,8 +20,8 @@ Tensor flat(const Tensor& dense) { return make_view(dense, {dense.numel()}, {1},
 template <class Draw>
 void with_generator(Generator* given, Device device, int64_t numel, Draw draw) {
   Generator& generator = given ? *given : default_generator(device);
-  FACULA_CHECK(generator.device() == device, ErrorKind::Runtime, "Generator: Expected a '", device,
-               "' device type for generator but found '", generator.device(), "'");
+  FACULA_CHECK(generator.device() == device, ErrorKind::Runtime, "Generator: expected one of device ", device,
+               ", got one of ", generator.device());
   if (numel <= kGrain && generator.mutex.try_lock()) {
     const std::lock_guard guard(generator.mutex, std::adopt_lock);
     const Uninterrupted loops;  // short ones

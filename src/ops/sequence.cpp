@@ -186,7 +186,7 @@ Tensor logspace(const Operand& start, const Operand& end, int64_t steps, double 
 }
 
 Tensor eye(int64_t n, int64_t m, std::optional<DType> dtype, std::optional<Device> device, const Out& out) {
-  FACULA_CHECK(n >= 0, ErrorKind::Runtime, "eye: n must be greater or equal to 0, got ", n);
+  FACULA_CHECK(n >= 0, ErrorKind::Runtime, "eye: n must not be negative, got ", n);
   FACULA_CHECK(m >= 0, ErrorKind::Runtime, "eye: m must not be negative, got ", m);
   DType d = dtype.value_or(out.dtype_or(default_dtype()));
   Tensor result = zeros({n, m}, d, device.value_or(out.device_or(kCPU)), out);

@@ -106,8 +106,8 @@ Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
 }
 
 Tensor t(const Tensor& self) {
-  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: expects a tensor with <= 2 dimensions, but self is ",
-               self.dim(), "D");
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: a tensor of at most two dimensions, got ", self.dim(),
+               " of them");
   return transpose(self, 0, self.dim() == 2 ? 1 : 0);
 }
 

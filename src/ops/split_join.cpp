@@ -137,7 +137,7 @@ Tensor cat(TensorList tensors, int64_t dim, const Out& out) {
   for (const Tensor& t : parts) {
     bool fits = t.dim() == static_cast<int64_t>(sizes.size());
     for (int64_t i = 0; fits && i < t.dim(); ++i) fits = i == d || t.size(i) == sizes[i];
-    FACULA_CHECK(fits, ErrorKind::Runtime, "cat: Sizes of tensors must match except in dimension ", d, ", got ",
+    FACULA_CHECK(fits, ErrorKind::Runtime, "cat: sizes of tensors must match but for dimension ", d, ", got ",
                  parts[0].sizes(), " and ", t.sizes());
     sizes[d] = (Checked(sizes[d]) + t.size(d)).get("cat", "the joined size", sizes[d], " and ", t.size(d));
   }

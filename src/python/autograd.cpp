@@ -51,11 +51,11 @@ Tensor implicit_gradient(const Shape& shape, PyObject* root) {
   int64_t numel = 1;
   for (int64_t s : shape.sizes) numel *= s;
   FACULA_CHECK(numel == 1, ErrorKind::Runtime,
-               "backward: grad can be implicitly created only for scalar outputs (give a gradient of the "
+               "backward: without a gradient given, only for a scalar output (give one of the "
                "output's shape, or reduce it first, for example with sum()), got shape ",
                shape.sizes);
   FACULA_CHECK(!is_complex(shape.dtype), ErrorKind::Runtime,
-               "backward: grad can be implicitly created only for real scalar outputs, got ", shape.dtype);
+               "backward: without a gradient given, only for a real scalar output, got ", shape.dtype);
   if (is_tensor(root) && (tensor_of(root).flags() & kPythonDispatch)) return ones_like(tensor_of(root));
   return one(shape);
 }
@@ -73,7 +73,7 @@ Tensor checked_gradient(PyObject* given_grad, const Shape& shape, Py_ssize_t i, 
 
 [[noreturn]] void report_no_history(Py_ssize_t i, IntList sizes, DType dtype) {
   throw_error(ErrorKind::Runtime, "backward: element ", i,
-              " of tensors does not require grad and does not have a grad_fn, got shape ", sizes, " of ", dtype);
+              " of tensors does not require grad and has no grad_fn, got shape ", sizes, " of ", dtype);
 }
 
 /// An input of a transform: an identity whose history leads on to that of the tensor. `begins`: tangents start there.
@@ -85,7 +85,7 @@ class TrackedInput final : public Node {
   const bool begins;
 };
 
-/// What a node is to those who ask where a graph begins: kRequiresGrad of a leaf, kDual of a forward-mode input.
+/// Returns what a node is where a graph begins: kRequiresGrad of a leaf, kDual of a forward-mode input.
 uint32_t begins(const Node* node) {
   if (node->is_accumulator) return kRequiresGrad;
   const auto* input = dynamic_cast<const TrackedInput*>(node);
@@ -144,7 +144,7 @@ Request read_request(PyObject* tensors, PyObject* grads, PyObject* inputs, bool 
   for (Py_ssize_t i = 0; inputs != Py_None && i < PyTuple_GET_SIZE(inputs); ++i) {
     Edge edge = read_edge(PyTuple_GET_ITEM(inputs, i));
     FACULA_CHECK(edge.node, ErrorKind::Runtime, capture ? "grad" : "backward",
-                 ": One of the differentiated Tensors does not require grad, got input ", i);
+                 ": an input to differentiate by does not require grad, got input ", i);
     r.inputs.push_back(std::move(edge));
   }
   return r;

@@ -94,11 +94,10 @@ PyObject* repr_results(PyObject* self) {
   return PyUnicode_FromString((text + ")").c_str());
 }
 
+/// Takes no lock, since making a type may run the garbage collector, and that any program: of two threads that make one
+/// at once the second takes that of the first.
 PyTypeObject* made_type(ResultType& results, bool out) {
-  static Mutex making;
   std::atomic<PyTypeObject*>& made = results.made[out];
-  if (PyTypeObject* type = made.load(std::memory_order_acquire)) return type;
-  Holding guard(making);
   if (PyTypeObject* type = made.load(std::memory_order_acquire)) return type;
   auto* fields = new PyStructSequence_Field[results.count + 1]();
   for (int i = 0; i < results.count; ++i) fields[i].name = results.fields[i];
@@ -108,8 +107,8 @@ PyTypeObject* made_type(ResultType& results, bool out) {
   if (!type) throw PythonError{};
   type->tp_repr = repr_results;
   PyType_Modified(type);
-  made.store(type, std::memory_order_release);
-  return type;
+  PyTypeObject* first = nullptr;
+  return made.compare_exchange_strong(first, type, std::memory_order_acq_rel) ? type : first;
 }
 
 /// `_C._result_tuple(name)`: the type of that name, or None.

@@ -528,7 +528,7 @@ PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
-/// What set_warn_always() asked for.
+/// Set by set_warn_always().
 bool warns_always() {
   Owned settings(check(PyImport_ImportModule("facula.functions.settings")));
   Owned on(check(call_python(PyObject_CallMethod, settings.get(), "is_warn_always_enabled", nullptr)));

@@ -269,9 +269,7 @@ void check_dirty(const Outputs& outputs, PyObject* raw) {
     FACULA_CHECK(item.get() && is_tensor(item), ErrorKind::Type, "mark_dirty: expects Tensors, but argument ", i,
                  " is of type ", item.get() ? Py_TYPE(item)->tp_name : "none");
     FACULA_CHECK(contains(raw, item), ErrorKind::Runtime,
-                 "mark_dirty: Some elements marked as dirty during the forward method were not returned as "
-                 "output. The inputs that are modified inplace must all be outputs of the Function, got argument ",
-                 i);
+                 "mark_dirty: forward returns what it marks as written in place, but not argument ", i);
     count_write(tensor_of(item));
   }
 }

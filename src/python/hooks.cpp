@@ -125,8 +125,7 @@ PyObject* dict_in(SharedList<std::shared_ptr<Base>>& list, Args... args) {
 
 PyObject* tensor_hook_dict(const Tensor& tensor) {
   Edge edge = gradient_edge(tensor.impl());
-  FACULA_CHECK(edge.node, ErrorKind::Runtime,
-               "register_hook: cannot register a hook on a tensor that doesn't require gradient, got shape ",
+  FACULA_CHECK(edge.node, ErrorKind::Runtime, "register_hook: expected a tensor that requires grad, got shape ",
                tensor.sizes());
   auto& list = edge.node->extra().tensor_hooks;
   for (auto& [slot, hook] : list.all()) {
@@ -211,14 +210,11 @@ PyObject* function_leaf_hooks(PyObject*, PyObject* o) {
   return guarded([&] {
     const Tensor& tensor = tensor_of(o);
     FACULA_CHECK(requires_grad(tensor), ErrorKind::Runtime,
-                 "register_post_accumulate_grad_hook: cannot register a hook on a tensor that doesn't require "
-                 "gradient, got shape ",
+                 "register_post_accumulate_grad_hook: expected a tensor that requires grad, got shape ",
                  tensor.sizes());
     Ref<Node> node = gradient_edge(tensor.impl()).node;
     FACULA_CHECK(node->is_accumulator, ErrorKind::Runtime,
-                 "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf "
-                 "tensors, got a result of ",
-                 node->name());
+                 "register_post_accumulate_grad_hook: expected a leaf, got a result of ", node->name());
     auto& list = static_cast<AccumulateGrad&>(*node).after_accumulate;
     collect_cycles_through(o);
     return dict_in<LeafHooks>(list);
@@ -287,8 +283,7 @@ std::unique_ptr<PackedTensor> pack(const Tensor& tensor) {
   Owned argument(check(wrap(tensor)));
   Owned packed(check(call_python(PyObject_CallOneArg, pair.pack, argument.get())));
   FACULA_CHECK(tensor.storage()->current_version() == version, ErrorKind::Runtime,
-               "saved_tensors_hooks: a saved tensor pack hook is modifying its input in place, got shape ",
-               tensor.sizes());
+               "saved_tensors_hooks: a pack hook must not write to its input, got shape ", tensor.sizes());
   return std::make_unique<PythonPacked>(packed.get(), pair.unpack);
 }
 

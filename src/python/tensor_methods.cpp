@@ -282,7 +282,7 @@ PyObject* method_is_same_size(PyObject* self, PyObject* other) {
     if (!is_plain_tensor(other)) {
       const Owned nested(check(PyObject_GetAttrString(other, "is_nested")));
       FACULA_CHECK(nested.get() != Py_True, ErrorKind::Runtime,
-                   "is_same_size: Expected both self and other to be nested tensors, got only one that is");
+                   "is_same_size: expected two nested tensors or none, got one");
     }
     return PyBool_FromLong(tensor_of(self).sizes() == tensor_of(other).sizes());
   });

@@ -197,8 +197,7 @@ PyObject* nb_index(PyObject* a) {
     const Tensor& t = tensor_of(a);
     value_needed(t, "int()");
     FACULA_CHECK(is_bits(t.dtype()) && t.numel() == 1, ErrorKind::Type,
-                 "index: only integer tensors of a single element can be converted to an index, got ", t.dtype(), " ",
-                 t.sizes());
+                 "index: an integer tensor of one element is an index, got ", t.dtype(), " ", t.sizes());
     Scalar value = t.item();
     return value.is_bool() ? PyLong_FromLong(value.to_bool()) : wrap(value);
   });

@@ -64,9 +64,8 @@ Tensor as_rows(const Tensor& t, const Tensor& like) {
 
 Tensor add_to_dense(const Tensor& dense, const Tensor& self, const Scalar& alpha) {
   FACULA_CHECK(dense.sizes() == self.sizes(), ErrorKind::Runtime,
-               "add: expected 'self' and 'other' to have same size, but self has size ", dense.sizes(),
-               " while other has size ", self.sizes(),
-               " (FYI, dense-sparse addition does not currently support broadcasting)");
+               "add: a strided and a sparse tensor must have one shape (they are not broadcast), got ", dense.sizes(),
+               " and ", self.sizes());
   const DType dtype = result_dtype(dense, self);
   const Tensor sum = facula::clone(cast(dense, dtype), MemoryFormat::Contiguous);
   const Entries entries = cast(entries_of(self), dtype);
@@ -80,7 +79,7 @@ Tensor add(const Operand& self, const Operand& other, const Scalar& alpha) {
   const bool first = self.is_tensor() && is_sparse(self.tensor());
   const bool second = other.is_tensor() && is_sparse(other.tensor());
   if (first && second) return sum_of_two(self.tensor(), other.tensor(), alpha);
-  FACULA_CHECK(!first, ErrorKind::Runtime, "add(sparse, dense) is not supported. Use add(dense, sparse) instead, got ",
+  FACULA_CHECK(!first, ErrorKind::Runtime, "add: beside a sparse tensor the strided one comes first, got ",
                layout_of(self.tensor()), " and a ", other.is_tensor() ? "strided tensor" : "number");
   FACULA_CHECK(self.is_tensor(), ErrorKind::Runtime, "add: a number and a sparse tensor, got ",
                layout_of(other.tensor()));
@@ -155,8 +154,7 @@ Tensor mul(const Operand& self, const Operand& other) {
 
 Tensor div(const Operand& self, const Operand& other) {
   const bool fits = self.is_tensor() && is_sparse(self.tensor()) && (!other.is_tensor() || other.impl()->ndim == 0);
-  FACULA_CHECK(fits, ErrorKind::Runtime,
-               "div: Sparse division requires a scalar or zero-dim dense tensor divisor, got ",
+  FACULA_CHECK(fits, ErrorKind::Runtime, "div: the divisor must be a number or strided without dimensions, got ",
                other.is_tensor() ? layout_of(other.tensor()) : Layout::Strided, " with ",
                other.is_tensor() ? other.impl()->ndim : 0, " dimensions");
   const Tensor divisor = other.is_tensor() ? dense_of(other.tensor()) : Tensor();
@@ -257,8 +255,7 @@ Tensor zeros_like(const Tensor& self, std::optional<MemoryFormat>, std::optional
 }
 Tensor randn_like(const Tensor& self, Generator* generator, std::optional<MemoryFormat>, std::optional<DType> dtype,
                   std::optional<Device> device) {
-  FACULA_CHECK(!is_coo(self), ErrorKind::NotImplemented,
-               "randn_like: Could not run 'aten::normal_' with arguments from the 'SparseCPU' backend, got layout ",
+  FACULA_CHECK(!is_coo(self), ErrorKind::NotImplemented, "randn_like: not implemented for COO tensors, got layout ",
                layout_of(self));
   const Tensor like = sparse::_to_device(self, device, self.dtype());
   return with_values(like, facula::randn_like(sparse_parts(like).values, generator, std::nullopt, dtype, std::nullopt));

@@ -40,15 +40,15 @@ static Tensor looked_up(const Tensor& self, const Tensor& places) {
 
 Tensor _values_by(const Tensor& self, const Tensor& mask, std::optional<Layout>) {
   FACULA_CHECK(is_sparse(mask) && mask.sizes() == self.sizes(), ErrorKind::Runtime,
-               "sparse_mask(): operands have incompatible sizes; self has size ", self.sizes(), " but mask has size ",
-               mask.sizes(), " and layout ", layout_of(mask));
+               "sparse_mask: a sparse mask of shape ", self.sizes(), " is expected, got shape ", mask.sizes(),
+               " and layout ", layout_of(mask));
   const sparse::WithoutGradients off;
   const SparseParts& parts = sparse_parts(mask);
   if (self.is_meta()) return facula::empty(parts.values.sizes(), self.dtype(), self.device());
   const sparse::Entries wanted = sparse::entries_of(mask);
   if (is_sparse(self)) {
     FACULA_CHECK(sparse_parts(self).dense_dim == parts.dense_dim, ErrorKind::Runtime,
-                 "sparse_mask(): operands must have as many dense dimensions, got ", sparse_parts(self).dense_dim,
+                 "sparse_mask: operands must have as many dense dimensions, got ", sparse_parts(self).dense_dim,
                  " and ", parts.dense_dim);
     return facula::reshape(looked_up(self, wanted.places), parts.values.sizes());
   }
@@ -89,8 +89,7 @@ Tensor to_compressed(const char* op, const Tensor& self, Layout layout, IntList 
                      std::optional<int64_t> dense_dim) {
   FACULA_CHECK(!is_blocked(layout) || block.size() == 2, ErrorKind::Runtime, op, ": blocksize has two numbers, got ",
                block);
-  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op,
-               ": Expected self to have size of at least 2 dimensions for conversion to ", layout, ", got ",
+  FACULA_CHECK(self.dim() >= 2, ErrorKind::Runtime, op, ": layout ", layout, " needs two dimensions or more, got ",
                self.dim());
   const int64_t dense = dense_dim_given(op, self, dense_dim);
   return converted(self, layout, is_blocked(layout) ? block : IntList{1, 1}, self.dim() - dense, dense);

@@ -33,9 +33,8 @@ Tensor _sparse_coo_pattern(const Tensor& indices, const Tensor& values, IntList 
   const int64_t dense_dim = values.dim() - 1;
   FACULA_CHECK(ndim == sparse_dim + dense_dim, ErrorKind::Runtime, op, ": number of dimensions must be sparse_dim (",
                sparse_dim, ") + dense_dim (", dense_dim, "), but got ", ndim);
-  FACULA_CHECK(values.size(0) == nnz, ErrorKind::Runtime, op,
-               ": indices and values must have same nnz, but got nnz from indices: ", nnz,
-               ", nnz from values: ", values.size(0));
+  FACULA_CHECK(values.size(0) == nnz, ErrorKind::Runtime, op, ": indices and values must be of as many entries, got ",
+               nnz, " and ", values.size(0));
   for (int64_t d = 0; d < ndim; ++d)
     FACULA_CHECK(size[d] >= 0, ErrorKind::Runtime, op, ": found negative dimension ", size[d], " at index ", d);
   const IntList inner = values.sizes().slice(1, static_cast<size_t>(dense_dim));
@@ -58,8 +57,7 @@ Tensor _with_values(const Tensor& self, const Tensor& values) {
 }
 
 Tensor coalesce(const Tensor& self) {
-  FACULA_CHECK(is_coo(self), ErrorKind::Runtime, "coalesce expected sparse coordinate tensor layout but got ",
-               layout_of(self));
+  FACULA_CHECK(is_coo(self), ErrorKind::Runtime, "coalesce: a COO tensor is expected, got layout ", layout_of(self));
   const sparse::WithoutGradients off;
   return sparse::coalesced_of(self);
 }
@@ -73,18 +71,16 @@ Tensor _coalesced_(const Tensor& self, bool coalesced) {
 Tensor _indices(const Tensor& self) { return alias(coo_parts("_indices", self).indices); }
 Tensor _values(const Tensor& self) { return alias(coo_parts("_values", self).values); }
 Tensor indices(const Tensor& self) {
-  FACULA_CHECK(is_coo(self), ErrorKind::Runtime, "indices expected sparse coordinate tensor layout but got ",
-               layout_of(self));
+  FACULA_CHECK(is_coo(self), ErrorKind::Runtime, "indices: a COO tensor is expected, got layout ", layout_of(self));
   FACULA_CHECK(sparse_parts(self).coalesced, ErrorKind::Runtime,
-               "indices: Cannot get indices on an uncoalesced tensor, please call .coalesce() first, got shape ",
-               self.sizes());
+               "indices: the tensor is not coalesced (coalesce() gives one that is), got shape ", self.sizes());
   return alias(sparse_parts(self).indices);
 }
 Tensor values(const Tensor& self) {
-  FACULA_CHECK(is_sparse(self), ErrorKind::Runtime, "values expected sparse tensor layout but got ", layout_of(self));
+  FACULA_CHECK(is_sparse(self), ErrorKind::Runtime, "values: a sparse tensor is expected, got layout ",
+               layout_of(self));
   FACULA_CHECK(!is_coo(self) || sparse_parts(self).coalesced, ErrorKind::Runtime,
-               "values: Cannot get values on an uncoalesced tensor, please call .coalesce() first, got shape ",
-               self.sizes());
+               "values: the tensor is not coalesced (coalesce() gives one that is), got shape ", self.sizes());
   return alias(sparse_parts(self).values);
 }
 
@@ -92,7 +88,7 @@ namespace {
 
 const SparseParts& compressed_parts(const char* op, const Tensor& self, bool rows) {
   FACULA_CHECK(is_compressed(self) && compresses_rows(layout_of(self)) == rows, ErrorKind::Runtime, op,
-               " expected sparse ", rows ? "row" : "column", " compressed tensor layout but got ", layout_of(self));
+               ": a tensor compressed by ", rows ? "rows" : "columns", " is expected, got layout ", layout_of(self));
   return sparse_parts(self);
 }
 
@@ -104,13 +100,13 @@ Tensor ccol_indices(const Tensor& self) { return alias(compressed_parts("ccol_in
 Tensor row_indices(const Tensor& self) { return alias(compressed_parts("row_indices", self, false).plain); }
 
 int64_t _nnz(const Tensor& self) {
-  FACULA_CHECK(is_sparse(self), ErrorKind::NotImplemented, "_nnz expected sparse tensor layout but got ",
+  FACULA_CHECK(is_sparse(self), ErrorKind::NotImplemented, "_nnz: a sparse tensor is expected, got layout ",
                layout_of(self));
   const SparseParts& p = sparse_parts(self);
   return is_coo(self) ? p.indices.size(1) : p.plain.size(-1);
 }
 bool is_coalesced(const Tensor& self) {
-  FACULA_CHECK(is_coo(self), ErrorKind::Runtime, "is_coalesced expected sparse coordinate tensor layout but got ",
+  FACULA_CHECK(is_coo(self), ErrorKind::Runtime, "is_coalesced: a COO tensor is expected, got layout ",
                layout_of(self));
   return sparse_parts(self).coalesced;
 }
@@ -167,8 +163,7 @@ Tensor _sparse_zeros(IntList size, std::optional<DType> dtype, std::optional<Dev
   const Layout wanted = layout.value_or(Layout::SparseCoo);
   FACULA_CHECK(!is_blocked(wanted), ErrorKind::NotImplemented, "zeros: blocked layouts are not implemented, got ",
                wanted);
-  for (int64_t s : size)
-    FACULA_CHECK(s >= 0, ErrorKind::Runtime, "zeros: Trying to create tensor with negative dimension ", s, ": ", size);
+  for (int64_t s : size) FACULA_CHECK(s >= 0, ErrorKind::Runtime, "zeros: sizes must not be negative, got ", size);
   if (wanted == Layout::Strided) return facula::zeros(size, kind, place);
   if (wanted == Layout::SparseCoo) {
     const Tensor none = facula::empty({static_cast<int64_t>(size.size()), 0}, DType::Int64, place);

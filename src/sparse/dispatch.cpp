@@ -27,19 +27,18 @@ const Row* find_row(uint16_t op) {
 
 [[noreturn]] void refuse(const OpCall& call) {
   std::ostringstream layouts;
-  const char* backend = "SparseCPU";
   constexpr int kShown = 16;  // of a list that may be long
   int count = 0;
   for (const Argument& argument : call.arguments) {
     argument.each_tensor([&](const Tensor& t) {
       if (count < kShown) layouts << (count ? ", " : "") << layout_of(t);
       if (count++ == kShown) layouts << ", ...";
-      if (is_compressed(t)) backend = "SparseCsrCPU";
     });
   }
   const char* name = call.info().name;
-  throw_error(ErrorKind::NotImplemented, name, ": Could not run 'aten::", name, "' with arguments from the '", backend,
-              "' backend (to_dense() gives what every op takes), got layouts ", layouts.str());
+  throw_error(ErrorKind::NotImplemented, name,
+              ": not implemented for sparse tensors (to_dense() gives what every op takes), got layouts ",
+              layouts.str());
 }
 
 Tensor tensor_of(const Argument& argument) {

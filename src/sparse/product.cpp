@@ -14,12 +14,12 @@ using sparse::Triples;
 using sparse::triples_of;
 
 void check_matrices(const char* op, const Tensor& a, const Tensor& b) {
-  FACULA_CHECK(a.dim() == 2 && b.dim() == 2, ErrorKind::Runtime, op, ": Expected dim 2 for both matrices, got ",
-               a.dim(), "-D and ", b.dim(), "-D");
+  FACULA_CHECK(a.dim() == 2 && b.dim() == 2, ErrorKind::Runtime, op, ": two matrices are expected, got ", a.dim(),
+               "-D and ", b.dim(), "-D");
   FACULA_CHECK(a.size(1) == b.size(0), ErrorKind::Runtime, op, ": mat1 and mat2 shapes cannot be multiplied (",
                a.size(0), "x", a.size(1), " and ", b.size(0), "x", b.size(1), ")");
-  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op,
-               ": expected m1 and m2 to have the same dtype, but got: ", a.dtype(), " != ", b.dtype());
+  FACULA_CHECK(a.dtype() == b.dtype(), ErrorKind::Runtime, op, ": matrices of one dtype are expected, got ", a.dtype(),
+               " and ", b.dtype());
   for (const Tensor* t : {&a, &b})
     FACULA_CHECK(!is_sparse(*t) || sparse_parts(*t).dense_dim == 0, ErrorKind::Runtime, op,
                  ": sparse matrices have no dense dimensions, got ", sparse_parts(*t).dense_dim);
@@ -159,8 +159,7 @@ std::vector<bool> summed_dims(const Tensor& self, std::optional<IntList> dim) {
   if (all) return summed;
   for (int64_t d : *dim) {
     const auto at = static_cast<size_t>(sparse::own_dim(self, d, "sum"));
-    FACULA_CHECK(!summed[at], ErrorKind::Runtime, "sum: dim ", at, " appears multiple times in the list of dims, got ",
-                 *dim);
+    FACULA_CHECK(!summed[at], ErrorKind::Runtime, "sum: dim names dimension ", at, " more than once, got ", *dim);
     summed[at] = true;
   }
   return summed;

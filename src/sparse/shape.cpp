@@ -48,9 +48,8 @@ Tensor transpose_compressed(const Tensor& self, int64_t a, int64_t b) {
 
 Tensor permute(const Tensor& self, IntList dims) {
   const int64_t ndim = self.dim();
-  FACULA_CHECK(static_cast<int64_t>(dims.size()) == ndim, ErrorKind::Runtime,
-               "permute: number of dimensions in the tensor input does not match the length of the desired ordering, ",
-               ndim, " and ", dims.size());
+  FACULA_CHECK(static_cast<int64_t>(dims.size()) == ndim, ErrorKind::Runtime, "permute: dims must name each of ", ndim,
+               " dimensions, got ", dims);
   Dims order;
   std::vector<bool> seen(static_cast<size_t>(ndim));
   for (int64_t d : dims) {
@@ -72,9 +71,8 @@ Tensor permute(const Tensor& self, IntList dims) {
   bool same = true;
   for (int64_t i = 0; i < ndim; ++i) {
     const bool in_front = order[i] < parts.sparse_dim;
-    FACULA_CHECK(in_front == (i < parts.sparse_dim), ErrorKind::Runtime,
-                 "permute: transpositions between sparse and dense dimensions are not allowed, got ", dims, " with ",
-                 parts.sparse_dim, " sparse ones");
+    FACULA_CHECK(in_front == (i < parts.sparse_dim), ErrorKind::Runtime, "permute: sparse dimensions, the first ",
+                 parts.sparse_dim, ", and dense ones must stay apart, got ", dims);
     sizes.push_back(self.size(order[i]));
     if (in_front) same &= order[i] == i;
     if (in_front) sparse_order.push_back(order[i]);
@@ -96,8 +94,7 @@ Tensor transpose(const Tensor& self, int64_t dim0, int64_t dim1) {
 }
 
 Tensor t(const Tensor& self) {
-  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: expects a tensor with <= 2 sparse dimensions, but self is ",
-               self.dim(), "D");
+  FACULA_CHECK(self.dim() <= 2, ErrorKind::Runtime, "t: at most two dimensions are expected, got ", self.dim());
   return self.dim() < 2 ? share_sparse(self) : sparse::transpose(self, 0, 1);
 }
 
@@ -179,7 +176,7 @@ Tensor slice(const Tensor& self, int64_t given_dim, int64_t given_start, int64_t
 Tensor index_select(const Tensor& self, int64_t dim, const Tensor& index) {
   const int64_t d = own_dim(self, dim, "index_select"), size = self.size(d);
   FACULA_CHECK(!is_sparse(index) && index.dim() <= 1, ErrorKind::Index,
-               "index_select(): Index is supposed to be a strided vector, got ", index.sizes());
+               "index_select(): index must be a strided vector, got ", index.sizes());
   FACULA_CHECK(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, ErrorKind::Runtime,
                "index_select(): index must be int32 or int64, got ", index.dtype());
   if (!is_coo(self)) return back_to(self, sparse::index_select(coo_of(self), d, index));
@@ -243,11 +240,10 @@ Tensor squeeze(const Tensor& self) {
 }
 
 Tensor cat(TensorList tensors, int64_t dim) {
-  FACULA_CHECK(tensors.size() > 0, ErrorKind::Value, "cat: expected a non-empty list of Tensors, got none");
+  FACULA_CHECK(tensors.size() > 0, ErrorKind::Value, "cat: at least one tensor is expected, got none");
   const Tensor& first = tensors[0];
   for (const Tensor& t : tensors)
-    FACULA_CHECK(is_coo(t), ErrorKind::Runtime,
-                 "cat: Concatenating sparse tensors, but a tensor was found with layout ", layout_of(t));
+    FACULA_CHECK(is_coo(t), ErrorKind::Runtime, "cat: all tensors or none are COO, got layout ", layout_of(t));
   const int64_t d = own_dim(first, dim, "cat");
   const SparseParts& p = sparse_parts(first);
   std::vector<Tensor> indices, values;

@@ -212,8 +212,7 @@ Tensor compressed_of_entries(const Entries& entries, IntList sizes, int64_t dens
   const int64_t each = batches ? total / batches : 0;
   const Tensor lengths = view(runs, {batches, n});
   FACULA_CHECK(batches < 2 || all(eq(sum(lengths, Dims{1}, false, std::nullopt), each)).item().to_bool(),
-               ErrorKind::Runtime, "to_sparse: Expect the same number of specified elements per batch, got shape ",
-               sizes);
+               ErrorKind::Runtime, "to_sparse: each matrix of a batch must have as many entries, got shape ", sizes);
   SparseParts parts;
   parts.layout = layout;
   parts.sparse_dim = 2;

@@ -133,7 +133,7 @@ def brief(value) -> str:
 
 
 def numbers(value):
-    """All numbers in a description of a value, its gradient included."""
+    """Return all numbers in a description of a value, its gradient included."""
     if isinstance(value, dict):
         yield from value["values"]
         if "grad" in value:
@@ -147,7 +147,7 @@ def numbers(value):
 
 
 def fits(only: str, values: tuple) -> bool:
-    """Whether numbers are such that a pattern is about them."""
+    """Return whether numbers are such that a pattern is about them."""
     if not only:
         return True
     if only == "zero":
@@ -158,7 +158,7 @@ def fits(only: str, values: tuple) -> bool:
 
 
 def accepted(program: list[str], difference: Difference) -> str | None:
-    """The reason for which the table accepts a difference."""
+    """Return the reason for which the table accepts a difference."""
     history = "\n".join(program[: difference.line + 1])
     texts = f"{difference.said} {difference.detail}"
     for reason, patterns in ACCEPTED.items():

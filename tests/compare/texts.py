@@ -1,6 +1,6 @@
 """Find texts of Facula (errors, warnings) that share long runs of words with those of PyTorch: ours are written here.
 
-A text of Python is a string that is no docstring; of C++, a literal of at least fifteen characters. Its number is how many runs
+A text of Python is a string that is no docstring; of C++, a literal. Its number is how many runs
 of six words it has that some text of PyTorch has as well: the Python files of the package, and the strings of its libraries.
 """
 
@@ -13,10 +13,11 @@ from pathlib import Path
 
 RUN = 6
 FEW = 3  # a name or a usual term of the field makes one or two runs
-LITERAL = re.compile(r'"((?:[^"\\]|\\.){15,})"')
+# comments, characters and strings, raw ones too, so that each quote is that of the literal it belongs to
+TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)+'|R"(\w*)\((?P<raw>.*?)\)\1"|"(?P<text>(?:[^"\\\n]|\\.)*)\"""", re.S)
 PRINTABLE = re.compile(rb"[\x20-\x7e]{20,}")
 # no sentences: signatures, lists of arguments, and what generated code has to be
-NO_TEXT = re.compile(r"Tensor\??(\[\])? \w+|^\s*[,);]|\bimport \w+|->|\w+, \w+, \w+, \w+, \w+")
+NO_TEXT = re.compile(r"(Tensor|bool|int|float|Scalar)\??(\[\])? \w+[=,]|^\(?\w+\([^)]*\) -- |^\s*[,);]|\bimport \w+|->|\w+, \w+, \w+, \w+, \w+")
 
 
 def runs(text: str) -> Iterator[str]:
@@ -41,9 +42,21 @@ def texts_of_python(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def texts_of_cpp(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield literals, those that stand one behind another as the one text that they are."""
     source = path.read_text()
-    for found in LITERAL.finditer(re.sub(r'"\s*\n\s*"', "", source)):
-        yield source[: source.find(found[1][:15])].count("\n") + 1, found[1]
+    line, text, end = 0, "", 0
+    for found in TOKEN.finditer(source):
+        literal = found["text"] if found["text"] is not None else found["raw"]
+        if literal is None:
+            continue
+        if text and source[end : found.start()].strip():
+            yield line, text
+            text = ""
+        if not text:
+            line = source.count("\n", 0, found.start()) + 1
+        text, end = text + literal, found.end()
+    if text:
+        yield line, text
 
 
 def runs_of_peer(package: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""Ops through the C interface (include/facula.h), as a program in another language calls them.
+"""Call ops through the C interface (include/facula.h), as a program in another language does.
 
 `Library().run(key, values, lie)` finds the op, makes an `fc_value` of each argument, calls, reads what comes and gives it back. `lie`
 says what is wrong with the call itself: a kind that is none, a list without its items, room for other results than there are.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _older(name: str, new_name: str) -> Callable[..., Any]:
-    """The function of `facula.func`, with a warning that tells its present name."""
+    """Return the function of `facula.func`, with a warning that tells its present name."""
     function = getattr(facula.func, name)
 
     @functools.wraps(function)

@@ -33,7 +33,7 @@ class OfRows(facula.Tensor):
 
     @property
     def _values(self):
-        """The rows without their history, always the same object: that which the tensor was made of, where it had none."""
+        """Return the rows without their history, always the same object: what the tensor was made of, where that had none."""
         if self._rows is None:
             self._rows = self.values().detach()
         return self._rows
@@ -148,7 +148,7 @@ class NestedTensor(OfRows):
     _min_seqlen = property(_get_min_seqlen)
 
     def _stated(self, name):
-        """The greatest or least length where somebody gave or asked for it: these are parts of the tensor, others are not."""
+        """Return the greatest or least length where somebody gave or asked for it: only then it is part of the tensor."""
         if name not in self._ragged.stated:
             return None
         return self._ragged.longest if name == "max_seqlen" else self._ragged.shortest
@@ -158,21 +158,21 @@ class NestedTensor(OfRows):
 
     @property
     def _metadata_cache(self):
-        """The greatest and least length that are parts of the tensor, each as an empty tensor with that many rows."""
+        """Return the greatest and least length that are parts of the tensor, each as an empty tensor with that many rows."""
         return {name: facula.zeros(self._stated(name), 0) for name in _LENGTHS if name in self._ragged.stated}
 
     _max_seqlen_tensor = property(lambda self: self._metadata_cache.get("max_seqlen"))
     _min_seqlen_tensor = property(lambda self: self._metadata_cache.get("min_seqlen"))
 
     def __tensor_flatten__(self):
-        """Names of the tensors that it is made of, and what else it takes to make it again."""
+        """Return the names of the tensors that it is made of, and what else it takes to make it again."""
         names = ["_values", "_offsets", *(["_lengths"] if self.lengths() is not None else [])]
         names += [f"_{name}_tensor" for name in self._metadata_cache]
         return names, {"requires_grad": self.requires_grad, "ragged_idx": self._ragged_idx}
 
     @staticmethod
     def __tensor_unflatten__(inner_tensors, meta, outer_size, outer_stride):
-        """A nested tensor of the tensors that `__tensor_flatten__` names."""
+        """Make a nested tensor of the tensors that `__tensor_flatten__` names."""
         cache = {name: inner_tensors[f"_{name}_tensor"] for name in _LENGTHS if f"_{name}_tensor" in inner_tensors}
         return NestedTensor(
             inner_tensors["_values"], inner_tensors["_offsets"], lengths=inner_tensors.get("_lengths"),

@@ -8,5 +8,5 @@ __all__ = ["make_np"]
 
 
 def make_np(x):
-    """The array of a tensor or an array, or of a number, with one dimension; NotImplementedError for anything else."""
+    """Return the array of a tensor or an array, or of a number, with one dimension; NotImplementedError for anything else."""
     return np.atleast_1d(to_numpy(x))

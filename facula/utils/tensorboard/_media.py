@@ -20,7 +20,7 @@ _PNG_COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # channels -> grey, grey + alpha, 
 
 
 def to_numpy(value) -> np.ndarray:
-    """A tensor, an array or a number as an array; ValueError for a text, NotImplementedError (PyTorch's) for anything else."""
+    """Return a tensor, an array or a number as an array; ValueError for a text, NotImplementedError for anything else."""
     if isinstance(value, facula.Tensor):
         value = value.detach()
         return (value.float() if value.dtype is facula.bfloat16 else value).cpu().numpy()

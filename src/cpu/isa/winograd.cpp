@@ -16,7 +16,7 @@ static_assert(kWinogradChannels % kLanes == 0);
 [[gnu::always_inline]] inline void store_vector(float* to, V v) { std::memcpy(to, &v, sizeof v); }
 
 constexpr float p = 0.625f, p2 = p * p, p3 = p2 * p, q = 1.5f, q2 = q * q, q3 = q2 * q;
-/// What divides the weights: the products of a point's distances from the others.
+/// The products of a point's distances from the others divide its weights.
 constexpr float at_zero = p2 * q2, at_p = 2 * p2 * (p2 - q2), at_q = 2 * q2 * (q2 - p2);
 
 /// What lies `stride` apart: six inputs of a tile's line become six factors.

@@ -127,7 +127,7 @@ class Channel:
 
 
 class _SharedPieces:
-    """Shared memory for small messages: parts of blocks, since a process may have only so many mappings and new pages cost.
+    """Give shared memory to small messages: parts of blocks, since a process may have only so many mappings and new pages cost.
 
     A block is used again when nobody holds a part of it. It keeps a few, and leaves others to those who hold their parts.
     """
@@ -139,7 +139,7 @@ class _SharedPieces:
         self._free = memoryview(b"")  # the rest of the last block
 
     def take(self, size):
-        """`size` bytes, not more than a message within the stream has."""
+        """Return `size` bytes, not more than a message within the stream has."""
         if size > len(self._free):
             self._free = None
             self._free = memoryview(self._block())
