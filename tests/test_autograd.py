@@ -362,7 +362,7 @@ def test_checkpoint():
 def test_errors_of_backward():
     x = leaf([1.0, 2.0])
     with pytest.raises(
-        RuntimeError, match=r"^backward: without a gradient given, only for a scalar output.*got shape \[2\]"
+        RuntimeError, match=r"^backward: only a scalar output.*got shape \[2\]"
     ):
         (x * 2).backward()
     with pytest.raises(RuntimeError, match="^backward: .*does not require grad"):
@@ -371,9 +371,9 @@ def test_errors_of_backward():
         (x * 2).backward(facula.ones(3, dtype=facula.float64))
     y = (x * x).sum()
     y.backward()
-    with pytest.raises(RuntimeError, match="^backward: through the graph a second time"):
+    with pytest.raises(RuntimeError, match="^backward: an earlier pass freed"):
         y.backward()
-    with pytest.raises(RuntimeError, match="floating point"):
+    with pytest.raises(RuntimeError, match="^requires_grad_: .*floating"):
         facula.tensor([1, 2], requires_grad=True)
     with pytest.raises(RuntimeError, match=r"^add_: a leaf that requires grad"):
         x.add_(1)

@@ -28,7 +28,7 @@ def live_levels():
 def _no_values(name):
     def method(self, *args, **kwargs):
         raise RuntimeError(
-            f"vmap: .{name}() is not to be had of a tensor that stands for a whole batch, "
+            f"vmap: a batched tensor has no single value for .{name}(), "
             f"got an example of shape {tuple(self.shape)}"
         )
 

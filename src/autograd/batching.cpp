@@ -22,7 +22,7 @@ void write_batched(const Tensor& self, const Tensor& value, const char* op, bool
   Batch batch(op, self, value);
   FACULA_CHECK(
       batch.has(self), ErrorKind::Runtime, "vmap: ", op,
-      ": a tensor that all examples share cannot take a result of each (make it from a batched tensor), got shape ",
+      ": the examples share this tensor, so it cannot hold a result of each (make it from a batched one), got shape ",
       self.sizes());
   if (!cast) check_castable(value, self, op);
   FACULA_CHECK(broadcasts_to(value.sizes(), self.sizes()), ErrorKind::Runtime, op, ": the result has shape ",

@@ -115,8 +115,8 @@ Tensor SavedTensor::reattached(const Tensor& tensor, const Node& node) const {
 
 Tensor SavedTensor::unpack_special(const Node& node) const {
   FACULA_CHECK(!node.freed, ErrorKind::Runtime,
-               "backward: through the graph a second time, whose saved values were freed by the first "
-               "(give retain_graph=True to the first backward), got a second pass through ",
+               "backward: an earlier pass freed the values that this graph saved "
+               "(give retain_graph=True to the first), got a second pass through ",
                node.name());
   if (packed_) return reattached(packed_->unpack(), node);
   if (!tensor_.defined()) return Tensor();

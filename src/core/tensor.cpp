@@ -277,8 +277,7 @@ bool (*copy_by_class)(const Tensor& self, const Tensor& made) = nullptr;
 Scalar Tensor::item() const {
   if (__builtin_expect(flags() & kSparse, 0)) report_no_elements(*this);
   FACULA_CHECK(!(flags() & kBatched), ErrorKind::Runtime,
-               "vmap: .item() and Python values are not to be had of a tensor that stands for a whole batch, got an "
-               "example of shape ",
+               "vmap: a batched tensor has no single value for .item(), bool() or int(), got an example of shape ",
                sizes());
   FACULA_CHECK(numel() == 1, ErrorKind::Runtime, "item: a Tensor with one element, got ", numel(), " elements");
   if (__builtin_expect(((flags() & kPythonDispatch) || (watching() & kWatchDispatch)) && item_by_class, 0)) {

@@ -254,7 +254,7 @@ void FunctionNode::apply(const facula::Tensor* grads, facula::Tensor* results) {
 variable_list FunctionNode::saved() const {
   if (!unrecorded_.empty()) return unrecorded_;
   FACULA_CHECK(!freed, ErrorKind::Runtime, name_,
-               ": backward through the graph a second time, whose saved tensors were freed by the first "
+               ": an earlier pass of backward freed the tensors that this graph saved "
                "(give retain_graph=true to the first)");
   variable_list list;
   for (const facula::SavedTensor& each : saved_) list.emplace_back(each.unpack(*this));

@@ -51,11 +51,11 @@ Tensor implicit_gradient(const Shape& shape, PyObject* root) {
   int64_t numel = 1;
   for (int64_t s : shape.sizes) numel *= s;
   FACULA_CHECK(numel == 1, ErrorKind::Runtime,
-               "backward: without a gradient given, only for a scalar output (give one of the "
+               "backward: only a scalar output starts with a gradient of 1 (give a gradient of the "
                "output's shape, or reduce it first, for example with sum()), got shape ",
                shape.sizes);
   FACULA_CHECK(!is_complex(shape.dtype), ErrorKind::Runtime,
-               "backward: without a gradient given, only for a real scalar output, got ", shape.dtype);
+               "backward: only a real output starts with a gradient of 1 (give a gradient), got ", shape.dtype);
   if (is_tensor(root) && (tensor_of(root).flags() & kPythonDispatch)) return ones_like(tensor_of(root));
   return one(shape);
 }

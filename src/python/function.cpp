@@ -49,8 +49,8 @@ class FunctionNode final : public Node {
   void save(const Tensor& t, bool is_output) { saved_.emplace_back(t, is_output); }
   std::vector<Tensor> saved() const {
     FACULA_CHECK(!freed, ErrorKind::Runtime, name(),
-                 ": backward through the graph a second time, whose saved tensors were freed by the first "
-                 "(give retain_graph=True to the first backward)");
+                 ": an earlier pass of backward freed the tensors that this graph saved "
+                 "(give retain_graph=True to the first)");
     return unpack_list(saved_, *this);
   }
   bool materialize = true;

@@ -351,15 +351,15 @@ class FreedGraphs(World):
             self.graphs.append(y.sum())
 
     def backward(self, rng):
-        with allowed("second time", "after they have already been freed"):
+        with allowed("an earlier pass", "after they have already been freed"):
             rng.choice(self.graphs).backward()
 
     def asked_for(self, rng):
-        with allowed("second time", "after they have already been freed"):
+        with allowed("an earlier pass", "after they have already been freed"):
             facula.autograd.grad(rng.choice(self.graphs), self.leaf)
 
     def saved(self, rng):
-        with allowed("second time", "after they have already been freed"):
+        with allowed("an earlier pass", "after they have already been freed"):
             assert rng.choice(self.graphs).grad_fn.next_functions[0][0]._saved_result is not None
 
     def looked_at(self, rng):
