@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "cpu": {"cpu", "ops", "kernels", "core"},
     "cuda": {"cuda", "ops", "core"},
     "emulator": {"emulator", "cuda/abi.h", "cuda/abi_types.h", "cuda/abi_cublas.h", "cuda/abi_cudnn.h",
-                 "cuda/abi_cufft.h", "cuda/abi_cusolver.h", "cuda/abi_cupti.h", "cuda/abi_nccl.h"},
+                 "cuda/abi_cufft.h", "cuda/abi_cusolver.h", "cuda/spawn.h", "cuda/abi_cupti.h", "cuda/abi_nccl.h"},
     "guard": {"guard", "cpu", "ops", "core"},
     "observe": {"observe", "ops", "core"},
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},

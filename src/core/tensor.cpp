@@ -319,6 +319,10 @@ void refuse_elements(const char* kernel, int64_t most) {
               " (expanded, it repeats what is in memory)");
 }
 
+void refuse_device(const char* kernel, Device device) {
+  throw_error(ErrorKind::NotImplemented, kernel, ": no kernel for this device, got ", device);
+}
+
 void check_held(const Tensor& tensor, const char* kernel) {
   if (!tensor.defined()) return;
   FACULA_CHECK(!(tensor.flags() & kSparse), ErrorKind::Runtime, kernel,
