@@ -1,5 +1,5 @@
-// The library of the emulated CUDA device. Wheels for other machines have it compiled; a package that was built from
-// source has its sources, and the host's C++ compiler, which the device needs for its kernels anyway, compiles them when
+// The library of the emulated CUDA device. Wheels for other machines have it compiled. A package that was built from
+// source has its sources: the host's C++ compiler, which the device needs for its kernels anyway, compiles them when
 // the device is first asked for.
 #pragma once
 
