@@ -50,15 +50,19 @@ def test_ranks_that_do_not_agree():
 
 
 MISSING = INIT + """
+a, b = sign_of("told", 0), sign_of("told", 1)
 def read_shard():
-    time.sleep(9)
+    while not (os.access(a, os.F_OK) and os.access(b, os.F_OK)):  # calls nothing whose lines the others could see
+        time.sleep(0.02)
 if RANK == 2:
     read_shard()
     print("ok")
+    sign("ok")
 else:
     text = raised(lambda: dist.all_reduce(facula.ones(3, 4)), "DistBackendError")
     print(text)
-time.sleep(7 if RANK != 2 else 0)
+    sign("told")
+    await_signs("ok", 2)
 """
 
 
@@ -76,7 +80,7 @@ def test_a_rank_that_does_not_come():
 
 SLOW = INIT + """
 if RANK == 1:
-    time.sleep(3)
+    time.sleep(2)
 before = time.process_time()
 dist.all_reduce(x)
 used = time.process_time() - before
@@ -86,7 +90,7 @@ print("ok")
 
 
 def test_a_rank_that_is_late():
-    results = Ranks(SLOW, 2, arguments=["60"], FACULA_DIST_WARN_AFTER="1").ends()
+    results = Ranks(SLOW, 2, arguments=["60"], FACULA_DIST_WARN_AFTER="0.5").ends()
     assert [(status, out) for status, out, _ in results] == [(0, "ok\n")] * 2
     assert re.search(r"facula.distributed: all_reduce #2 .* waits: 1 of 2 ranks arrived.\n  missing  rank 1 .*now at <string>", results[0][2])
     assert results[1][2] == ""
@@ -225,8 +229,9 @@ def test_who_gave_up_says_why():
     """A rank that comes when the others have given up hears what they waited for."""
     code = INIT + """
 if RANK == 2:
-    time.sleep(12)
+    await_signs("told", 0, 1)
 text = raised(lambda: dist.all_reduce(x), "DistBackendError")
+sign("told")
 assert RANK != 2 or "gave up: all_reduce #2" in text and "missing  rank 2" in text, text
 print("ok")
 """
@@ -248,7 +253,7 @@ print("ok")
 
 
 def test_a_rank_that_is_stopped_and_goes_on():
-    code = INIT + "print('ready', flush=True)\nfor i in range(200):\n    dist.all_reduce(x.fill_(1))\n    time.sleep(0.01)\n    assert x[0] == SIZE\nprint('ok')"
+    code = INIT + "print('ready', flush=True)\nfor i in range(60):\n    dist.all_reduce(x.fill_(1))\n    time.sleep(0.01)\n    assert x[0] == SIZE\nprint('ok')"
     ranks = Ranks(code, 2, arguments=["60"])
     wait_until_ready(ranks)
     ranks.signal(1, signal.SIGSTOP)
@@ -270,7 +275,8 @@ def test_an_exception_of_one_rank():
 
 
 def test_messages_that_nobody_sends():
-    code = INIT + "if RANK == 0:\n    print(raised(lambda: dist.recv(x, 1, tag=7), 'recv of group WORLD (float32[1000], rank 1, tag 7)', 'gave up after 2 s'))\ntime.sleep(8)"
+    code = INIT + "if RANK == 0:\n    print(raised(lambda: dist.recv(x, 1, tag=7), 'recv of group WORLD (float32[1000], rank 1, tag 7)', 'gave up after 2 s'))\n    sign('told')\n"
+    code += "while not os.access(sign_of('told', 0), os.F_OK):\n    time.sleep(0.02)"
     assert re.search(r"missing  rank 1 .* alive, last finished #1 \(all_reduce\), now at <string>", run_ranks(code, 2, arguments=["2"])[0])
 
 
