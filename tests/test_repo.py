@@ -344,6 +344,13 @@ def test_cases_are_named_by_words(request):
     assert not nameless, nameless[:20]
 
 
+def test_one_command_runs_the_suite():
+    """Of make, of CI and of the page that says how."""
+    command = re.search(r"\$\(BIN\)/python (-m pytest.*)", (ROOT / "Makefile").read_text())[1]
+    assert f'"$python" {command}\n' in (ROOT / ".ci/run").read_text()
+    assert f"`python {command}`" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
 def installed_by(command):
     """The packages that a line of CONTRIBUTING.md installs."""
     listed = re.search(r"python \.ci/requirements\.py ([\w ]+?) \| pip install ([\w ]*)-r /dev/stdin", command)
