@@ -51,7 +51,9 @@ def _told(value):
         return ":".join("" if part is None else _told(part) for part in (value.start, value.stop, value.step))
     if isinstance(value, dict):
         return " ".join(f"{_told(key)}={_told(one)}" for key, one in value.items()) or "{}"
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (set, frozenset)):  # in an order that all processes have
+        return f"[{','.join(sorted(map(_told, value)))}]"
+    if isinstance(value, (list, tuple)):
         return ("({})" if isinstance(value, tuple) else "[{}]").format(",".join(_told(one) for one in value))
     if isinstance(value, (bool, int, float, complex, str)) or value is None:
         return str(value)

@@ -137,6 +137,7 @@ def test_processes_share_files_from_both_ends(tmp_path):
         ((2, -1, 0), "(2,-1,0)"),
         ({"dtype": facula.int8, "out": None}, "dtype=int8 out=None"),
         ([slice(None, 2), Ellipsis], "[:2:,Ellipsis]"),
+        ({"b", "a", "c"}, "[a,b,c]"),
         (facula.ones(2, 0), "float32[2,0]"),
         (facula.nn.Linear(2, 3), "Linear(in_features=2, out_features=3, bias=True)"),
         (object(), "object"),
