@@ -207,6 +207,7 @@ def test_several_devices():
     ) == ["cuda:1 [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]] cuda:1", "cuda:1 1", "0 True"]
 
 
+@pytest.mark.slow
 def test_copies_in_every_direction_layout_and_dtype():
     assert run(
         """
@@ -251,6 +252,7 @@ def test_generators_are_those_of_the_device():
     ) == ["1 [5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] 5", f"{2**40} cuda:0", "5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing, why", [
     ({"CXX": "no-such-compiler"}, 'a C++ compiler, and "no-such-compiler" does not start (CXX names another)'),
     ({"TMPDIR": "/nonexistent"}, "a folder for temporary files, and cannot make one (TMPDIR names another)"),

@@ -4,6 +4,7 @@ import sys
 import textwrap
 
 import cuda_kernels
+import pytest
 
 
 def run(program, **more):
@@ -163,6 +164,7 @@ def test_the_scaler_adapts_and_waits_once_a_step():
     ) == ["4.0 0.5 0.5 1 1", "8.0 0.0 0.0 0 1", "4.0 0.0 0.0 0 1", "4.0 -0.5 -0.5 1 1", "1.25 1.25", "4.0"]
 
 
+@pytest.mark.slow
 def test_unscaling_many_tensors_of_many_dtypes():
     assert run(
         """

@@ -66,6 +66,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come():
     outputs = run_ranks(MISSING, 3, arguments=["3"])
     assert outputs[2] == "ok\n"
@@ -180,6 +181,7 @@ def test_no_shared_memory_is_left():
     assert not while_running & set(os.listdir("/dev/shm"))
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_stopped():
     ranks = Ranks(LOOP, 2, arguments=["3", "1"])
     wait_until_ready(ranks)
@@ -190,6 +192,7 @@ def test_a_rank_that_is_stopped():
     assert status == 5 and re.search(r"gave up after 3 s: 1 of 2 ranks arrived.\n  missing  rank 1  .*does not answer \(stopped", out), (out, err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["before", "within"])
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_rank_that_is_killed_while_all_meet(victim, point):
@@ -211,6 +214,7 @@ print("ok")
         assert (status, out) == ((-signal.SIGKILL, "") if rank == victim else (0, "ok\n")), err
 
 
+@pytest.mark.slow
 def test_the_holder_of_the_store_ends_early_or_is_stopped():
     code = INIT + "if RANK:\n    raised(lambda: dist.all_reduce(x), 'DistBackendError', 'rank 0 has left the group')\n    print('ok')"
     assert run_ranks(code, 3, arguments=["60"]) == ["", "ok\n", "ok\n"]
@@ -225,6 +229,7 @@ def test_the_holder_of_the_store_ends_early_or_is_stopped():
     assert status == 5 and re.search(r"gave up after 3 s\n  missing  rank 0 .*does not answer \(stopped", out), (out, err)
 
 
+@pytest.mark.slow
 def test_who_gave_up_says_why():
     """A rank that comes when the others have given up hears what they waited for."""
     code = INIT + """
@@ -306,6 +311,7 @@ print(text)
     assert re.search("waits for rank 0|gave up", outputs[2]), outputs[2]
 
 
+@pytest.mark.slow
 def test_groups_in_another_order_that_is_allowed():
     """Work that was started, and other threads that may call what is missing."""
     code = CROSSED + """
@@ -328,6 +334,7 @@ print("ok")
     assert run_ranks(code, 3, arguments=["120"]) == ["ok\n"] * 3
 
 
+@pytest.mark.slow
 def test_groups_in_another_order_where_threads_may_call():
     """The report at the deadline says what is known."""
     code = CROSSED.replace("dist.new_group([0, 1])", "dist.new_group([0, 1], timeout=timedelta(seconds=5))") + """
@@ -341,6 +348,7 @@ print(raised(lambda: [call() for call in calls], "DistBackendError", "gave up"))
     assert any("unless another of their threads calls what is missing, ranks wait for each other:" in text for text in outputs), outputs
 
 
+@pytest.mark.slow
 def test_meeting():
     """Wrong world sizes, numbers that two have, and ranks that do not come."""
     code = "size = 2 + RANK\nprint(raised(lambda: dist.init_process_group(rank=RANK, world_size=size, timeout=timedelta(seconds=60)), 'init_process_group: '))"
