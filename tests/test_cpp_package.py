@@ -126,6 +126,7 @@ target_link_libraries(c_program PRIVATE Facula::facula)
     assert run(build / "c_program") == "1 0 3\n"
 
 
+@pytest.mark.slow
 @needs_tools
 def test_programs_for_libtorch_find_torch(package, tmp_path):
     text = """

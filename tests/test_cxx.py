@@ -93,6 +93,7 @@ def same(printed):
     return compare
 
 
+@pytest.mark.slow
 @needs_tools
 def test_attention(same):
     x, y = numbers(3, 2, 8), numbers(4, 2, 8)

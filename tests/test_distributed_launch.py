@@ -152,6 +152,7 @@ dist.destroy_process_group()
     assert done.stdout.count("all here") == 2 and "rank 1 failed: signal 9" in done.stdout
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_training_goes_on_after_a_kill_as_if_there_had_been_none(tmp_path):
     program = """
