@@ -14,18 +14,13 @@ if TYPE_CHECKING:
     from facula.nn.modules.module import Module
 
 _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# For CMAKE_PREFIX_PATH: find_package(Facula), and apart from it find_package(Torch), for programs written for libtorch. Where
-# Facula is `torch`, a build that asks for the first means the second.
-cmake_prefix_path: str
+#: for CMAKE_PREFIX_PATH: both find_package(Facula) and find_package(Torch), for programs written for libtorch
+cmake_prefix_path: str = os.path.join(_package, "share", "cmake")
+#: the same with find_package(Facula) alone, for builds that have libtorch from elsewhere
 facula_cmake_prefix_path: str = os.path.join(_package, "lib", "cmake")
-torch_cmake_prefix_path: str = os.path.join(_package, "share", "compat", "cmake")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "cmake_prefix_path":
-        from facula import compat
-
-        return torch_cmake_prefix_path if compat.is_installed() else facula_cmake_prefix_path
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
     from facula.compat import placeholders

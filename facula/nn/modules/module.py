@@ -332,7 +332,7 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
             found = state["_buffers"]
             if name in found:
                 return found[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
