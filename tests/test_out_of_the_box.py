@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from cpp_extension_compiler import ENVIRONMENT, REASON
 
-import facula
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / ".ci"))
 

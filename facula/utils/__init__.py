@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from facula import Tensor
     from facula.nn.modules.module import Module
 
+    from ._summary import summary as summary
+
 _package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: for CMAKE_PREFIX_PATH: both find_package(Facula) and find_package(Torch), for programs written for libtorch
 cmake_prefix_path: str = os.path.join(_package, "share", "cmake")
@@ -21,6 +23,10 @@ facula_cmake_prefix_path: str = os.path.join(_package, "lib", "cmake")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "summary":
+        from ._summary import summary as summary
+
+        return globals().setdefault(name, summary)
     if not name.startswith("_") and name in _modules():
         return importlib.import_module(f"{__name__}.{name}")
     from facula.compat import placeholders
@@ -29,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | _modules())
+    return sorted(set(globals()) | _modules() | {"summary"})
 
 
 def _modules():

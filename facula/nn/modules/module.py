@@ -442,6 +442,12 @@ class Module(_HookMethods, _StateMethods, _TraverseMethods, _ConvertMethods):
         lines = extra_lines + child_lines
         return head + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from facula._html import module_html
+
+        return module_html(self)
+
     def _get_name(self) -> str:
         return type(self).__name__
 
