@@ -276,7 +276,7 @@ def summary(model: Module, inputs: Any) -> Summary:
     well; its method `draw` writes a picture.
 
     The model runs without gradients, in the mode that it is in. Training flags, buffers and the random state (of the CPU and of
-    the devices that hold its tensors) are the same afterwards; what a module keeps otherwise, such as a counter in an attribute,
+    the devices that hold its tensors) are the same afterwards; what a module keeps otherwise, such as a counter,
     is not put back. A lazy module gets its shapes, as in any call. On the device meta nothing is computed.
 
     Args:
