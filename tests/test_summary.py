@@ -50,7 +50,9 @@ def test_fields():
 def test_text():
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     net[0].weight.requires_grad_(False)
-    assert str(summary(net, facula.ones(3, 4))).splitlines() == [
+    found = summary(net, facula.ones(3, 4))
+    assert repr(found) == str(found)
+    assert str(found).splitlines() == [
         "layer         output  parameters  multiply-adds",
         "------------  ------  ----------  -------------",
         "Sequential    [3, 2]          58            144",

@@ -64,7 +64,7 @@ class Layer:
     same_as: str | None = None
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Summary:
     """What `facula.utils.summary` returns; its text is the table.
 
@@ -102,7 +102,7 @@ class Summary:
         if self.uncounted:
             yield f"not counted: {', '.join(self.uncounted)}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = [("  " * depth + name, *rest) for depth, (name, *rest) in self._rows()]
         lines = table(_COLUMNS, rows, left=2)
         return "\n".join([*lines, lines[1], *self._totals()])
