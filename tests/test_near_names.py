@@ -124,6 +124,20 @@ def test_calls_that_fit_no_signature(call, part):
     assert part in str(error_of(TypeError, call))
 
 
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: facula.tensor(1, dtyp=facula.int), "tensor(): no argument is called 'dtyp' (did you mean 'dtype'?); expected data, dtype, device, requires_grad, pin_memory"),
+        (lambda: facula.device("cpu", idx=2), "device(): no argument is called 'idx'; expected type, index"),
+        (lambda: facula.ones(2).set_(sourc=facula.ones(2)), "set_(): no argument is called 'sourc' (did you mean 'source'?); expected source, "),
+        (lambda: facula.tensor(1, **{"\ud800": 2}), "tensor(): no argument is called '\\ud800'; expected data"),
+    ],
+)  # fmt: skip
+def test_functions_without_a_generated_signature(call, text):
+    assert str(error_of(TypeError, call)).startswith(text)
+    assert "data" in str(error_of(TypeError, lambda: facula.tensor(dtype=facula.int)))
+
+
 def test_every_signature_is_python():
     """Written as a function, each signature compiles."""
     checked = 0

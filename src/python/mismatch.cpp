@@ -1,6 +1,7 @@
 #include "python/mismatch.h"
 
 #include <algorithm>
+#include <cstdarg>
 
 #include "python/free_threading.h"
 #include "python/near_name.h"
@@ -120,6 +121,21 @@ std::string unknown_keyword(const FunctionSpec& f, PyObject* kwnames) {
   return "";
 }
 
+/// `tensor(): no argument is called 'dtyp' (did you mean 'dtype'?); expected data, dtype`; empty where each is known.
+std::string unknown_keyword(PyObject* kwargs, std::string_view function, const std::vector<std::string>& names) {
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &key, &value);) {
+    const std::string given = PyUnicode_Check(key) ? printable(key) : "";
+    if (std::find(names.begin(), names.end(), given) != names.end()) continue;
+    const std::string meant = near_name(given, names);
+    std::string text = std::string(function) + "(): no argument is called '" + given + "'";
+    text += meant.empty() ? "; expected " : " (did you mean '" + meant + "'?); expected ";
+    for (const std::string& name : names) text += (&name == names.data() ? "" : ", ") + name;
+    return text;
+  }
+  return "";
+}
+
 /// The types of the arguments that came.
 std::string received(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   std::string text = "got (";
@@ -155,6 +171,29 @@ void report_mismatch(const FunctionSpec& f, PyObject* self, PyObject* const* arg
     text += (f.count > 1 ? "\n * " : "") + python_signature(f.signatures[i], self != nullptr);
   text += (f.count > 1 ? "\n" : ", ") + received(self, args, nargs, kwnames);
   PyErr_SetString(PyExc_TypeError, text.c_str());
+}
+
+int parse_keywords(PyObject* args, PyObject* kwargs, const char* format, const char* const* names, ...) {
+  va_list places;
+  va_start(places, names);
+  const int parsed = PyArg_VaParseTupleAndKeywords(args, kwargs, format, const_cast<char**>(names), places);
+  va_end(places);
+  if (parsed || !kwargs || !PyErr_ExceptionMatches(PyExc_TypeError)) return parsed;
+  PyObject *type, *value, *trace;  // CPython's error, which does not say what was meant
+  PyErr_Fetch(&type, &value, &trace);
+  std::string text;
+  guarded([&]() -> PyObject* {
+    std::vector<std::string> known;
+    for (const char* const* name = names; *name; ++name) {
+      if (**name) known.emplace_back(*name);
+    }
+    const std::string_view stated = format;
+    text = unknown_keyword(kwargs, stated.substr(stated.rfind(':') + 1), known);
+    return nullptr;
+  });
+  PyErr_Restore(type, value, trace);
+  if (!text.empty()) PyErr_SetString(PyExc_TypeError, text.c_str());
+  return parsed;
 }
 
 }  // namespace facula::python
