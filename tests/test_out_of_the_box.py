@@ -1,5 +1,6 @@
 """What works straight after `pip install facula`, in an environment that has nothing but what Facula asks for."""
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -29,6 +30,18 @@ class Hide(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Hide())
 """
+
+
+def missing(name):
+    """Whether a package that Facula requires is not there: a checkout may be used without them, an installed package not."""
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return True
+    return False
+
+
+pytestmark = pytest.mark.skipif(any(map(missing, REQUIRED)), reason=f"{', '.join(REQUIRED)}: not all are installed beside the checkout")
 
 
 @pytest.fixture(scope="module")
