@@ -85,7 +85,9 @@ def _placeholder(name):
 
         with contextlib.suppress(AttributeError):
             return placeholders.member("torch", name)
-    raise AttributeError(f"module 'facula' has no attribute {name!r}")
+    from ._near_names import no_attribute
+
+    raise no_attribute(__name__, name)
 
 
 def _c_placeholder(name):

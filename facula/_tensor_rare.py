@@ -218,6 +218,13 @@ def record_stream(self, stream):
     _C._cuda_record_stream(self, stream.device_index, stream.cuda_stream)
 
 
+def _repr_html_(self):
+    """Return what a notebook shows."""
+    from ._html import tensor_html
+
+    return tensor_html(self)
+
+
 # compat/not_here.py has the reasons; importing Facula does not read it
 _NOT_HERE = """
     eig index ipu lstsq mtia reinforce slice_inverse solve symeig to_mkldnn xpu
@@ -242,7 +249,7 @@ _C._install_methods(
             f.__name__: f
             for f in (
                 is_nonzero, map2_, resize, resize_as, dim_order, to_device, dequantize, const_data_ptr,
-                record_stream, to_padded_tensor,
+                record_stream, to_padded_tensor, _repr_html_,
             )
         },
         "module_load": _overridable(module_load),

@@ -14,4 +14,6 @@ __all__ = ["nn", "quantization"]
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from facula._near_names import no_attribute
+
+    raise no_attribute(__name__, name)

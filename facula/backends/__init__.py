@@ -30,7 +30,9 @@ _MODULES = (
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"facula.backends.{name}")
-    raise AttributeError(f"module 'facula.backends' has no attribute {name!r}")
+    from facula._near_names import no_attribute
+
+    raise no_attribute(__name__, name)
 
 
 def __dir__() -> list[str]:

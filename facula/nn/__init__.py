@@ -26,7 +26,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name in ("intrinsic", "qat", "quantized"):  # old names of what stands in ao.nn
             return importlib.import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from facula._near_names import no_attribute
+
+        raise no_attribute(__name__, name)
 
 
 def factory_kwargs(kwargs: Any) -> dict[Any, Any]:

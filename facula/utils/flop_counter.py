@@ -154,7 +154,8 @@ _PRODUCTS = re.compile("mm|linear|convolution|attention|einsum|rnn", re.IGNORECA
 
 def _now():
     """The number that the next node of the graph gets, or one before."""
-    return (facula.ones((), requires_grad=True) * 1).grad_fn._sequence_nr()
+    with facula.inference_mode(False), facula.enable_grad():
+        return (facula.ones((), requires_grad=True) * 1).grad_fn._sequence_nr()
 
 
 def _refuse_older(outputs, start):

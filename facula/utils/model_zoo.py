@@ -15,4 +15,6 @@ def __getattr__(name: str) -> Any:
         from facula import hub
 
         return hub.tqdm
-    raise AttributeError(f"module 'torch.utils.model_zoo' has no attribute {name!r}")
+    from facula._near_names import no_attribute
+
+    raise no_attribute(__name__, name)

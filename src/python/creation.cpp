@@ -13,6 +13,7 @@
 #include "python/docs/functions.h"
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 #include "python/node_object.h"
 #include "python/storage_object.h"
 
@@ -494,8 +495,7 @@ PyObject* tensor_with_options(PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
   int requires_grad = 0, pin_memory = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", const_cast<char**>(names), &data, &dtype, &device,
-                                   &requires_grad, &pin_memory))
+  if (!parse_keywords(args, kwargs, "O|$OOpp:tensor", names, &data, &dtype, &device, &requires_grad, &pin_memory))
     return nullptr;
   return guarded([&] {
     Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
@@ -520,8 +520,7 @@ PyObject* function_as_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
   if (thread_state.modes & kModePython) return call_override_with("as_tensor", args, kwargs);
   static const char* names[] = {"data", "dtype", "device", nullptr};
   PyObject *data, *dtype = Py_None, *device = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(names), &data, &dtype, &device))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "O|OO:as_tensor", names, &data, &dtype, &device)) return nullptr;
   return guarded([&] {
     Wanted wanted{arg_optional<DType>(dtype, to_dtype_value), arg_optional<Device>(device, to_device_value)};
     return make_tensor(data, wanted, false, false);

@@ -17,6 +17,7 @@
 #include "python/cuda_objects.h"
 #include "python/docs/tensor.h"
 #include "python/free_threading.h"
+#include "python/mismatch.h"
 #include "python/node_object.h"
 #include "python/shared_memory.h"
 #include "python/storage_object.h"
@@ -133,8 +134,7 @@ Storage* storage_with(PyObject* values, Device where) {
 PyObject* storage_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"size", "device", nullptr};
   PyObject *size = nullptr, *device = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", const_cast<char**>(names), &size, &device))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "|O$O:UntypedStorage", names, &size, &device)) return nullptr;
   return guarded([&] {
     FACULA_CHECK(type != &StorageBaseType, ErrorKind::Runtime,
                  "StorageBase: there is no object of this class itself, expected UntypedStorage, got a call");
@@ -213,8 +213,7 @@ PyObject* storage_to(PyObject* o, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", "non_blocking", nullptr};
   PyObject* device;
   int non_blocking = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:to", const_cast<char**>(names), &device, &non_blocking))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "O|p:to", names, &device, &non_blocking)) return nullptr;
   return guarded([&] {
     const NonBlocking scope(non_blocking);
     return moved_to(o, concrete(to_device_value(device)));
@@ -224,8 +223,7 @@ PyObject* storage_cuda(PyObject* o, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"device", "non_blocking", nullptr};
   PyObject* given = Py_None;
   int non_blocking = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:cuda", const_cast<char**>(names), &given, &non_blocking))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "|Op:cuda", names, &given, &non_blocking)) return nullptr;
   return guarded([&] {
     const Device device = concrete(given == Py_None ? Device{DeviceType::CUDA} : to_device_value(given));
     FACULA_CHECK(device.is_cuda(), ErrorKind::Runtime, "cuda: a CUDA device, got ", device);
@@ -253,8 +251,7 @@ PyObject* storage_copy(PyObject* o, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"source", "non_blocking", nullptr};
   PyObject* source;
   int non_blocking = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:copy_", const_cast<char**>(names), &source, &non_blocking))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "O|p:copy_", names, &source, &non_blocking)) return nullptr;
   return with(o, [&](Storage* s) {
     Storage* from = storage_of(source, "copy_");
     FACULA_CHECK(from->nbytes == s->nbytes, ErrorKind::Runtime, "copy_: the source must have ", s->nbytes,

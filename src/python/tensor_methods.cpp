@@ -7,6 +7,7 @@
 #include "python/bindings.h"
 #include "python/dispatch.h"
 #include "python/docs/tensor.h"
+#include "python/mismatch.h"
 #include "python/node_object.h"
 #include "python/storage_object.h"
 #include "python/tensor_type.h"
@@ -306,9 +307,7 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"source", "storage_offset", "size", "stride", nullptr};
   PyObject *source = Py_None, *size = Py_None, *stride = Py_None;
   Py_ssize_t offset = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OnOO:set_", const_cast<char**>(names), &source, &offset, &size,
-                                   &stride))
-    return nullptr;
+  if (!parse_keywords(args, kwargs, "|OnOO:set_", names, &source, &offset, &size, &stride)) return nullptr;
   return guarded([&] {
     const Tensor& t = strided_tensor_of(self);
     DType dtype = t.dtype();

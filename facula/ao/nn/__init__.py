@@ -14,4 +14,6 @@ _MODULES = ("intrinsic", "qat", "quantized")
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"facula.ao.nn.{name}")
-    raise AttributeError(f"module 'torch.ao.nn' has no attribute {name!r}")
+    from facula._near_names import no_attribute
+
+    raise no_attribute(__name__, name)

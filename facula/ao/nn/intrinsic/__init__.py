@@ -18,4 +18,6 @@ __all__ = list(_names)
 def __getattr__(name: str) -> Any:
     if name in ("qat", "quantized"):
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from facula._near_names import no_attribute
+
+    raise no_attribute(__name__, name)
