@@ -10,6 +10,7 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from facula import _C
+from facula._on_demand import _on_demand
 from facula.cuda._memory_history import _dump_snapshot, _record_memory_history, _snapshot, _stack  # noqa: F401
 from facula.cuda._memory_table import table
 from facula.cuda._sensors import list_gpu_processes
@@ -502,8 +503,4 @@ def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     index = _index(device, "memory_summary")
     return table(index, memory_stats(index), abbreviated)
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.cuda.memory", name)
+__getattr__ = _on_demand(__name__)

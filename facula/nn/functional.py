@@ -60,6 +60,7 @@ from facula._C.nn_functional import softsign as softsign
 from facula._C.nn_functional import tanh as tanh
 from facula._C.nn_functional import tanhshrink as tanhshrink
 from facula._C.nn_functional import threshold as threshold
+from facula._on_demand import _on_demand
 
 from .functions.activation import *
 from .functions.attention import *
@@ -76,8 +77,6 @@ from .functions.resample import *
 from .functions.split_join import *
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.overrides import has_torch_function as has_torch_function
     from facula.overrides import has_torch_function_unary as has_torch_function_unary
     from facula.overrides import has_torch_function_variadic as has_torch_function_variadic
@@ -85,9 +84,4 @@ if TYPE_CHECKING:
 if not TYPE_CHECKING:
     __all__ = sorted(name for name in globals() if not name.startswith("_") and name not in ("annotations", "TYPE_CHECKING"))
 
-    def __getattr__(name: str) -> Any:
-        if name.startswith("__"):  # imports ask for __path__
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from facula.compat import placeholders
-
-        return placeholders.member("torch.nn.functional", name)
+    __getattr__ = _on_demand(__name__)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import facula
 from facula import _C
+from facula._on_demand import _on_demand
 
 from .._sparse_checks import check_sparse_tensor_invariants
 from ._solve import spsolve
@@ -243,10 +244,4 @@ def spdiags(diagonals: Any, offsets: Tensor, shape: Sequence[int], layout: facul
     made = facula.sparse_coo_tensor(indices, rows[inside], tuple(shape))
     return made if layout in (None, facula.sparse_coo) else made.to_sparse(layout=layout)
 
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module 'facula.sparse' has no attribute {name!r}")
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.sparse", name)
+__getattr__ = _on_demand(__name__)

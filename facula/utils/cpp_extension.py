@@ -19,6 +19,7 @@ import sysconfig
 from typing import TYPE_CHECKING
 
 import facula
+from facula._on_demand import _on_demand
 
 from . import _cpp_build
 from ._cpp_compilers import (
@@ -62,15 +63,8 @@ _STANDARD = "-std=c++20"
 _EARLIER = tuple(f"-std={dialect}++{year}" for dialect in ("c", "gnu") for year in ("11", "14", "17"))
 _MODULE_SUFFIX = ".so"
 
-
-def __getattr__(name: str) -> Any:
-    if name == "BuildExtension":  # its base class is setuptools', which only setup.py needs
-        from ._build_extension import BuildExtension
-
-        return globals().setdefault(name, BuildExtension)
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.utils.cpp_extension", name)
+# its base class is setuptools', which only setup.py needs
+__getattr__ = _on_demand(__name__, BuildExtension="facula.utils._build_extension")
 
 
 # ---- where headers and libraries are
