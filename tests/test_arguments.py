@@ -75,7 +75,7 @@ EXCEPTIONS = {
         "cuda/memory.py": "MemPool.snapshot(include_traces)",
         "distributed/algorithms/join.py": "JoinHook.post_hook(is_last_joiner) Joinable.join_hook(kwargs)",
         "distributed/algorithms/model_averaging/averagers.py": "ModelAverager.average_parameters(params)",
-        "distributed/fsdp/_module.py": """
+        "distributed/fsdp/_fully_shard.py": """
             FSDPModule.set_is_last_backward(is_last_backward) FSDPModule.set_force_sum_reduction_for_comms(enable)
             FSDPModule.set_reduce_scatter_unused_params(recurse reduce_scatter_unused_params)
             """,

@@ -9,8 +9,7 @@ from facula.nn._explained import explained
 
 from ._checks import check_lr, check_non_negative
 from ._explained import LISTS, OPTIONS
-from ._functional import step_lists
-from ._rule_optimizer import RuleOptimizer
+from ._rule_optimizer import RuleOptimizer, step_lists
 from .optimizer import step_counter
 
 if TYPE_CHECKING:
