@@ -36,6 +36,9 @@ def _overridable(function):
     return method
 
 
+# ---- Copy tensors for the module `copy`: `__copy__` and `__deepcopy__`
+
+
 def __copy__(self):
     return copy._reconstruct(self, None, *_shallow(self))
 
@@ -118,6 +121,9 @@ class _no_recording:
 
     def __exit__(self, *exception):
         _C._set_grad_enabled(self.before)
+
+
+# ---- Methods of Tensor that are functions of the top level written in Python, whose files are loaded on the first call
 
 
 def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
@@ -279,6 +285,9 @@ def sspaddmm(self, mat1, mat2, *, beta=1, alpha=1):
 
 _IN_PYTHON = (unique, unique_consecutive, stft, istft, lu, smm, sspaddmm)
 _C._install_methods({f.__name__: _overridable(f) for f in _IN_PYTHON})
+
+
+# ---- Methods of Tensor that few programs call: old names, and questions that only other layouts answer otherwise
 
 
 def is_nonzero(self):

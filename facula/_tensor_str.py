@@ -9,6 +9,8 @@ import math
 from . import _C
 from ._sparse_checks import COMPRESSED
 
+# ---- How sparse tensors print: their parts one under the other, then what the parts do not show
+
 
 def _parts(tensor):
     if tensor.layout is _C.sparse_coo:

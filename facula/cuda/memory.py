@@ -31,6 +31,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+# ---- Which lines of the program took a CUDA device's memory, and what its allocator did
+
+
 def _stack(number):
     return [{"filename": file, "line": line, "name": name} for file, line, name in _C._stack(number)]
 
@@ -80,6 +83,9 @@ def _dump_snapshot(filename="dump_snapshot.pickle", augment_with_fx_traces=False
 
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
+
+
+# ---- The counters of a CUDA device's memory as a table
 
 
 def _size(count):

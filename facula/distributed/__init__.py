@@ -47,8 +47,7 @@ from ._collectives import (
     reduce_scatter_tensor,
     scatter,
 )
-from ._debug import DebugLevel, get_debug_level, set_debug_level, set_debug_level_from_env
-from ._debug_stop import breakpoint
+from ._debug import DebugLevel, breakpoint, get_debug_level, set_debug_level, set_debug_level_from_env
 from ._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
 from ._group import (
     GroupMember,

@@ -54,6 +54,9 @@ __all__ = [
 ]
 
 
+# ---- What all constraints share
+
+
 class Constraint:
     """A set of values, the base class of all constraints.
 
@@ -77,6 +80,9 @@ class Constraint:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__.removeprefix('_')}()"
+
+
+# ---- Constraints made of others
 
 
 class _IndependentConstraint(Constraint):

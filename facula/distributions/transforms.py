@@ -51,6 +51,9 @@ __all__ = [
 ]
 
 
+# ---- What all transforms share
+
+
 class Transform:
     """A differentiable map from ``domain`` to ``codomain``, the base class of all transforms.
 
@@ -239,6 +242,9 @@ class _InverseTransform(Transform):
 
     def inverse_shape(self, shape):
         return self._inv.forward_shape(shape)
+
+
+# ---- Transforms of single numbers
 
 
 class ExpTransform(_SameKind, Transform):
@@ -545,6 +551,9 @@ class CumulativeDistributionTransform(Transform):
         return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
 
 
+# ---- Transforms of vectors and matrices
+
+
 class SoftmaxTransform(_SameKind, Transform):
     """Softmax of vectors, which is not bijective; the inverse is the logarithm.
 
@@ -713,6 +722,9 @@ class CorrCholeskyTransform(Transform):
         _check_shape(self, shape, len(shape) >= 2 and shape[-1] == shape[-2], "square matrices")
         n = shape[-1]
         return facula.Size(shape[:-2]) + (n * (n - 1) // 2,)
+
+
+# ---- Transforms made of others, and of shapes
 
 
 class ComposeTransform(Transform):

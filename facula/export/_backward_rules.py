@@ -17,6 +17,9 @@ from facula.export._functional import op
 RULES = {}
 
 
+# ---- What rules for private ops are written with: short names of ops, and where the rules are noted
+
+
 def private(function):
     """Notes a rule under its function's name, the op's."""
     RULES[f"{function.__name__}.default"] = function
@@ -61,6 +64,9 @@ def zeros(sizes, like):
 
 RULES["_mse_each.default"] = lambda x, target: op("pow.default", less(x, target), 2)
 RULES["_mse_backward.default"] = lambda grad, x, target: times(grad, less(x, target), 2)
+
+
+# ---- Losses as ops of PyTorch's core IR, forwards and backwards
 
 
 @private
@@ -184,6 +190,12 @@ def _cross_entropy_backward(grad, x, target, weight, weight_sum, log_sum, reduct
         factors = times(factors, _each_class(weight, x.dim()))
         whole = total(factors, [1], True)
     return times(less(times(shares, whole), factors), each)
+
+
+# ---- Recurrent layers as ops of PyTorch's core IR, step by step, forwards and backwards.
+#
+# What the forward rule keeps for the backward one: the gates' values (LSTM: input, forget, cell, output; GRU: reset, update,
+# new, and the recurrent part of new; else the new state), and the states before every step.
 
 
 def _rows(x, start, end):

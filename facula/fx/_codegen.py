@@ -45,6 +45,9 @@ inplace_methods = {
 }  # fmt: skip
 
 
+# ---- The text of the body of a function, statement by statement, and what it names
+
+
 class _CustomBuiltin(NamedTuple):
     """A name that the text uses without a module, and the statement that brings it."""
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["reduce_graph_module", "reduce_package_graph_module", "GraphModule"]
 
 
+# ---- Attributes of modules by their paths
+
+
 def _copy_attr(from_module, to_module, target):
     """Puts an attribute of a module in the same place of another, with the modules on the way."""
     *prefix, field = target.split(".")
@@ -84,6 +87,9 @@ def _has_attr(model, attr_name):
 def _del_attr(model, attr_name):
     *prefix, field = attr_name.split(".")
     delattr(_get_attr(model, ".".join(prefix)) if prefix else model, field)
+
+
+# ---- The text of generated functions: as functions, in errors, and with the imports that it needs elsewhere
 
 
 class _EvalCacheLoader:

@@ -15,6 +15,11 @@ from . import _ops, _registered
 from ._graph import Graph, Value, numpy_dtype, prune, rename
 from .errors import UnsupportedOperatorError
 
+# ---- Control flow on values as nodes of ONNX with graphs: If, Loop, Scan.
+#
+# A node of the program has graphs that are all given the same values: its arguments, then what they read besides. ONNX's graphs
+# see the values around them, so that only what changes from step to step is given to them.
+
 
 def translate(t, node):
     """Makes the nodes for an op of `ops.higher_order`, and notes its results."""

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import facula
 from facula import _C, Tensor
 
-from ._checks import check_flags, check_step
+from ._arguments import check_flags, check_step
 from .optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+
+# ---- The update rules of the core, written with ops: what `differentiable=True` records, and `capturable=True` runs.
+#
+# A rule maps (parameter, gradient, states, numbers) to (parameter, states), all new; states that an optimizer leaves out are
+# None. Order and meaning of states and numbers are those of `src/cpu/isa/optim.cpp`, without the leading sign and decay.
 
 
 def _sgd(p, g, states, numbers):
@@ -126,6 +132,9 @@ def apply(rule: str, param, grad, states, numbers) -> None:
     for target, new in ((param, p), *zip(states, news)):
         if target is not None:
             target.copy_(facula.view_as_complex(new) if target.is_complex() else new)
+
+
+# ---- Steps on lists of parameters, gradients and states: what `adam.adam`, `sgd.sgd` and their like share
 
 
 def step_lists(rule, group, params, grads, states, state_steps, grad_scale=None, found_inf=None) -> None:

@@ -36,6 +36,9 @@ EPOCH_DEPRECATION_WARNING = (
 )
 
 
+# ---- The base class of schedules of learning rates, and what schedules share
+
+
 def _own(value):
     """A tensor as a copy, since groups and callers change theirs in place; anything else as it is."""
     return value.clone() if isinstance(value, Tensor) else value
@@ -264,6 +267,9 @@ def _watch_steps(optimizer: Optimizer) -> None:
 
     noted._wrapped_by_lr_sched = True
     optimizer.step = noted
+
+
+# ---- Schedules that multiply the learning rate by a factor
 
 
 class _LambdaScheduler(LRScheduler):
@@ -603,6 +609,9 @@ class PolynomialLR(LRScheduler):
         return [base * left**self.power for base in self.base_lrs]
 
 
+# ---- Schedules along a cosine
+
+
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` epochs, and back again:
     ``eta_min + (initial - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``.
@@ -738,6 +747,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i: int = self.T_0 * self.T_mult**falls
 
 
+# ---- A schedule that follows a metric
+
+
 class ReduceLROnPlateau(LRScheduler):
     """The rate times ``factor`` when a metric has not improved for more than ``patience`` epochs. `step` takes the metric.
 
@@ -847,6 +859,9 @@ class ReduceLROnPlateau(LRScheduler):
         margin = self.threshold if self.threshold_mode == "abs" else None
         bound = best + sign * margin if margin is not None else best * (1.0 + sign * self.threshold)
         return value < bound if self.mode == "min" else value > bound
+
+
+# ---- Cycles, of the learning rate and against it of the momentum
 
 
 def _uses_betas(name: str, optimizer: Optimizer) -> bool:
@@ -1117,6 +1132,9 @@ def _one_cycle_phases(total_steps: int, pct_start: float, three_phase: bool) -> 
         phase(2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
         phase(total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
     ]
+
+
+# ---- Schedules of schedules
 
 
 def _check_schedulers(name: str, optimizer, schedulers) -> None:

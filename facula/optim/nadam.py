@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula.nn._explained import explained
 
-from ._checks import check_lr, check_non_negative, check_rates
-from ._explained import DECOUPLED, LISTS, OPTIONS
+from ._arguments import DECOUPLED, LISTS, OPTIONS, check_lr, check_non_negative, check_rates
 from ._rule_optimizer import RuleOptimizer, counted, step_lists
 
 if TYPE_CHECKING:

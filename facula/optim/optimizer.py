@@ -21,7 +21,7 @@ from facula.autograd.profiler import record_function
 from facula.nn.parameter import Parameter
 from facula.utils.hooks import RemovableHandle, add_hook
 
-from ._checks import check_flags
+from ._arguments import check_flags
 
 if TYPE_CHECKING:
     from facula.types import Device
@@ -40,6 +40,9 @@ _HOOK_TABLES = (
 
 _global_pre_hooks: dict[int, Callable] = OrderedDict()
 _global_post_hooks: dict[int, Callable] = OrderedDict()
+
+
+# ---- Hooks around the steps and state dicts of optimizers
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> RemovableHandle:

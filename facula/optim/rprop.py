@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import facula
 from facula.nn._explained import explained
 
-from ._checks import check_lr
-from ._explained import LISTS, OPTIONS
+from ._arguments import LISTS, OPTIONS, check_lr
 from ._rule_optimizer import RuleOptimizer, step_lists
 
 if TYPE_CHECKING:

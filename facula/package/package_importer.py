@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["PackageImporter"]
 
 
+# ---- Files beside the modules of a package, for `importlib.resources`
+
+
 class PackageResources:
     """Reads the files in one folder of a package.
 
@@ -62,6 +65,9 @@ class PackageResources:
         """The names of the files and of the folders beside them, one after the other."""
         below = (folder.rpartition(".") for folder in self._importer._folders)
         yield from sorted({*self._importer.names_in(self._name), *(last for home, _, last in below if home == self._name)})
+
+
+# ---- The storages of a package, as its pickles name them
 
 
 class StorageReader:

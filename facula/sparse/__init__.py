@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from facula import Tensor
 
 
+# ---- Systems with a sparse matrix, by SciPy where it is installed
+
+
 def _scipy():
     try:
         import scipy.sparse

@@ -42,6 +42,9 @@ NO_SERIALIZED_TYPE_NAME_FOUND = "NO_SERIALIZED_TYPE_NAME_FOUND"
 # -- keys: where a leaf is ------------------------------------------------------------------------------
 
 
+# ---- Containers of pytrees: the keys of their items, how each class is taken apart, and the classes that programs register
+
+
 @dataclasses.dataclass(frozen=True)
 class MappingKey:
     """An item of a mapping."""

@@ -31,6 +31,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+# ---- Random states of all devices, which the second computation of a checkpoint needs as they were at the first
+
+
 class DefaultDeviceType:
     """The device type whose random state is kept besides the CPU's.
 
@@ -119,6 +122,9 @@ def _put_back(states):
 
 
 Tensor = _C.Tensor
+
+
+# ---- Selective checkpointing: results of some ops are kept instead of computed again
 
 
 class CheckpointPolicy(enum.Enum):

@@ -51,6 +51,9 @@ __all__ = [
 ]
 
 
+# ---- Which C++ compiler there is, and whether it can compile extensions
+
+
 def get_cxx_compiler() -> str:
     """The command of the C++ compiler: the environment's CXX, else c++.
 

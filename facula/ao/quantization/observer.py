@@ -39,6 +39,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+# ---- Classes with some of their arguments given, as qconfigs hold them: `MinMaxObserver.with_args(dtype=facula.qint8)`
+
+
 class _PartialWrapper:
     """Calls a class with arguments given before; those of `callable_args` are functions called anew for each call."""
 
@@ -99,6 +102,9 @@ _DTYPES = (
     facula.qint8, facula.quint8, facula.quint4x2, facula.qint32, facula.int8, facula.uint8, facula.int16, facula.int32,
     facula.float8_e5m2, facula.float8_e4m3fn, facula.uint16,
 )  # fmt: skip
+
+
+# ---- What observers share: levels, buffers, state
 
 
 class ObserverBase(ABC, Module):
@@ -233,6 +239,9 @@ def _refuse_dynamic(observer, is_dynamic, averaging_constant=None):
         constant = "" if averaging_constant is None else f" for averaging constant of {averaging_constant}"
         name = type(observer).__name__
         raise NotImplementedError(f"{name} doesn't support dynamic quantization{constant}, got {is_dynamic=}")
+
+
+# ---- Observers that look at nothing, or only keep it: what they say is known when they are made
 
 
 def _no_qparams(observer):
@@ -389,6 +398,9 @@ class RecordingObserver(ObserverBase):
     def get_tensor_value(self) -> list[Tensor]:
         """The tensors seen."""
         return self.tensor_val
+
+
+# ---- Words for what shares a scale, and what an observer of such parts is made with; other libraries build on them
 
 
 class MappingType(enum.Enum):
@@ -630,6 +642,13 @@ class AffineQuantizedObserverBase(ABC, Module):
 
 
 _STEP = 1e-5
+
+
+# ---- An observer that keeps a histogram and chooses the range whose rounding errors are least.
+#
+# The search: the outermost bins are given up step by step, on the side where the next hundred-thousandth of all values lets
+# go of more bins, for as long as the sum of squared errors falls. The error of a bin is that of its values, spread evenly,
+# from the middles of the levels that they fall into, so values outside the range count with their distance from the last level.
 
 
 class HistogramObserver(UniformQuantizationObserverBase):

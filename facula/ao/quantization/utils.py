@@ -35,6 +35,9 @@ _FLOAT8 = (facula.float8_e5m2, facula.float8_e4m3fn)
 _STATIC = (*_INT8, facula.qint32, facula.int16, facula.int32, *_FLOAT8)
 
 
+# ---- What qconfigs are asked: dtypes and kinds of quantisation
+
+
 def activation_dtype(qconfig: Any) -> facula.dtype:
     """The dtype of activations.
 

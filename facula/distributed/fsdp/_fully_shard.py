@@ -39,6 +39,9 @@ __all__ = [
 ]
 
 
+# ---- What a module can be asked and told when `fully_shard` has spread it
+
+
 class UnshardHandle:
     """What `FSDPModule.unshard(async_op=True)` gives; a program does not make one.
 

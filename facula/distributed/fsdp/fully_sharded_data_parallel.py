@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 __all__ = ["FullyShardedDataParallel", "OptimStateKeyType"]
 
 
+# ---- From the arguments of FullyShardedDataParallel to what it spreads
+
+
 def _mesh(process_group, strategy, kind):
     if isinstance(process_group, tuple):
         shards, replicas = process_group

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["as_functional_optim", "register_functional_optim"]
 
 
+# ---- Optimizers that are given gradients, in the place of `.grad`, which other threads may be writing
+
+
 class _Functional:
     """An optimizer whose steps are given gradients.
 

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["PipelineStage"]
 
 
+# ---- A backward pass in two halves: gradients of inputs first, those of weights when there is time.
+#
+# The way from outputs to inputs is a part of the graph; weights hang on it by branches. The first half runs the way and keeps
+# what arrives at every node that has a branch; the second runs each of these nodes again, for its branch only.
+
+
 def _walk(roots) -> list:
     """All nodes that are reached."""
     seen, found, waiting = set(), [], list(roots)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from facula._on_demand import _on_demand
 
 from ..device_mesh import DeviceMesh, init_device_mesh
-from . import _rules_loss as _rules_loss
 from . import _rules_parts as _rules_parts
 from ._dtensor import DTensor, distribute_module, distribute_tensor, empty, full, ones, rand, randn, zeros
 from .placement_types import Partial, Placement, Replicate, Shard

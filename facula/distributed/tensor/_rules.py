@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+# ---- Rules of changes of shape
+
+
 def _transpose(func, args, kwargs):
     x = args[0]
     dims = list(range(x.dim()))

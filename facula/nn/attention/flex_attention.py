@@ -34,6 +34,9 @@ __all__ = [
 _DEFAULT_BLOCK_SIZE = 128
 
 
+# ---- Masks of attention: functions of the position, and which blocks of them are seen
+
+
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Tensor:
     """True: every query sees every key.
 

@@ -56,6 +56,9 @@ __all__ = [
 ]
 
 
+# ---- What activation layers share
+
+
 class _InplaceActivation(Module):
     """An activation whose only option is to write into its input."""
 
@@ -75,6 +78,9 @@ class _PlainActivation(Module):
 
     def __init__(self) -> None:
         super().__init__()
+
+
+# ---- MultiheadAttention
 
 
 class MultiheadAttention(Module):
@@ -271,6 +277,9 @@ class MultiheadAttention(Module):
         return merged, 2
 
 
+# ---- Layers whose results sum to 1: softmax and its kin
+
+
 class _AlongDim(Module):
     """What the softmax family shares: the dimension, which files from before it existed lack."""
 
@@ -355,6 +364,9 @@ class Softmax2d(_PlainActivation):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: the input must have 3 or 4 dimensions, got {input.dim()}")
         return F.softmax(input, -3, _stacklevel=5)
+
+
+# ---- Activation layers of straight lines
 
 
 class ReLU(_InplaceActivation):

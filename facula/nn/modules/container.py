@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
 
 
+# ---- What containers share: submodules with numbers as names, and pairs of keys and values
+
+
 def _absolute_index(name: str, size: int, index) -> int:
     index = operator.index(index)
     if not -size <= index < size:
@@ -103,6 +106,9 @@ def _pairs(name: str, items) -> Iterable[tuple]:
             raise ValueError(f"{name}.update: element {position} must have 2 entries, got {len(pair)}")
         pairs.append(pair)
     return pairs
+
+
+# ---- Lists and dictionaries of parameters
 
 
 def _describe_entries(entries: Iterable[tuple], describe_type) -> str:

@@ -43,6 +43,9 @@ __all__ = [
 ]
 
 
+# ---- What lazy convolutions share
+
+
 class _LazyConvXdMixin(LazyModuleMixin):
     """A convolution whose ``in_channels`` is that of its first input."""
 

@@ -51,6 +51,9 @@ __all__ = [
 ]
 
 
+# ---- What loss layers share
+
+
 class _Loss(Module):
     """A loss with a reduction: 'mean', 'sum' or 'none'; ``size_average`` and ``reduce`` are its older
     flags.
@@ -71,6 +74,9 @@ class _WeightedLoss(_Loss):
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.weight: facula.Tensor | None
+
+
+# ---- Losses of numbers and of distributions
 
 
 class L1Loss(_Loss):
@@ -277,6 +283,9 @@ class GaussianNLLLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor) -> Tensor:
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+
+
+# ---- Losses of distances and orders
 
 
 class HingeEmbeddingLoss(_Loss):

@@ -54,6 +54,9 @@ _global_module_registration_hooks: dict[Any, Any] = OrderedDict()
 _global_parameter_registration_hooks: dict[Any, Any] = OrderedDict()
 
 
+# ---- hooks of all modules
+
+
 def _add(hooks: dict[Any, Any], hook: Callable[..., Any], prepend: bool = False, **flags: dict[Any, Any]) -> RemovableHandle:
     """Put ``hook`` into ``hooks`` and its id into every dict of ``flags``; return the handle."""
     handle = RemovableHandle(hooks, extra_dict=list(flags.values()))
@@ -274,6 +277,9 @@ class _WrappedHook:
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
+# ---- Module.state_dict and Module.load_state_dict
+
+
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """Result of ``load_state_dict``: keys the module wanted, and keys it did not know."""
 
@@ -300,6 +306,9 @@ def _swap_in(param, value, assign: bool) -> None:
         else:
             new = Parameter(new, requires_grad=param.requires_grad)
     facula.utils.swap_tensors(param, new)
+
+
+# ---- What changes a module and all below it: modes, gradients, devices and dtypes
 
 
 def _is_swapped(new) -> bool:

@@ -33,6 +33,9 @@ __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell"
 _GATES = _rnn.GATES  # per hidden unit
 
 
+# ---- What recurrent layers share: parameters, checks, and runs over whole sequences
+
+
 def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
     """A tensor with its entries in another order. Deprecated: ``tensor.index_select(dim, permutation)``.
 
@@ -409,6 +412,9 @@ class RNNBase(Module):
 
 _rnn_step = facula._C.nn_functional._rnn_step
 _GATES = _rnn.GATES  # per hidden unit
+
+
+# ---- Single steps of recurrent layers
 
 
 class RNNCellBase(Module):

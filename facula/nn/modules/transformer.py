@@ -42,6 +42,9 @@ __all__ = [
 _ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 
 
+# ---- The layers of the Transformer
+
+
 def _get_activation_fn(activation):
     if callable(activation):
         return activation

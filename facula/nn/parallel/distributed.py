@@ -42,6 +42,9 @@ _OF_BACKEND = {
 }  # fmt: skip
 
 
+# ---- What `DistributedDataParallel` knows of itself: settings, buckets and times, under the names of PyTorch's logs
+
+
 class _Record:
     """Times of passes, some of which are looked at, and the last error."""
 

@@ -34,6 +34,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+# ---- The base class of ways to prune, and several of them for one tensor
+
+
 class BasePruningMethod(ABC):
     """Base of ways to prune; subclasses set ``PRUNING_TYPE`` and define ``compute_mask``.
 
