@@ -29,7 +29,7 @@ globals().update(CONSTANTS)
 for _name in LAZY_MODULES & globals().keys():  # _C.linalg is the bare ops, facula.linalg the module around them
     del globals()[_name]
 
-from . import _pickled, _tensor, _tensor_functions, _tensor_rare  # noqa: E402, F401  (some install methods of Tensor)
+from . import _pickled, _tensor  # noqa: E402, F401  (which installs methods of Tensor)
 from ._overrides_off import DisableTorchFunctionSubclass  # noqa: E402
 from .autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .functions.index import nonzero  # noqa: E402  (hides the op, which has no as_tuple)

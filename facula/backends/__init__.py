@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
 import types
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from typing import Any
+from facula._on_demand import _on_demand
 
 _MODULES = (
     "cpu",
@@ -26,13 +23,7 @@ _MODULES = (
     "xnnpack",
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"facula.backends.{name}")
-    from facula._near_names import no_attribute
-
-    raise no_attribute(__name__, name)
+__getattr__ = _on_demand(__name__, (*_MODULES, "_attention", "_cuda", "_flags"))
 
 
 def __dir__() -> list[str]:

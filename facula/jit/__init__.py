@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar  # noqa: F401
 
 import facula
 import facula.jit.annotations as annotations  # in place of the feature of that name
+from facula._on_demand import _on_demand
 from facula.futures import Future
 from facula.jit import scripted, traced  # noqa: F401
 from facula.jit._loaded import load
@@ -518,8 +519,4 @@ class ONNXTracedModule(facula.nn.Module):
                  return_inputs_states: bool = False) -> None:  # fmt: skip
         raise NotImplementedError("jit.ONNXTracedModule is not supported by Facula")
 
-
-def __getattr__(name: str) -> Any:
-    from facula.compat import placeholders
-
-    return placeholders.member("torch.jit", name)
+__getattr__ = _on_demand(__name__)

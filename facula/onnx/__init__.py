@@ -7,8 +7,7 @@ program asks for it.
 
 from . import errors, symbolic_helper
 from ._constants import OperatorExportTypes, TensorProtoDataType, TrainingMode
-from ._export import export, is_in_onnx_export
-from ._exportable import ExportableModule
+from ._export import ExportableModule, export, is_in_onnx_export
 from ._program import ONNXProgram
 from ._registered import register_custom_op_symbolic, unregister_custom_op_symbolic
 from .errors import OnnxExporterError

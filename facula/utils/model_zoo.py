@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from facula._on_demand import _on_demand
 from facula.hub import load_state_dict_from_url as load_url  # noqa: F401
 
-if TYPE_CHECKING:
-    from typing import Any
-
-
-def __getattr__(name: str) -> Any:
-    if name == "tqdm":
-        from facula import hub
-
-        return hub.tqdm
-    from facula._near_names import no_attribute
-
-    raise no_attribute(__name__, name)
+__getattr__ = _on_demand(__name__, tqdm="facula.hub")

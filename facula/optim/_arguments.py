@@ -1,6 +1,11 @@
-"""What the arguments mean that optimizers, and their steps on lists, share."""
+"""Checks of the options of optimizers."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from facula import Tensor
 
 OPTIONS = {
     "params": "tensors, (name, tensor) pairs, or groups: dicts with ``params`` and options of their own.",
@@ -47,3 +52,45 @@ LISTS = {
     "has_complex": "accepted; complex parameters are seen without it.",
     "has_sparse_grad": "accepted; sparse gradients are seen without it.",
 }
+
+
+def check_non_negative(name: str, **options: Any) -> None:
+    """Raises ValueError naming the optimizer for the first option below 0 (or NaN)."""
+    for option, value in options.items():
+        if not value >= 0.0:
+            raise ValueError(f"{name}: {option} must be at least 0, got {value}")
+
+
+def check_rates(name: str, betas: tuple[float, float]) -> None:
+    """Raises ValueError for decay rates outside [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"{name}: betas[{i}] must be in [0, 1), got {beta}")
+
+
+def check_lr(name: str, lr: Tensor | float, foreach: bool | None = None, capturable: bool = True) -> None:
+    """Raises ValueError for a negative learning rate, or a tensor that is not one number."""
+    if isinstance(lr, Tensor):
+        if lr.numel() != 1:
+            raise ValueError(f"{name}: a learning rate in a tensor is one element, got {lr.numel()}")
+        if foreach and not capturable:
+            raise ValueError(f"{name}: lr as a tensor does not go with foreach=True and capturable=False, got {lr}")
+    if not 0.0 <= lr:
+        raise ValueError(f"{name}: lr must be at least 0, got {lr}")
+
+
+def check_flags(name: str, options: Mapping[str, Any]) -> None:
+    for other in ("differentiable", "foreach"):
+        if options.get("fused") and options.get(other):
+            raise RuntimeError(f"{name}: fused and {other} exclude each other, got both")
+
+
+def check_step(name: str, group: Mapping[str, Any], params: Any) -> None:
+    """Raises AssertionError for options that a step of these parameters cannot have."""
+    if group.get("capturable"):
+        for param in params:
+            if not param.is_cuda:
+                place = str(param.device).upper()
+                raise AssertionError(f"{name}: capturable=True is for parameters on an accelerator, got a step on the {place}")
+    if group.get("foreach") and group.get("differentiable") and name != "SGD":
+        raise AssertionError(f"{name}: a foreach step has no derivative, got foreach=True and differentiable=True")
