@@ -168,7 +168,8 @@ def __complex__(self):
 
 
 def __dir__(self):
-    return sorted({*dir(type(self)), *self.__dict__})
+    names = {*dir(type(self)), *self.__dict__} - {"volatile"}
+    return sorted(names if self.is_cuda else names - {"__cuda_array_interface__"})
 
 
 def __reduce_ex__(self, protocol):

@@ -74,6 +74,19 @@ int64_t bit_length(PyObject* integer) {
   return to_int(bits.get());
 }
 
+// An item of a sequence by a class of the program. What it raises tells why its shape cannot be known.
+Owned item_of(PyObject* sequence, Py_ssize_t i) {
+  PyObject* item = call_python(PySequence_GetItem, sequence, i);
+  if (!item && PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    const Owned raised(type), told(value), where(trace);
+    throw_error(ErrorKind::Value, "tensor: a sequence gives its items, by which its shape is known, got ",
+                reinterpret_cast<PyTypeObject*>(type)->tp_name, " for item ", i, " of a ", Py_TYPE(sequence)->tp_name);
+  }
+  return Owned(check(item));
+}
+
 // The shape is that of the first element at every depth; the others are checked when they are stored. A tensor that
 // comes first is a number; where sequences came first, it is one of them.
 void scan(PyObject* data, size_t depth, Scan& result) {
@@ -92,8 +105,7 @@ void scan(PyObject* data, size_t depth, Scan& result) {
       }
     } else {
       for (Py_ssize_t i = 0; i < n; ++i) {
-        Owned item(check(PySequence_GetItem(data, i)));
-        scan(item.get(), depth + 1, result);
+        scan(item_of(data, i).get(), depth + 1, result);
       }
     }
     return;

@@ -298,6 +298,9 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   exchange_storage(impl, source.storage());
   impl->data = source.impl()->data;
   set_sizes(impl, source.sizes(), source.strides());
+  if (AutogradMeta* meta = autograd_meta(impl)) {
+    if (AccumulateGrad* node = meta->accumulator.load()) node->set_output(0, t);  // gradients have the new shape
+  }
   count_write(t);
 }
 
