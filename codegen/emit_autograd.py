@@ -459,14 +459,11 @@ def _checked_outs(op: Op, names: list[str]) -> str:
     return text
 
 
-_WARNING_FACTORIES = {"arange", "fft_fftfreq", "fft_rfftfreq"}  # the others resize an out= without a word, as in PyTorch
-
-
 def _target(op: Op, name: str, names: list[str]) -> str:
     """Emit where a result goes: `name`, unless an argument or another result lies there."""
     cast = "Out::Cast::Class" if op.out_casts else "Out::Cast::None"
-    fills = not any(a.type.startswith("Tensor") for a in op.args if a.is_tensor)
-    if op.out_casts and fills and op.name not in _WARNING_FACTORIES:
+    fills = op.name not in ("arange", "fft_fftfreq", "fft_rfftfreq")  # PyTorch warns of these when it resizes out=
+    if op.out_casts and fills and all(a.type == "Operand" for a in _tensor_args(op)):
         cast = "Out::Cast::Filled" if "shared_places" in op.checks else "Out::Cast::Quiet"
     beside = [a.name for a in _tensor_args(op)] + [other for other in names if other != name]
     return f'  const Out {name}_target({", ".join([f"{chr(34)}{op.name}{chr(34)}", f"op_id::{op.id}", name, cast, *beside])});\n'

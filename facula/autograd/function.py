@@ -447,63 +447,11 @@ def _apply_special(cls, args):
 
         return _vmap.apply_function(cls, args)
     if cls._has_jvp and any(_C._is_dual(a) for a in args):
-        from . import forward_ad
+        from . import _custom_jvp, forward_ad
 
         if forward_ad.tangents_are_known():
-            return _apply_with_jvp(cls, args, forward_ad)
+            return _custom_jvp.apply(cls, args)
     return cls._apply_plain(*args)
-
-
-def _apply_with_jvp(cls, args, forward_ad):
-    """Forward mode through the user's jvp: tangents in, duals out."""
-    pairs = [forward_ad.unpack_dual(a) if isinstance(a, Tensor) else None for a in args]
-    primals = [a if p is None else p.primal for a, p in zip(args, pairs)]
-    outputs, context, kinds = cls._apply_with_context(*primals)
-    # a tangent is needed wherever a differentiable tensor came in
-    tangents = [
-        _C.zeros_like(p) if _has_tangents(p) and pair.tangent is None and context.materialize_grads else pair and pair.tangent
-        for p, pair in zip(primals, pairs)
-    ]
-    if context.saved_for_forward is None:
-        context.saved_for_forward = ()
-    made = cls.jvp(context, *tangents)
-    context.saved_for_forward = None
-    single = isinstance(outputs, Tensor)
-    results = (outputs,) if single else tuple(outputs)
-    made = (made,) if isinstance(made, Tensor) or made is None else tuple(made)
-    if len(made) != len(results):
-        raise RuntimeError(f"{cls.__name__}.jvp: expected {len(results)} tangents, got {len(made)}")
-    duals = []
-    for i, (result, tangent, kind) in enumerate(zip(results, made, kinds)):
-        if tangent is None:
-            duals.append(result)
-            continue
-        _check_tangent(f"{cls.__name__}.jvp", i, result, tangent, kind, tangents)
-        dual = forward_ad._make(result, tangent)
-        written = next((a for a, p in zip(args, primals) if p is result), None)
-        duals.append(dual if written is None else written.copy_(dual))  # mark_dirty: the argument itself comes back
-    return duals[0] if single else tuple(duals)
-
-
-def _has_tangents(value):
-    return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
-
-
-_VIEW, _WRITTEN, _PLAIN = 1, 2, 4  # as src/python/function.cpp has them
-
-
-def _check_tangent(name, i, result, tangent, kind, tangents):
-    """A tangent lies to those of the inputs as the result of forward lies to the inputs."""
-    if not isinstance(result, Tensor) or kind & _PLAIN:
-        raise RuntimeError(f"{name}: output {i} is not differentiable, so its tangent is None, got {type(tangent).__name__}")
-    given = [t for t in tangents if t is not None]
-    if kind & _WRITTEN and not any(tangent is t for t in given):
-        raise RuntimeError(f"{name}: forward writes output {i} in place, so jvp must write the tangent in place and return it")
-    if kind & _VIEW and not any(tangent._base is (t if t._base is None else t._base) for t in given):
-        raise RuntimeError(
-            f"{name}: output {i} of forward is an input or a view of one, so its tangent must be a view of the tangent of "
-            "that input, got a tensor of its own or a view of another"
-        )
 
 
 class NestedIOFunction(Function):

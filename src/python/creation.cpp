@@ -178,7 +178,7 @@ template <class T>
 char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
   if (depth == shape.size()) {
     if (is_sequence_like(data))
-      throw_error(ErrorKind::Value, "tensor: the sequences differ in depth, got a sequence where a number is expected");
+      throw_error(ErrorKind::Type, "tensor: the sequences differ in depth, got a sequence where a number is expected");
     if (is_tensor(data)) {
       FACULA_CHECK(tensor_of(data).numel() == 1, std::is_integral_v<T> ? ErrorKind::Type : ErrorKind::Value,
                    "tensor: only tensors of a single element can stand for numbers (use torch.stack to join tensors), ",
@@ -199,7 +199,7 @@ char* store_all(PyObject* data, size_t depth, IntList shape, char* at) {
     std::memcpy(at, source.impl()->data, bytes);
     return at + bytes;
   }
-  FACULA_CHECK(is_sequence_like(data), ErrorKind::Value, "tensor: the sequences differ in depth, got ",
+  FACULA_CHECK(is_sequence_like(data), ErrorKind::Type, "tensor: the sequences differ in depth, got ",
                Py_TYPE(data)->tp_name, " where a sequence of ", shape[depth], " is expected");
   Py_ssize_t n = PySequence_Size(data);
   FACULA_CHECK(n == shape[depth], ErrorKind::Value, "tensor: expected sequence of length ", shape[depth], " at dim ",

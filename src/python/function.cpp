@@ -241,9 +241,9 @@ struct Outputs {
     const Tensor& t = tensor_of(o);
     if (!node) return input && !written ? as_view(o) : Py_NewRef(o);
     if (written) {
-      FACULA_CHECK(count == 1 || !input || !t.impl()->base, ErrorKind::Runtime, "mark_dirty: a Function that writes into ",
-                   "a view may have one output only, got ", count, " (clone the view, or return the others by a Function ",
-                   "of their own)");
+      FACULA_CHECK(count == 1 || !input || !t.impl()->base, ErrorKind::Runtime,
+                   "mark_dirty: a Function that writes into ", "a view may have one output only, got ", count,
+                   " (clone the view, or return the others by a Function ", "of their own)");
       check_writable(t, _PyType_Name(reinterpret_cast<PyTypeObject*>(cls)));
       set_history_in_place(t, node.get(), node->add_output(t));
       return Py_NewRef(o);
@@ -294,7 +294,8 @@ void check_dirty(const Outputs& outputs, PyObject* raw) {
     FACULA_CHECK(contains(raw, item), ErrorKind::Runtime,
                  "mark_dirty: forward returns what it marks as written in place, but not argument ", i);
     if (outputs.node && !outputs.is_input(item)) {
-      constexpr const char* kText = "mark_dirty: argument %zd is no input of forward, and only inputs need to be marked";
+      constexpr const char* kText =
+          "mark_dirty: argument %zd is no input of forward, and only inputs need to be marked";
       if (PyErr_WarnFormat(PyExc_UserWarning, 1, kText, i) < 0) throw PythonError();
     }
     count_write(tensor_of(item));

@@ -281,7 +281,8 @@ PyObject* method_is_same_size(PyObject* self, PyObject* other) {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_same_size(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
     if (!is_plain_tensor(other)) {
       const Owned nested(check(PyObject_GetAttrString(other, "is_nested")));
-      FACULA_CHECK(nested.get() != Py_True, ErrorKind::Runtime,
+      const Owned mine(check(PyObject_GetAttrString(self, "is_nested")));
+      FACULA_CHECK((nested.get() == Py_True) == (mine.get() == Py_True), ErrorKind::Runtime,
                    "is_same_size: expected two nested tensors or none, got one");
     }
     return PyBool_FromLong(tensor_of(self).sizes() == tensor_of(other).sizes());
