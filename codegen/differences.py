@@ -47,6 +47,18 @@ ACCEPTED = [
      "a view that a Function returns is a view like others: a write to it is recorded at its base"),
     ("torch.func.jacfwd(Older.apply)(torch.ones(2))",
      "jacfwd differentiates the ops of forward, for which setup_context is not needed"),
+    ("copy.deepcopy(Plain(3))",
+     "a subclass without methods of its own is copied like a tensor"),
+    ("Wrapped(c).untyped_storage().data_ptr()",
+     "the storage of a wrapper subclass is one on meta, without memory"),
+    ("torch.jit.trace(lambda x: [x, 1], (c,)); torch.jit.script(unscriptable)(c)",
+     "traced and scripted programs run as Python does, with its types"),
+    ("torch.jit.trace(turned, torch.ones(3, 4), check_inputs=[torch.ones(4, 4)])",
+     "a program is recorded for each shape that comes, so that paths that depend on shapes are right"),
+    ("x = torch.arange(4.0); x[1:] = x[:-1]; x[:2].copy_(x[1:3])",
+     "where source and destination overlap, the result is that of a copy of the source"),
+    ("x = torch.arange(6.0); torch.cumsum(x[:5], 0, out=x[1:])",
+     "where an input overlaps the out= of an op that is not elementwise, the result is computed before it is written"),
     ("with torch.inference_mode(): v = base.view(-1)\nbase.add_(1); v.grad_fn",
      "the history of a view follows from that of its base, as of a view made under no_grad()"),
     ("with torch.autograd.forward_ad.dual_level(): torch.igamma(c, torch.autograd.forward_ad.make_dual(c, c))",
@@ -88,6 +100,10 @@ GIVES = [
      "the gradient of a view that was turned in place lies as the view does; PyTorch's own test calls its result a bug"),
     ("calls_of_a_hook_of_one_part()", "1", "2, the second with None",
      "hooks of a tensor are called where a gradient arrives; the parts of unbind and split are results of their own"),
+    ("number_that_another_process_wrote()", "0.0", "4.0",
+     "a tensor of which views were made is sent to another process as a copy; share_memory_() before views are made shares it"),
+    ("steps_of_a_second_computation()", "2", "1",
+     "a second computation under checkpoint() ends behind the op that saves the last value, not before it"),
     ("calls_of_hooks_at_an_input()", "1", "3",
      "a pass for some inputs ends at them: of the op behind them neither hooks nor formula run"),
     ("calls_of_a_hook_of_a_view_before_a_write()", "1", "0",
@@ -110,6 +126,7 @@ GIVES = [
 
 #: What the programs use.
 SETTING = '''
+import copy
 import io
 import json
 import numpy
@@ -142,6 +159,30 @@ class Viewed(Passes):
     @staticmethod
     def forward(ctx, x):
         return x.view_as(x)
+
+
+class Plain(torch.Tensor):
+    pass
+
+
+class Wrapped(torch.Tensor):
+    @staticmethod
+    def __new__(cls, inside):
+        return torch.Tensor._make_wrapper_subclass(cls, inside.size(), dtype=inside.dtype)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+
+def unscriptable(x, **options):
+    return {x, *options}
+
+
+def turned(x):
+    for _ in range(x.size(0)):
+        x = -x
+    return x
 
 
 class Twice(torch.autograd.Function):
@@ -199,6 +240,28 @@ def calls_of_a_hook_of_one_part():
     for part in parts:
         part.backward()
     return len(calls)
+
+
+def number_that_another_process_wrote():
+    from multiprocessing.reduction import ForkingPickler
+    torch.multiprocessing.reductions  # how tensors are sent
+    x = torch.zeros(4)
+    view = x[:2]
+    ForkingPickler.loads(ForkingPickler.dumps(x)).fill_(4)
+    return view[0].item()
+
+
+def steps_of_a_second_computation():
+    class Sines(torch.utils._python_dispatch.TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.count += function is torch.ops.aten.sin.default
+            return function(*args, **(kwargs or {}))
+
+    with Sines() as sines:
+        torch.utils.checkpoint.checkpoint(torch.sin, torch.ones(1, requires_grad=True), use_reentrant=False).backward()
+    return sines.count
 
 
 def calls_of_hooks_at_an_input():

@@ -44,4 +44,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(facula, name)
+    if name == "F":  # programs that take it from here
+        return facula.nn.functional
     raise AttributeError(f"module 'facula.functional' has no attribute {name!r}")

@@ -38,6 +38,9 @@ def test_the_tangent_of_an_input_that_comes_back_is_a_view_of_its_tangent(tangen
             return x + y, x.view_as(x)
 
     with fwAD.dual_level():
+        of_view = fwAD.make_dual(facula.ones(2), facula.ones(3)[1:])
+        with pytest.raises(RuntimeError, match=r"^Wrong\.jvp: output 1 of forward is an input or a view"):
+            Wrong.apply(of_view, facula.ones(2))
         direction = facula.ones(2)
         dual = fwAD.make_dual(facula.ones(2), direction)
         with pytest.raises(RuntimeError, match=r"^Wrong\.jvp: output 1 of forward is an input or a view"):
@@ -74,7 +77,7 @@ def test_jvp_writes_the_tangent_of_what_forward_writes(recorded):
 
         @staticmethod
         def jvp(ctx, tangent, _):
-            return tangent.mul_(2) if ctx.in_place else tangent * 2
+            return {True: lambda: tangent.mul_(2), False: lambda: tangent * 2, None: lambda: tangent}[ctx.in_place]()
 
     with fwAD.dual_level():
         x = facula.ones(2, requires_grad=recorded).clone()
@@ -82,8 +85,9 @@ def test_jvp_writes_the_tangent_of_what_forward_writes(recorded):
         result = Doubled.apply(dual, True)
         assert result is dual
         assert fwAD.unpack_dual(result).tangent.tolist() == [2.0, 2.0]
-        with pytest.raises(RuntimeError, match=r"^Doubled\.jvp: forward writes output 0 in place"):
-            Doubled.apply(fwAD.make_dual(facula.ones(2), facula.ones(2)), False)
+        for wrong in (False, None):
+            with pytest.raises(RuntimeError, match=r"^Doubled\.jvp: forward writes output 0 in place"):
+                Doubled.apply(fwAD.make_dual(facula.ones(2), facula.ones(2)), wrong)
 
 
 def test_what_has_no_derivative_has_no_tangent():
@@ -381,17 +385,41 @@ def test_nested_tensors_are_of_the_same_size():
         facula.ones(2).is_same_size(one)
 
 
+def test_a_copy_between_places_that_overlap_is_that_of_the_source():
+    def parts(x):
+        square, half = x[:36].view(6, 6), x.numel() // 2
+        yield from ((square, square.t()), (square[1:], square[:-1]), (square[:, 1:], square[:, :-1]), (square[:, :-1], square[:, 1:]))
+        yield from ((x[1:], x[:-1]), (x[:-1], x[1:]), (x[2::2], x[:-2:2]), (x[: half * 2 - 2 : 2], x[1 : half + 0 : 1][: half - 1]))
+
+    for dtype in (facula.float32, facula.int8, facula.float64):
+        for size in (40, 400, 5000):
+            for i in range(8):
+                for write in (lambda to, source: to.copy_(source), lambda to, source: to.__setitem__(..., source)):
+                    x = (facula.arange(size) % 100).to(dtype)
+                    to, source = list(parts(x))[i]
+                    expected = source.clone()
+                    write(to, source)
+                    assert facula.equal(to, expected), (dtype, size, i)
+
+
+def test_compressed_matrices_are_copied_where_they_fit():
+    one = facula.eye(3).to_sparse_csr()
+    one.copy_(2 * facula.eye(3).to_sparse_csr())
+    assert one.values().tolist() == [2.0, 2.0, 2.0]
+    for other in (facula.ones(3, 3).to_sparse_csr(), facula.eye(3).expand(2, 3, 3).to_sparse_csr()):
+        with pytest.raises(RuntimeError, match="^copy_: "):
+            one.copy_(other)
+    batch = facula.ones(2, 3, 3).to_sparse_csr()
+    with pytest.raises(RuntimeError, match="^copy_: compressed tensors of one shape"):
+        batch.copy_(facula.ones(3, 3).to_sparse_csr())
+    assert batch.shape == (2, 3, 3)
+    with pytest.raises(RuntimeError, match="^copy_: compressed tensors of one shape"):
+        facula.ones(4, 4).to_sparse_bsr(2).copy_(facula.ones(4, 4).to_sparse_bsr(4))
+
+
 def test_a_module_tracker_knows_when_a_pass_is_over():
     layer = facula.nn.Linear(2, 2)
     with facula.utils.module_tracker.ModuleTracker() as tracker:
         layer(facula.rand(2, requires_grad=True)).sum().backward()
         assert not tracker.is_bw
         assert tracker.parents == {"Global"}
-
-
-def test_a_tensor_with_views_is_sent_as_a_copy_with_a_warning():
-    x = facula.zeros(4)
-    view = x[:2]
-    with pytest.warns(UserWarning, match="^multiprocessing: a tensor with views was sent"):
-        facula.multiprocessing.reductions.ForkingPickler.dumps(x)
-    assert view.tolist() == [0.0, 0.0]

@@ -23,6 +23,7 @@ def apply(cls, args):
         tangents = [t.clone() if t is not None and t.is_leaf and t.requires_grad else t for t in tangents]
     if context.saved_for_forward is None:
         context.saved_for_forward = ()
+    versions = {id(t): t._version for t in tangents if t is not None}
     made = cls.jvp(context, *tangents)
     context.saved_for_forward = None
     single = isinstance(outputs, Tensor)
@@ -35,7 +36,7 @@ def apply(cls, args):
         if tangent is None:
             duals.append(result)
             continue
-        _check_tangent(f"{cls.__name__}.jvp", i, result, tangent, kind, tangents)
+        _check_tangent(f"{cls.__name__}.jvp", i, result, tangent, kind, tangents, versions)
         dual = forward_ad._make(result, tangent)
         written = next((a for a, p in zip(args, primals) if p is result), None)
         duals.append(dual if written is None else written.copy_(dual))  # mark_dirty: the argument itself comes back
@@ -46,14 +47,14 @@ def _has_tangents(value):
     return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
 
 
-def _check_tangent(name, i, result, tangent, kind, tangents):
+def _check_tangent(name, i, result, tangent, kind, tangents, versions):
     """A tangent lies to those of the inputs as the result of forward lies to the inputs."""
     if not isinstance(result, Tensor) or kind & _PLAIN:
         raise RuntimeError(f"{name}: output {i} is not differentiable, so its tangent is None, got {type(tangent).__name__}")
     given = [t for t in tangents if t is not None]
-    if kind & _WRITTEN and not any(tangent is t for t in given):
+    if kind & _WRITTEN and tangent._version == versions.get(id(tangent), tangent._version):
         raise RuntimeError(f"{name}: forward writes output {i} in place, so jvp must write the tangent in place and return it")
-    if kind & _VIEW and not any(tangent._base is (t if t._base is None else t._base) for t in given):
+    if kind & _VIEW and not any(tangent is not t and tangent._base is (t if t._base is None else t._base) for t in given):
         raise RuntimeError(
             f"{name}: output {i} of forward is an input or a view of one, so its tangent must be a view of the tangent of "
             "that input, got a tensor of its own or a view of another"

@@ -1,7 +1,7 @@
 """Counting the floating-point operations of matrix products, convolutions and attention.
 
-A product of (m, k) and (k, n) is 2 m k n operations. The operators that run are counted, whoever calls them: a module, a backward
-pass, also of a program's own Function, or a second computation under `checkpoint`.
+A product of (m, k) and (k, n) is 2 m k n operations. The operators that run are counted, whoever calls them: a module, a
+backward pass, also of a program's own Function, or a second computation under `checkpoint`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
     >>> torch.utils.flop_counter.sdpa_flop_count((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 6))
     600
     """
-    (b, heads, length, size), (kb, key_heads, source, key_size) = query_shape, key_shape
+    (b, heads, _, size), (kb, key_heads, source, key_size) = query_shape, key_shape
     vb, value_heads, value_source, value_size = value_shape
     fits = b == kb == vb and key_heads == value_heads and size == key_size and source == value_source
     if not fits or heads % key_heads:
@@ -128,7 +128,8 @@ def _recurrent(out, gates, h0, c0, weight, *_):
     return 2 * weight.numel() * gates.shape[0]
 
 
-def _recurrent_backward(out, grad, grad_h, grad_c, weight, saved, h, c, mode, batch_sizes, reverse, first, of_state, of_weight, *_):
+def _recurrent_backward(out, *args):
+    weight, batch_sizes, first, of_state, of_weight = args[3], args[8], *args[10:13]
     rows = sum(batch_sizes)
     return 2 * weight.numel() * (rows * of_weight + rows - (0 if of_state else first))
 

@@ -45,10 +45,6 @@ PyObject* function_storage_share(PyObject*, PyObject* o) {
                  s->device);
     FACULA_CHECK(s->nbytes > 0, ErrorKind::Runtime, "_storage_share: an empty storage cannot be shared, got 0 bytes");
     if (share(s, self->origin, "_storage_share")) return PyLong_FromLong(shared_descriptor(s));
-    constexpr const char* kText =
-        "multiprocessing: a tensor with views was sent, so the other process has a copy and does not see later writes "
-        "(call share_memory_() before views are made)";
-    if (PyErr_WarnEx(PyExc_UserWarning, kText, 1) < 0) throw PythonError();
     const int fd = shared_copy(s, "_storage_share");
     if (self->copy_fd >= 0) close(self->copy_fd);
     self->copy_fd = fd;
