@@ -104,6 +104,8 @@ GIVES = [
      "a tensor of which views were made is sent to another process as a copy; share_memory_() before views are made shares it"),
     ("steps_of_a_second_computation()", "2", "1",
      "a second computation under checkpoint() ends behind the op that saves the last value, not before it"),
+    ("view_of_an_inference_tensor().requires_grad", "True", "False",
+     "a view of a leaf of inference mode that requires a gradient does so too; writing or saving either is refused"),
     ("calls_of_hooks_at_an_input()", "1", "3",
      "a pass for some inputs ends at them: of the op behind them neither hooks nor formula run"),
     ("calls_of_a_hook_of_a_view_before_a_write()", "1", "0",
@@ -249,6 +251,12 @@ def number_that_another_process_wrote():
     view = x[:2]
     ForkingPickler.loads(ForkingPickler.dumps(x)).fill_(4)
     return view[0].item()
+
+
+def view_of_an_inference_tensor():
+    with torch.inference_mode():
+        x = torch.ones(2, requires_grad=True)
+    return x.view(2)
 
 
 def steps_of_a_second_computation():

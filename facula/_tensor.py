@@ -53,6 +53,8 @@ def numpy(self, *, force=False):
     """
     if _is_wrapper(self):
         raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")
+    if self.layout is not _C.strided:
+        raise TypeError(f"numpy: only strided tensors have an array's memory (call to_dense() first), got layout {self.layout}")
     tensor = self.detach().cpu().resolve_conj() if force else self
     try:
         return asarray(memoryview(tensor))

@@ -343,6 +343,18 @@ def test_types_of_numbers_sequences_and_storages():
     assert raised_by(F.pixel_shuffle, facula.ones(1, 16, 2, 2), 2**39) is ValueError
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_sparse_tensors_are_no_arrays(force):
+    with pytest.raises(TypeError, match="^numpy: only strided tensors"):
+        facula.eye(2).to_sparse().numpy(force=force)
+
+
+def test_types_that_cannot_be_the_default_are_a_type_error():
+    for kind in ("torch.IntTensor", facula.LongTensor, facula.float64, 3):
+        with pytest.raises(TypeError, match="^set_default_"), pytest.warns(UserWarning, match="an old form"):
+            facula.set_default_tensor_type(kind)
+
+
 def test_names_of_a_tensor_can_all_be_asked_for():
     x = facula.ones(2, 2)
     assert [name for name in dir(x) if name != "imag" and not hasattr(x, name)] == []
@@ -381,6 +393,8 @@ def test_sums_of_csr_matrices_keep_the_dtype_of_their_places():
 def test_nested_tensors_are_of_the_same_size():
     one = facula.nested.nested_tensor([facula.ones(2, 3), facula.ones(4, 3)], layout=facula.jagged)
     assert facula.ops.aten.is_same_size(one, one.clone())
+    other = facula.nested.nested_tensor([facula.ones(3, 3), facula.ones(3, 3)], layout=facula.jagged)
+    assert not facula.ops.aten.is_same_size(one, other)
     with pytest.raises(RuntimeError, match="^is_same_size: expected two nested tensors or none"):
         facula.ones(2).is_same_size(one)
 

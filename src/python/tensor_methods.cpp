@@ -284,6 +284,7 @@ PyObject* method_is_same_size(PyObject* self, PyObject* other) {
       const Owned mine(check(PyObject_GetAttrString(self, "is_nested")));
       FACULA_CHECK((nested.get() == Py_True) == (mine.get() == Py_True), ErrorKind::Runtime,
                    "is_same_size: expected two nested tensors or none, got one");
+      if (nested.get() == Py_True) return check(call_python(PyObject_CallMethod, self, "is_same_size", "O", other));
     }
     return PyBool_FromLong(tensor_of(self).sizes() == tensor_of(other).sizes());
   });
