@@ -60,6 +60,8 @@ __all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 def __getattr__(name: str) -> Any:
     if name in LAZY_MODULES:
         return _lazy_module(name)
+    if name == "Storage":  # the class of the default dtype, which may change
+        return _lazy_module("storage")._default_class()
     if name in LAZY_NAMES:
         value = getattr(importlib.import_module(f"facula.{LAZY_NAMES[name]}"), name)
         globals()[name] = value

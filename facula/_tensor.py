@@ -564,6 +564,8 @@ def numpy(self, *, force=False):
     """
     if _is_wrapper(self):
         raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")
+    if self.layout is not _C.strided:
+        raise TypeError(f"numpy: only strided tensors have an array's memory (call to_dense() first), got layout {self.layout}")
     tensor = self.detach().cpu().resolve_conj() if force else self
     try:
         return asarray(memoryview(tensor))
@@ -679,7 +681,8 @@ def __complex__(self):
 
 
 def __dir__(self):
-    return sorted({*dir(type(self)), *self.__dict__})
+    names = {*dir(type(self)), *self.__dict__} - {"volatile"}
+    return sorted(names if self.is_cuda else names - {"__cuda_array_interface__"})
 
 
 def __reduce_ex__(self, protocol):

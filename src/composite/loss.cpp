@@ -131,12 +131,13 @@ struct ClassView {
   Tensor classes_of(const char* op, const Tensor& target) const {
     FACULA_CHECK(target.dtype() == DType::Int64 || target.dtype() == DType::UInt8, ErrorKind::Runtime, op,
                  ": expected class numbers of dtype int64 or uint8, got ", target.dtype());
-    if (!positions.empty() && target.dim() > 0) {
-      FACULA_CHECK(target.size(0) == positions[0], ErrorKind::Value, op,
-                   ": expected a target with the input's batch size ", positions[0], ", got ", target.size(0));
-    }
-    FACULA_CHECK(target.sizes() == IntList(positions), ErrorKind::Runtime, op, ": expected a target of shape ",
-                 positions, ", got ", target.sizes());
+    const bool single = positions.empty() && target.dim() == 1 && target.size(0) == 1;  // one class for one sample
+    const bool fits =
+        positions.empty() ? single || target.dim() != 1 : target.dim() > 0 && target.size(0) == positions[0];
+    FACULA_CHECK(fits, ErrorKind::Value, op, ": expected a target with the input's batch size ",
+                 positions.empty() ? 1 : positions[0], ", got shape ", target.sizes());
+    FACULA_CHECK(single || target.sizes() == IntList(positions), ErrorKind::Runtime, op,
+                 ": expected a target of shape ", positions, ", got ", target.sizes());
     return to_dtype(reshape(target, {scores.size(0), scores.size(2)}), DType::Int64);
   }
 

@@ -282,8 +282,10 @@ PyObject* method_is_same_size(PyObject* self, PyObject* other) {
     FACULA_CHECK(is_tensor(other), ErrorKind::Type, "is_same_size(): other is a Tensor, got ", Py_TYPE(other)->tp_name);
     if (!is_plain_tensor(other)) {
       const Owned nested(check(PyObject_GetAttrString(other, "is_nested")));
-      FACULA_CHECK(nested.get() != Py_True, ErrorKind::Runtime,
+      const Owned mine(check(PyObject_GetAttrString(self, "is_nested")));
+      FACULA_CHECK((nested.get() == Py_True) == (mine.get() == Py_True), ErrorKind::Runtime,
                    "is_same_size: expected two nested tensors or none, got one");
+      if (nested.get() == Py_True) return check(call_python(PyObject_CallMethod, self, "is_same_size", "O", other));
     }
     return PyBool_FromLong(tensor_of(self).sizes() == tensor_of(other).sizes());
   });
@@ -299,6 +301,9 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   exchange_storage(impl, source.storage());
   impl->data = source.impl()->data;
   set_sizes(impl, source.sizes(), source.strides());
+  if (AutogradMeta* meta = autograd_meta(impl)) {
+    if (AccumulateGrad* node = meta->accumulator.load()) node->set_output(0, t);  // gradients have the new shape
+  }
   count_write(t);
 }
 

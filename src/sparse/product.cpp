@@ -268,7 +268,8 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, int64_t row
 Tensor sparse_scattered(const Tensor& values, IntList sizes, int64_t dim, const Tensor& index) {
   const int64_t ndim = static_cast<int64_t>(sizes.size());
   if (ndim == 0)
-    return _sparse_coo_tensor_unsafe(empty({0, 1}, DType::Int64, values.device()), reshape(values, {1}), {}, true);
+    return _sparse_coo_tensor_unsafe(empty({0, values.numel()}, DType::Int64, values.device()), reshape(values, {-1}),
+                                     {}, values.numel() == 1);
   const int64_t at = wrap_dim(dim, ndim, "gather");
   std::vector<Tensor> rows;
   for (int64_t d = 0; d < ndim; ++d) {
