@@ -28,6 +28,7 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime,
                "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
+  if (!((self.flags() | src.flags()) & kSparse)) check_no_partial_overlap(self, src, "copy_");
   const uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
   check_has_values(src, self.device(), "copy_");

@@ -304,15 +304,18 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
 // set_(source=None, storage_offset=0, size=None, stride=None); source is a tensor or a storage
 PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* names[] = {"source", "storage_offset", "size", "stride", nullptr};
-  PyObject *source = Py_None, *size = Py_None, *stride = Py_None;
-  Py_ssize_t offset = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OnOO:set_", const_cast<char**>(names), &source, &offset, &size,
+  PyObject *source = nullptr, *size = Py_None, *stride = Py_None;
+  constexpr Py_ssize_t kNotGiven = PY_SSIZE_T_MIN;
+  Py_ssize_t given = kNotGiven;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OnOO:set_", const_cast<char**>(names), &source, &given, &size,
                                    &stride))
     return nullptr;
   return guarded([&] {
     const Tensor& t = strided_tensor_of(self);
     DType dtype = t.dtype();
-    if (source == Py_None) {
+    FACULA_CHECK(given == kNotGiven || (source && size != Py_None), ErrorKind::Type,
+                 "set_: storage_offset is given with a source and a size, got storage_offset=", given);
+    if (!source) {
       put_on_storage(t, facula::empty({0}, dtype, t.device()));
       return Py_NewRef(self);
     }
@@ -320,6 +323,7 @@ PyObject* method_set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       put_on_storage(t, strided_tensor_of(source));
       return Py_NewRef(self);
     }
+    const int64_t offset = given == kNotGiven ? 0 : given;
     Storage* storage = is_tensor(source) ? strided_tensor_of(source).storage() : storage_for(source, dtype, "set_");
     Dims sizes = size == Py_None ? Dims{static_cast<int64_t>(storage->nbytes) / item_size(dtype) - offset}
                                  : arg_ints(size, 1).values;
