@@ -394,7 +394,9 @@ def test_truth_values_alone_choose_nothing_or_all():
     x[False] = 5
     assert x.tolist() == [0.0, 1.0, 2.0] and x._version == 0
     x[True] = x
-    assert x.tolist() == [0.0, 1.0, 2.0] and x._version == 1
+    x[None] = x
+    assert x.tolist() == [0.0, 1.0, 2.0] and x._version == 2
+    x[:1][x[:1] > -1] = x[:1]
     x[True] = torch.tensor([[4.0, 5.0, 6.0]])
     assert x.tolist() == [4.0, 5.0, 6.0]
 
@@ -411,7 +413,9 @@ def test_truth_values_alone_choose_nothing_or_all():
     x[False] = 5
     assert x.tolist() == [0.0, 1.0, 2.0] and x._version == 0
     x[True] = x
-    assert x.tolist() == [0.0, 1.0, 2.0] and x._version == 1
+    x[None] = x
+    assert x.tolist() == [0.0, 1.0, 2.0] and x._version == 2
+    x[:1][x[:1] > -1] = x[:1]
     x[True] = torch.tensor([[4.0, 5.0, 6.0]])
     assert x.tolist() == [4.0, 5.0, 6.0]
 

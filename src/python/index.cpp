@@ -341,6 +341,8 @@ void assign_item(const Tensor& self, PyObject* key, PyObject* value) {
       return;
     }
     Tensor source = without_leading_ones(assigned_value(self, value), indexed.view.dim());
+    if (source.dim() != indexed.view.dim() && broadcasts_to(source.sizes(), indexed.view.sizes()))
+      source = expand(source, indexed.view.sizes());  // x[None] = x: what is written is what is read
     copy_(indexed.view, source);
     return;
   }

@@ -1,4 +1,5 @@
 // Tensor methods that are not ops: conversions between dtypes and devices, and exchanging the storage.
+#include "autograd/function_support.h"
 #include "core/backend.h"
 #include "core/write.h"
 #include "functions.h"
@@ -295,10 +296,12 @@ void put_on_storage(const Tensor& t, const Tensor& source) {
   FACULA_CHECK(!(requires_grad(t) && GradMode::enabled() && !grad_fn(impl)), ErrorKind::Runtime,
                "set_: a leaf that requires grad cannot be used in an in-place operation (use no_grad()), got shape ",
                t.sizes());
+  const uint32_t marks = marks_of(t) | marks_of(source);
   exchange_storage(impl, source.storage());
   impl->data = source.impl()->data;
   set_sizes(impl, source.sizes(), source.strides());
   count_write(t);
+  if (marks) record_missing("set_", marks, t, t, source);  // the old values take no part in the new ones
 }
 
 // set_(source=None, storage_offset=0, size=None, stride=None); source is a tensor or a storage
