@@ -239,10 +239,3 @@ def test_the_nuclear_norm_of_more_dimensions_is_told_which():
     with pytest.raises(RuntimeError, match="^norm: the nuclear norm"):
         facula.norm(x, "nuc")
     assert facula.norm(x, "nuc", dim=(0, 1)).shape == (2,) and facula.norm(x[0], "nuc").shape == ()
-
-
-def test_the_nuclear_norm_of_more_dimensions_is_told_which():
-    x = facula.ones(2, 2, 2)
-    with pytest.raises(RuntimeError, match="^norm: the nuclear norm"):
-        facula.norm(x, "nuc")
-    assert facula.norm(x, "nuc", dim=(0, 1)).shape == (2,) and facula.norm(x[0], "nuc").shape == ()

@@ -129,14 +129,6 @@ def test_set_takes_a_source_or_nothing():
     assert x.set_(torch.ones(4), 1, (2,)).tolist() == [1.0, 1.0] and x.set_().shape == (0,)
 
 
-def test_set_takes_a_source_or_nothing():
-    x = torch.zeros(3)
-    for arguments in ((None,), (torch.ones(3), 0), (torch.ones(3), True)):
-        with pytest.raises(TypeError, match="set_: "):
-            x.set_(*arguments)
-    assert x.set_(torch.ones(4), 1, (2,)).tolist() == [1.0, 1.0] and x.set_().shape == (0,)
-
-
 def test_set_has_no_derivative_and_says_so():
     x = torch.ones(3, requires_grad=True)
     for z, arguments in ((torch.zeros(3), (x * 2,)), (torch.zeros(3), (x,)), (x * 3, (torch.ones(3),)), (x * 3, (torch.ones(3).untyped_storage(),)), (x * 3, ())):
