@@ -465,3 +465,5 @@ def test_a_copy_whose_source_overlaps_what_is_written_is_refused():
     x[:2] = x[2:]
     x[::2] = x[1::2]
     assert x.tolist() == [3.0, 3.0, 3.0, 3.0]
+    x = facula.arange(1.0, 4.0)
+    assert x.fill_(x[1]).tolist() == [2.0, 2.0, 2.0]

@@ -61,7 +61,8 @@ Tensor resolve_neg(const Tensor& self) { return self; }
 const Tensor& fill_(const Tensor& self, const Tensor& value) {
   FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill_: value must be a number or a 0-d tensor, got shape ",
                value.sizes());
-  return copy_(self, value);
+  const bool plain = !((self.flags() | value.flags()) & (kSparse | kBatched));
+  return copy_(self, plain && share_bytes(self.storage(), value.storage()) ? clone(value) : value);  // x.fill_(x[0])
 }
 
 // ---- diagonals

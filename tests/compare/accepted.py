@@ -63,7 +63,7 @@ ACCEPTED: dict[str, list[Pattern]] = {
     "a batch of no examples gives an empty batch": [Pattern("only PyTorch raises IndexError", "vmap", said="^select\\(\\): index 0 out of range"), Pattern(_THEIRS, "vmap", said="^cannot reshape tensor of 0 elements")],
     "an example of one number is a tensor without dimensions, whose dimensions are 0 and -1": [Pattern("only PyTorch raises IndexError", "vmap", said="^Dimension (out of range|specified as)")],
     "derivatives of nothing are empty": [Pattern(_THEIRS, "hessian|jacobian|jac", said="^stack expects a non-empty")],
-    "what is made of several ops reads its operands before it writes": [Pattern(_THEIRS, "clamp|clip|cat\\(|\\] = |masked", said="^unsupported operation: some elements of the input tensor")],
+    "in-place forms that are recorded, or made of several ops, compute before they write": [Pattern(_THEIRS, said="^unsupported operation: some elements of the input tensor")],
     "numbers may be given by name where tensors may": [Pattern("only PyTorch raises TypeError|^error class TypeError not", said="received an invalid combination of arguments - got \\(other=Tensor, input=(bool|int|float)")],
     "type_as changes the dtype and keeps the layout": [Pattern(_THEIRS, "type_as", said="^to\\(options\\) doesn't support converting")],
     "sparse tensors are taken where PyTorch takes strided ones, or other sparse ones": [
@@ -126,15 +126,17 @@ ACCEPTED: dict[str, list[Pattern]] = {
         Pattern("^error class RuntimeError not (IndexError|TypeError)", said="^(value cannot be converted|Unsupported dtype|unsupported operation: some elements|Trying to set a forward gradient|Index put requires|result type)"),
         Pattern(
             "^error class RuntimeError not (IndexError|TypeError|ValueError)",
-            said="^(logsumexp\\(\\): Expected floating|Expected the dtype for input and out|\\w+\\(\\): functions with out=|rfft expects a real|index_copy_\\(\\): Source|setStorage: sizes|Batching rule not implemented)",
+            said="^(logsumexp\\(\\): Expected floating|ihfft expects a real|Output 0 of BackwardHookFunction|Expected the dtype for input and out|\\w+\\(\\): functions with out=|rfft expects a real|index_copy_\\(\\): Source|setStorage: sizes|Batching rule not implemented)",
         ),
-        Pattern("^error class NotImplementedError not IndexError", said="^Could not run"),
+        Pattern("^error class NotImplementedError not IndexError", said='^Could not run|^"\\w+" not implemented for'),
+        Pattern("^error class IndexError not (NotImplementedError|RuntimeError)", said="Expected reduction dim .*to have non-zero size|^index out of range in self"),
         Pattern("^error class RuntimeError not AssertionError", said="allow_mutation_on_saved_tensors"),
         Pattern("^error class (ValueError|TypeError|AttributeError) not", said="^(Thing passed to transform|can't (assign a NoneType|convert Sparse)|only integer tensors of a single|'\\w+' object has no attribute|\\w+\\(\\): argument 'input')"),
-        Pattern("^error class NotImplementedError not RuntimeError", said='^("\\w+" not implemented for|clamp is not supported|Could not run|Cannot access|Trying to use forward AD|the derivative for).*\\| .*(cannot be written into|(one|same) dtype|automatic differentiation|not implemented for dtype|divisor other than zero|floating-point|sparse|memory|dtype bool|is not differentiable|must broadcast|modified by an inplace|inference tensor)'),
+        Pattern("^error class NotImplementedError not RuntimeError", said='^("\\w+" not implemented for|clamp is not supported|Could not run|Cannot access|Trying to use forward AD|the derivative for).*\\| .*(cannot be written into|(one|same) dtype|automatic differentiation|not implemented for dtype|all tensors or none are COO|one floating dtype|does not fit in place|has no mean|divisor other than zero|floating-point|sparse|memory|dtype bool|is not differentiable|must broadcast|modified by an inplace|inference tensor)'),
     ],
     "an argument that is no tensor is refused by its type, before something is asked of it": [Pattern("^error class AttributeError not TypeError", said="has no attribute")],
     # ---- warnings
+    "a cast that drops imaginary parts warns; a comparison with complex numbers drops none": [Pattern("^warning (UserWarning)? ?not", said="(discards the imaginary part|drops their imaginary parts)")],
     "a write into expanded memory says so": [Pattern("^warning  not UserWarning", said="in expanded tensors")],
     "Facula deprecates nothing of PyTorch's": [Pattern("^warning \\w+ not", said="deprecated|is now deprecated|will be removed|jit.script")],
     "a fact about PyTorch: how its tracing, its kernels and its sparse tensors are made, and a default that was another": [
