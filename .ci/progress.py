@@ -1,7 +1,7 @@
 """Run a command that builds, with one line that counts in place of its output: python .ci/progress.py pip install -v .
 
-The line is `building 120 of 330`; a terminal has it written over, elsewhere it appears at every tenth part. What the command said
-last is shown where it fails, and its exit status is this one's.
+The line is `building 120 of 330`; a terminal has it written over, elsewhere it appears at every tenth part. What the command
+said last is shown where it fails, and its exit status is this one's.
 """
 
 from __future__ import annotations

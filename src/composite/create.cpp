@@ -40,6 +40,7 @@ static const Tensor& copy_values(const Tensor& self, const Tensor& src, bool non
   FACULA_CHECK(broadcasts_to(src.sizes(), self.sizes()), ErrorKind::Runtime,
                "copy_: the source must broadcast to shape ", self.sizes(), ", got ", src.sizes());
   check_no_internal_overlap(self, "copy_");
+  if (!((self.flags() | src.flags()) & kSparse)) check_no_partial_overlap(self, src, "copy_");
   const uint16_t id = op_id::copy_;
   check_not_inference(self, "copy_");
   check_has_values(src, self.device(), "copy_");
@@ -73,7 +74,8 @@ Tensor resolve_neg(const Tensor& self) { return self; }
 const Tensor& fill_(const Tensor& self, const Tensor& value) {
   FACULA_CHECK(value.dim() == 0, ErrorKind::Runtime, "fill_: value must be a number or a 0-d tensor, got shape ",
                value.sizes());
-  return copy_(self, value);
+  const bool plain = !((self.flags() | value.flags()) & (kSparse | kBatched));
+  return copy_(self, plain && share_bytes(self.storage(), value.storage()) ? clone(value) : value);  // x.fill_(x[0])
 }
 
 // ---- diagonals

@@ -151,8 +151,15 @@ PyObject* storage_use_count(PyObject* o, PyObject*) {
   return PyLong_FromLong(static_cast<long>(self_of(o)->storage->refs.load()) - 1);  // this object is one
 }
 PyObject* storage_data_ptr(PyObject* o, PyObject*) {
-  expose_address(self_of(o)->storage);
-  return PyLong_FromVoidPtr(self_of(o)->storage->nbytes ? self_of(o)->storage->data : nullptr);
+  return guarded([&] {
+    Storage* s = self_of(o)->storage;
+    const Tensor& origin = self_of(o)->origin;
+    FACULA_CHECK(!s->device.is_meta() || !origin.defined() || !(origin.flags() & kPythonDispatch), ErrorKind::Runtime,
+                 "data_ptr: the storage of a tensor whose class stands for others has no address, got one of ",
+                 s->nbytes, " bytes");
+    expose_address(s);
+    return PyLong_FromVoidPtr(s->nbytes ? s->data : nullptr);
+  });
 }
 PyObject* storage_element_size(PyObject*, PyObject*) { return PyLong_FromLong(1); }
 PyObject* storage_get_device(PyObject* o, PyObject*) { return PyLong_FromLong(self_of(o)->storage->device.index); }
