@@ -73,7 +73,6 @@ class Summary:
         calls: a `Call` for each call of a module that no other module made, with the calls within it; in order.
         parameters, trainable, buffers: numbers in them, of the whole model.
         multiply_adds: of the whole call; half of what `FlopCounterMode` counts.
-        uncounted: what was called whose multiply-adds are not known, in words.
     """
 
     layers: list[Layer]
@@ -82,7 +81,6 @@ class Summary:
     trainable: int
     buffers: int
     multiply_adds: int
-    uncounted: list[str]
 
     def _rows(self):
         for layer in self.layers:
@@ -99,8 +97,6 @@ class Summary:
     def _totals(self):
         yield f"parameters: {self.parameters:,} ({self.trainable:,} trainable), in buffers: {self.buffers:,}"
         yield f"multiply-adds: {self.multiply_adds:,}"
-        if self.uncounted:
-            yield f"not counted: {', '.join(self.uncounted)}"
 
     def __repr__(self) -> str:
         rows = [("  " * depth + name, *rest) for depth, (name, *rest) in self._rows()]
@@ -157,26 +153,6 @@ def _described(value, depth=0):
         parts = [_described(part, depth + 1) for part in value[:4]]
         return "(" + ", ".join(parts + ["..."] * (len(value) > 4)) + ")"
     return "None" if value is None else type(value).__name__
-
-
-class _Counter(FlopCounterMode):
-    """Counts what it can: an operator that it has no count for is no error of the model."""
-
-    def __init__(self):
-        super().__init__(display=False)
-        self.uncounted: dict[str, None] = {}
-
-    def _note(self, function, args, kwargs, out):
-        try:
-            super()._note(function, args, kwargs, out)
-        except NotImplementedError:
-            self.uncounted[getattr(function, "__name__", str(function))] = None
-
-    def _note_operator(self, packet, args, kwargs, out):
-        try:
-            super()._note_operator(packet, args, kwargs, out)
-        except NotImplementedError:
-            self.uncounted[str(packet)] = None
 
 
 class _Watcher:
@@ -239,7 +215,7 @@ def _accelerators(tensors):
 
 def _call(model, inputs):
     """Call the model; the counter and the hooks are inside what is to be as it was before."""
-    counter = _Counter()
+    counter = FlopCounterMode(display=False)
     watcher = _Watcher(model, counter)
     leaves = [leaf for leaf in _pytree.tree_leaves(inputs) if isinstance(leaf, facula.Tensor)]
     devices = _accelerators([*model.parameters(), *model.buffers(), *leaves])
@@ -316,5 +292,4 @@ def summary(model: Module, inputs: Any) -> Summary:
         trainable=_numbers(parameter for parameter in parameters if parameter.requires_grad),
         buffers=_numbers(model.buffers()),
         multiply_adds=counter.get_total_flops() // 2,
-        uncounted=list(counter.uncounted),
     )
