@@ -1,6 +1,7 @@
-"""Prints a list of pyproject.toml (`requires`, or an extra such as `lint`), to be installed without the package itself.
+"""Prints lists of pyproject.toml (`requires`, `dependencies`, an extra such as `lint`), for pip, without the package itself.
 
-    python .ci/requirements.py lint
+    pip install $(python .ci/requirements.py lint)
+    python .ci/requirements.py requires dependencies test | pip install -r /dev/stdin    # conditions have spaces
 
 Python 3.10 has no reader of TOML; the lists are written as Python writes them.
 """
@@ -20,4 +21,4 @@ def read(name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(*read(sys.argv[1]))
+    print(*[entry for name in sys.argv[1:] for entry in read(name)], sep="\n")

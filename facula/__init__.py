@@ -60,6 +60,8 @@ __all__ += ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
 def __getattr__(name: str) -> Any:
     if name in LAZY_MODULES:
         return _lazy_module(name)
+    if name == "Storage":  # the class of the default dtype, which may change
+        return _lazy_module("storage")._default_class()
     if name in LAZY_NAMES:
         value = getattr(importlib.import_module(f"facula.{LAZY_NAMES[name]}"), name)
         globals()[name] = value
@@ -85,7 +87,9 @@ def _placeholder(name):
 
         with contextlib.suppress(AttributeError):
             return placeholders.member("torch", name)
-    raise AttributeError(f"module 'facula' has no attribute {name!r}")
+    from ._near_names import no_attribute
+
+    raise no_attribute(__name__, name)
 
 
 def _c_placeholder(name):

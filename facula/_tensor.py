@@ -497,6 +497,13 @@ def record_stream(self, stream):
     _C._cuda_record_stream(self, stream.device_index, stream.cuda_stream)
 
 
+def _repr_html_(self):
+    """Return what a notebook shows."""
+    from ._html import tensor_html
+
+    return tensor_html(self)
+
+
 # compat/not_here.py has the reasons; importing Facula does not read it
 _NOT_HERE = """
     eig index ipu lstsq mtia reinforce slice_inverse solve symeig to_mkldnn xpu
@@ -521,7 +528,7 @@ _C._install_methods(
             f.__name__: f
             for f in (
                 is_nonzero, map2_, resize, resize_as, dim_order, to_device, dequantize, const_data_ptr,
-                record_stream, to_padded_tensor,
+                record_stream, to_padded_tensor, _repr_html_,
             )
         },
         "module_load": _overridable(module_load),
@@ -557,6 +564,8 @@ def numpy(self, *, force=False):
     """
     if _is_wrapper(self):
         raise RuntimeError(f"numpy: .numpy() is not supported for tensor subclasses without memory, got {type(self).__name__}")
+    if self.layout is not _C.strided:
+        raise TypeError(f"numpy: only strided tensors have an array's memory (call to_dense() first), got layout {self.layout}")
     tensor = self.detach().cpu().resolve_conj() if force else self
     try:
         return asarray(memoryview(tensor))
@@ -672,7 +681,8 @@ def __complex__(self):
 
 
 def __dir__(self):
-    return sorted({*dir(type(self)), *self.__dict__})
+    names = {*dir(type(self)), *self.__dict__} - {"volatile"}
+    return sorted(names if self.is_cuda else names - {"__cuda_array_interface__"})
 
 
 def __reduce_ex__(self, protocol):

@@ -2,11 +2,14 @@
 
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from case_names import words
 
 ROOT = Path(__file__).resolve().parent.parent
 CUDA_HAS_BEGUN = pytest.StashKey()
@@ -14,10 +17,50 @@ CUDA_HAS_BEGUN = pytest.StashKey()
 # A run that a shell started in the background ignores Ctrl-C, and so would the programs that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-start = os.getcwd()
-if not list((ROOT / "facula").glob("_C.*")):
-    os.chdir(ROOT / "tests")  # child processes look for modules in the current directory first
+
+def pytest_addoption(parser):
+    parser.addoption("--topics", help="of tests of every op, only those of ops of these topics (words with commas)")
+
+
+def pytest_configure(config):
+    """Let the checkout hide no installed package where it is unbuilt; processes that run tests for this one see to that themselves."""
+    if "FACULA_TEST_CACHE" not in os.environ:
+        os.environ["FACULA_TEST_CACHE"] = tempfile.mkdtemp(prefix="facula-kernels-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop("FACULA_TEST_CACHE"), ignore_errors=True))
+    if list((ROOT / "facula").glob("_C.*")) or config.getoption("dist", "no") != "no":
+        return
+    start = os.getcwd()
     sys.path[:] = [entry for entry in sys.path if Path(entry or start).resolve() != ROOT]
+    os.chdir(ROOT / "tests")  # child processes look for modules in the current directory first
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("topics"):
+        chosen = {None, *config.getoption("topics").split(",")}
+        others = [item for item in items if _topic(item) not in chosen]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if _topic(item) in chosen]
+    if hasattr(config, "workerinput"):
+        from parallel_order import in_order
+
+        items[:] = in_order(items)
+
+
+def _topic(item):
+    return getattr(item.callspec.params.get("op"), "topic", None) if hasattr(item, "callspec") else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Beside `-n` nothing has to be said of how tests are shared out: see there."""
+    if config.getoption("dist") == "load":
+        from parallel_order import FromBothEnds
+
+        return FromBothEnds(config, log)
+
+
+def pytest_make_parametrize_id(val):
+    return words(val)
 
 
 def pytest_collection_finish(session):
@@ -28,6 +71,8 @@ def pytest_collection_finish(session):
 
 def pytest_runtest_setup(item):
     """What the tests of CUDA with many ops run in other processes begins with the first test of CUDA: most of these leave a processor idle."""
+    if "PYTEST_XDIST_WORKER" in os.environ:  # another process may run those tests, and this one has a processor of its own
+        return
     if item.path.name.startswith("test_cuda") and not item.session.stash.get(CUDA_HAS_BEGUN, False):
         item.session.stash[CUDA_HAS_BEGUN] = True
         for module in dict.fromkeys(other.module for other in item.session.items):

@@ -1,26 +1,25 @@
 """Where tests of CUDA run: in processes with a device, the emulated one unless the machine has a GPU."""
 
-import functools
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import facula
 
 HERE = Path(__file__).resolve().parent
+#: not optimized: compiled in half the time, and most kernels run for less than that
+FLAGS = {"FACULA_EMULATED_FLAGS": os.environ.get("FACULA_EMULATED_FLAGS", "-O0")}
 
 
-@functools.cache
 def cache_folder():
-    """Compiled kernels, for one run of the tests; FACULA_TEST_CACHE keeps them between runs."""
-    return os.environ.get("FACULA_TEST_CACHE") or tempfile.mkdtemp(prefix="facula-kernels-")
+    """Compiled kernels, of one run of the tests and of all its processes (conftest.py); FACULA_TEST_CACHE keeps them between runs."""
+    return os.environ["FACULA_TEST_CACHE"]
 
 
 def environment(**more):
     """The environment of a process that has a device."""
-    device = {} if facula.cuda.is_available() else {"FACULA_CUDA": "emulated", "FACULA_CACHE_DIR": cache_folder()}
+    device = {} if facula.cuda.is_available() else {"FACULA_CUDA": "emulated", "FACULA_CACHE_DIR": cache_folder(), **FLAGS}
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), **device, **more}
 
 

@@ -20,8 +20,6 @@ import facula
 
 TOGETHER = 60
 ARCHITECTURE = 90  # of the emulated device
-#: not optimized: compiled in half the time, and most kernels run for less than that
-FLAGS = {"FACULA_EMULATED_FLAGS": os.environ.get("FACULA_EMULATED_FLAGS", "-O0")}
 
 
 def listed(command, **more):
@@ -39,7 +37,7 @@ def keep(command, **more):
     """Puts the kernels of a program into the disk cache; those that do not compile are left to the program itself."""
     kernels = [kernel[:2] for kernel in listed(command, **more)]
     pieces = [kernels[at : at + TOGETHER] for at in range(0, len(kernels), TOGETHER)]
-    subprocess.run([sys.executable, __file__], input=json.dumps(pieces), env=environment(**FLAGS), check=True, text=True)
+    subprocess.run([sys.executable, __file__], input=json.dumps(pieces), env=environment(), check=True, text=True)
 
 
 def keep_piece(kernels):
@@ -56,14 +54,15 @@ def run(command, **more):
     """The finished process of a program on a device, whose kernels were compiled before where the device is the emulated one."""
     if not facula.cuda.is_available():
         keep(command, **more)
-    return subprocess.run(command, env=environment(**FLAGS, **more), capture_output=True, text=True)
+    return subprocess.run(command, env=environment(**more), capture_output=True, text=True)
 
 
 class Topics:
     """Runs a worker with the ops of each topic, two topics at a time: of all tests of the module, when the first of them asks, or
     before that, beside tests of other modules (see conftest.py)."""
 
-    pool = ThreadPoolExecutor(min(2, os.cpu_count() or 1))  # of all workers
+    # of all workers; beside other processes that run tests they have a processor each
+    pool = ThreadPoolExecutor(min(1 if "PYTEST_XDIST_WORKER" in os.environ else 2, os.cpu_count() or 1))
 
     def __init__(self, worker, ops):
         self.worker, self.ops, self.futures = str(worker), list(ops), {}

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -27,6 +28,18 @@ def raised(call, *parts):
         assert all(str(part) in text for part in parts), text
         return text
     raise AssertionError(f"nothing was raised, expected {parts}")
+# what ranks that wait in await_signs are told: that this one has come so far
+def sign(name):
+    os.close(os.open(sign_of(name, RANK), os.O_CREAT))
+def sign_of(name, rank):
+    return f"{os.environ['FACULA_TEST_SIGNS']}/{name}{rank}"
+def wait_until(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"not so after {seconds} s"
+        time.sleep(0.01)
+def await_signs(name, *ranks):
+    wait_until(lambda: all(os.path.exists(sign_of(name, rank)) for rank in ranks))
 """
 
 
@@ -39,8 +52,8 @@ class Ranks:
     """Running ranks; what they print is read when they have ended."""
 
     def __init__(self, code, size, arguments=(), **environment):
-        port = str(free_port())
-        common = {**os.environ, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **environment}
+        port, self.signs = str(free_port()), tempfile.TemporaryDirectory()
+        common = {**os.environ, "FACULA_TEST_SIGNS": self.signs.name, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **environment}
         command = [sys.executable, "-c", HEAD + code, *arguments]
         self.processes = [
             subprocess.Popen(command, env={**common, "RANK": str(r)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -62,6 +75,7 @@ class Ranks:
                 out, err = process.communicate()
                 err += "\n(the test killed it: it did not end in time)"
             results.append((process.returncode, out, err))
+        self.signs.cleanup()
         return results
 
     def kill(self):

@@ -134,6 +134,7 @@ def ops(folder):
 # ---- modules
 
 
+@pytest.mark.slow
 def test_a_tensor_comes_back_as_the_same_object(extension):
     x = facula.randn(3, requires_grad=True)
     x.mark = 1
@@ -169,6 +170,7 @@ def test_wrong_arguments_and_errors(extension):
         extension.element(facula.ones(2, dtype=facula.int32), 0)
 
 
+@pytest.mark.slow
 def test_a_function_with_a_derivative_in_cpp(extension, ops):
     for cubed in (extension.cubed, ops.cubed):
         x = facula.tensor([1.0, 2.0], requires_grad=True)

@@ -146,6 +146,7 @@ def test_setup_py(tmp_path):
     assert python("-c", "import facula, plain; print(plain.first.answer, plain.second.answer)").split() == ["3", "4"]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_docs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pybind11")
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))

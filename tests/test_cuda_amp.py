@@ -1,16 +1,16 @@
 """Mixed precision on CUDA: what an autocast region makes of each op, and loss scaling that waits only where it must."""
 
-import subprocess
 import sys
 import textwrap
 
-from cuda_environment import environment
+import cuda_kernels
+import pytest
 
 
 def run(program, **more):
     """What the program prints, as lines; it has `facula` (as `torch`), `F` and `pytest`."""
     source = "import warnings, pytest, facula as torch\nimport facula.nn.functional as F\n" + textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", source], env=environment(**more), capture_output=True, text=True)
+    done = cuda_kernels.run([sys.executable, "-c", source], **more)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -164,6 +164,7 @@ def test_the_scaler_adapts_and_waits_once_a_step():
     ) == ["4.0 0.5 0.5 1 1", "8.0 0.0 0.0 0 1", "4.0 0.0 0.0 0 1", "4.0 -0.5 -0.5 1 1", "1.25 1.25", "4.0"]
 
 
+@pytest.mark.slow
 def test_unscaling_many_tensors_of_many_dtypes():
     assert run(
         """

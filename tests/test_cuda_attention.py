@@ -243,6 +243,7 @@ def child(code, **variables):
     run_emulated(BEGIN + code, **variables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_attention(case):
     child(CASES[case])

@@ -19,7 +19,7 @@ def run(program, **more):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("mode", MODES + ORDERS, ids=lambda m: "-".join(m.values()))
+@pytest.mark.parametrize("mode", MODES + ORDERS)
 def test_a_replay_does_what_was_captured(mode):
     assert run(
         """
@@ -42,7 +42,7 @@ def test_a_replay_does_what_was_captured(mode):
     ) == ["False [0.0, 0.0, 0.0, 0.0]", "[5.0, 5.0, 5.0, 5.0] [9.0, 9.0, 9.0, 9.0]"]
 
 
-@pytest.mark.parametrize("mode", MODES[:1] + MODES[2:3] + ORDERS, ids=lambda m: "-".join(m.values()))
+@pytest.mark.parametrize("mode", MODES[:1] + MODES[2:3] + ORDERS)
 def test_streams_fork_and_join_in_a_graph(mode):
     assert run(
         """
@@ -155,7 +155,7 @@ def test_memory_of_a_graph_is_not_given_to_others(settings):
     ) == ["True True", "True True False False", "7.0 7.0 True", "True 8.0", "True", "True", "0"]
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda m: "-".join(m.values()))
+@pytest.mark.parametrize("mode", MODES)
 def test_random_numbers_go_on_with_every_replay(mode):
     assert run(
         """

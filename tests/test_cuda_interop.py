@@ -19,7 +19,7 @@ def run(program, **more):
 MODES = [{"FACULA_EMULATED_MODE": mode} for mode in ("async", "lazy")] + [{"FACULA_EMULATED_JITTER": "2000"}]
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda m: "-".join(m.values()))
+@pytest.mark.parametrize("mode", MODES)
 def test_a_producer_and_a_consumer_on_other_streams(mode):
     assert run(
         """
@@ -93,7 +93,7 @@ def test_streams_and_devices_that_dlpack_knows():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda m: "-".join(m.values()))
+@pytest.mark.parametrize("mode", MODES)
 def test_arrays_of_other_libraries(mode):
     assert run(
         """

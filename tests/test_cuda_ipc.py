@@ -23,7 +23,7 @@ def run(folder, program, **more):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda m: "-".join(m.values()))
+@pytest.mark.parametrize("mode", MODES)
 def test_a_tensor_is_the_same_memory_in_both_processes(tmp_path, mode):
     assert run(
         tmp_path,
@@ -95,7 +95,7 @@ def test_memory_waits_for_its_receivers(tmp_path):
     ) == ["False True", "[5.0, 5.0]", "True True"]
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda m: "-".join(m.values()))
+@pytest.mark.parametrize("mode", MODES)
 def test_events_between_processes(tmp_path, mode):
     assert run(
         tmp_path,

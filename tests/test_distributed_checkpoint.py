@@ -243,6 +243,7 @@ print("ok")
 """
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("kind", ["fsdp2", "fsdp1", "ddp"])
 def test_another_number_of_processes_goes_on(kind, tmp_path):

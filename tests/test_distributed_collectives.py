@@ -131,11 +131,13 @@ print("ok")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_collectives(size):
     assert run_ranks(COLLECTIVES, size) == ["ok\n"] * size
 
 
+@pytest.mark.slow
 def test_collectives_over_the_network():
     """Ranks that are told that they share no machine."""
     code = "os.environ['FACULA_DIST_MACHINE'] = f'machine{RANK}'\n" + COLLECTIVES.replace("(0, 1, 7, 600)", "(1, 600)")

@@ -1,5 +1,6 @@
 """fully_shard: losses and parameters of one process, with parts in memory."""
 
+import pytest
 from distributed_ranks import needs_mpi, run_ranks
 from fsdp_setup import SETUP
 
@@ -423,6 +424,7 @@ def test_replicas_and_frozen_parameters():
     assert run_ranks(REPLICAS, 4) == ["ok\n"] * 4
 
 
+@pytest.mark.slow
 def test_training():
     assert run_ranks(TRAINING, 3) == ["ok\n"] * 3
 

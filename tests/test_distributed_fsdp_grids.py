@@ -1,5 +1,6 @@
 """fully_shard on grids of processes: tensor parallel inside, and dimensions of data."""
 
+import pytest
 from distributed_ranks import needs_mpi, run_ranks
 from fsdp_setup import SETUP
 
@@ -130,6 +131,7 @@ print("ok")
 """
 
 
+@pytest.mark.slow
 def test_tensor_parallel_inside(tmp_path):
     assert run_ranks(GRID, 4, arguments=[str(tmp_path)]) == ["ok\n"] * 4
 

@@ -84,8 +84,9 @@ start = time.time()
 if RANK == 0:
     raised(lambda: dist.monitored_barrier(timeout=0.2), "missing  rank 1")
     assert time.time() - start < 20
+    sign("told")
 else:
-    time.sleep(2)
+    await_signs("told", 0)
 print("done")
 """
 

@@ -266,6 +266,7 @@ mine = slice(4 * RANK, 4 * RANK + 4)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["async", "lazy"])
 def test_data_parallel_as_one_process(mode):
     ranks_end("""

@@ -423,6 +423,7 @@ def test_weights_by_hand():
     assert run_ranks(LATER, 2) == ["ok\n"] * 2
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_sums_over_processes():
     assert run_ranks(SUMMED, 4) == ["ok\n"] * 4

@@ -372,6 +372,7 @@ def test_a_picture(model_file, tmp_path):
     assert "</svg>" in text and text.count("<path") > 20
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_measured_between_local_ranks(model_file, tmp_path):
     """That it runs and adds up: how well it predicts is a measurement, in docs/distributed.md."""

@@ -154,9 +154,8 @@ api.default_store_timeout = timedelta(seconds=2)
 options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=2)
 if RANK != 1:
     print(raised(lambda: rpc.init_rpc(ME, rpc_backend_options=options), "DistStoreError"))
-    time.sleep(3)  # rank 0 holds the store
-else:
-    time.sleep(4)
+    sign("told")
+await_signs("told", 0, 2)  # rank 0 holds the store
 """
     for rank, text in enumerate(run_ranks(code, 3)):
         assert rank == 1 or "2 of 3 workers came within 2 s, missing: ranks 1" in text, text
@@ -170,7 +169,8 @@ def test_two_workers_of_one_name():
     code = HEAD + """
 raised(lambda: rpc.init_rpc("same", rpc_backend_options=options), "RuntimeError", "ranks 0 and 1", "'same'")
 print("ok")
-time.sleep(1)
+sign("told")
+await_signs("told", 0, 1)  # nobody is gone before all were told
 """
     assert run_ranks(code, 2) == ["ok\n"] * 2
 
@@ -232,6 +232,7 @@ def test_maps_for_workers_that_are_not_there():
 options.set_device_map("nobody", {0: 0})
 raised(lambda: rpc.init_rpc(ME, rpc_backend_options=options), "ValueError", "worker0, worker1", "'nobody'")
 print("ok")
-time.sleep(1)
+sign("told")
+await_signs("told", 0, 1)  # nobody is gone before all were told
 """
     assert run_ranks(code, 2) == ["ok\n"] * 2

@@ -206,6 +206,7 @@ def losses():
     return json.loads(run_ranks("LEAVE_OUT = ()\n" + PROGRAM, 2)[0])
 
 
+@pytest.mark.slow
 def test_all_ways_ran(losses):
     assert len(losses) == 13 and all(len(found) == 20 for found in losses.values())
     one = losses["one process"]

@@ -347,16 +347,19 @@ print("ok")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 def test_layouts(size):
     assert run_ranks(LAYOUTS, size) == ["ok\n"] * size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 def test_ops(size):
     assert run_ranks(OPS, size) == ["ok\n"] * size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4])
 def test_parts(size):
     assert run_ranks(PARTS, size) == ["ok\n"] * size

@@ -381,7 +381,7 @@ ERRORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", ERRORS, ids=range(len(ERRORS)))
+@pytest.mark.parametrize("row", ERRORS)
 def test_errors(row):
     call, kind, text = row
     with pytest.raises(kind, match=text):

@@ -81,7 +81,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("mistake", "error", "begins", "ends"), MISTAKES, ids=range(len(MISTAKES)))
+@pytest.mark.parametrize(("mistake", "error", "begins", "ends"), MISTAKES)
 def test_common_mistake(mistake, error, begins, ends):
     with pytest.raises(error) as caught:
         mistake()

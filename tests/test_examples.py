@@ -39,6 +39,7 @@ def png_size(path):
     return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
 
 
+@pytest.mark.slow
 def test_digits(example, tmp_path, capsys):
     assert example("digits").main(["--epochs", "1", "--no-plot"]) > 0.7
     printed = capsys.readouterr().out
@@ -76,6 +77,7 @@ def test_an_example_without_matplotlib_says_so(example, monkeypatch, capsys):
     assert "pip install matplotlib" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_gan(example, tmp_path, capsys):
     assert example("gan").main(["--steps", "10", "--batch", "16", "--no-plot"]) < 1
     assert "taken for real" in capsys.readouterr().out
@@ -88,6 +90,7 @@ def test_gan_picture(example, tmp_path):
     assert png_size(tmp_path / "gan.png")[0] > 800
 
 
+@pytest.mark.slow
 def test_char_gpt(example, tmp_path, capsys):
     text = tmp_path / "text.txt"
     text.write_text("the cat sat on the mat and the rat ate the hat. " * 40)

@@ -33,6 +33,7 @@ def test_hogwild(tmp_path):
     assert "720 + 720 steps" in printed and percents(printed)[-1] > 80
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_averaging(tmp_path):
     printed = run(tmp_path, "averaging", "--processes", "2", "--every", "1,20", "--epochs", "15")
@@ -42,6 +43,7 @@ def test_averaging(tmp_path):
     assert min(percents(printed)) > 80
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_ddp_digits_alone_and_launched(tmp_path):
     printed = run(tmp_path, "ddp_digits", "--epochs", "2", launcher=LAUNCHED)
@@ -51,6 +53,7 @@ def test_ddp_digits_alone_and_launched(tmp_path):
     assert "in 1 processes" in run(tmp_path, "ddp_digits", "--epochs", "1")
 
 
+@pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("launcher", [(), LAUNCHED], ids=["alone", "launched"])
 def test_fsdp_text(tmp_path, launcher):

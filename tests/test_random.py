@@ -39,7 +39,7 @@ def test_golden_values(row):
         assert hashlib.sha256(data).hexdigest() == row["sha256"]
 
 
-@pytest.mark.parametrize("row", GOLDEN["states"], ids=lambda r: f"{r['seed']}-{r['call']}")
+@pytest.mark.parametrize("row", GOLDEN["states"], ids=lambda r: f"seed {r['seed']} {r['call']}")
 def test_golden_states(row):
     torch.manual_seed(row["seed"])
     if row["call"]:

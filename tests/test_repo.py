@@ -14,6 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT))
 
+from case_names import counted  # noqa: E402
+
 from codegen import schema  # noqa: E402
 
 SOURCE = ROOT / "src"
@@ -26,7 +28,7 @@ MAY_INCLUDE = {
     "cpu": {"cpu", "ops", "kernels", "core"},
     "cuda": {"cuda", "ops", "core"},
     "emulator": {"emulator", "cuda/abi.h", "cuda/abi_types.h", "cuda/abi_cublas.h", "cuda/abi_cudnn.h",
-                 "cuda/abi_cufft.h", "cuda/abi_cusolver.h", "cuda/abi_cupti.h", "cuda/abi_nccl.h"},
+                 "cuda/abi_cufft.h", "cuda/abi_cusolver.h", "cuda/spawn.h", "cuda/abi_cupti.h", "cuda/abi_nccl.h"},
     "guard": {"guard", "cpu", "ops", "core"},
     "observe": {"observe", "ops", "core"},
     "profiler": {"profiler", "observe", "autograd", "ops", "core"},
@@ -324,3 +326,73 @@ def test_public_names_stand_in_no_private_file():
     assert sum(len(names.split()) for names in _names._LAZY.values()) == len(_names.LAZY_NAMES), "a name stands twice in _LAZY"
     stray = [p.name for p in (ROOT / "facula/nn").glob("_functional*.py")]
     assert not stray, f"functions of nn.functional belong into nn/functions: {stray}"
+
+
+# results, settings and documents
+
+
+def benchmark_of(result, benchmarks):
+    """The benchmark that a file of benchmarks/results is named after."""
+    return max((name for name in benchmarks if f"{result}_".startswith(f"{name}_")), key=len, default=None)
+
+
+def test_results_are_current():
+    """Each is named after the benchmark that wrote it, which has one file, or several that documents cite."""
+    folder = ROOT / "benchmarks"
+    benchmarks = {p.stem for p in folder.iterdir() if p.suffix == ".py" or (p / "__main__.py").exists() or p.name == "cuda"} - {"__main__"}
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    cited = "".join(p.read_text() for p in documents)
+    files = {}
+    for path in (folder / "results").iterdir():
+        assert path.suffix == ".json", path
+        files.setdefault(benchmark_of(path.stem, benchmarks), []).append(path.name)
+    assert None not in files, f"named after no file of benchmarks: {files[None]}"
+    more = {name: [f for f in found if f not in cited] for name, found in files.items() if len(found) > 1}
+    assert not any(more.values()), f"several files of one benchmark, which no document cites: {more}"
+
+
+def test_a_result_belongs_to_the_longest_name():
+    benchmarks = {"distributed", "distributed_faults", "micro"}
+    assert benchmark_of("distributed_faults_2core_amd", benchmarks) == "distributed_faults"
+    assert benchmark_of("micro", benchmarks) == "micro" and benchmark_of("microbe", benchmarks) is None
+
+
+def test_cases_are_named_by_words(request):
+    """`pytest -k` finds a case by what it is about. Looks at whatever this run has collected: in CI, at everything."""
+    nameless = sorted({item.nodeid for item in request.session.items if counted(item)})
+    assert not nameless, nameless[:20]
+
+
+def test_one_command_runs_the_suite():
+    """Of make, of CI and of the page that says how."""
+    command = re.search(r"\$\(BIN\)/python (-m pytest.*)", (ROOT / "Makefile").read_text())[1]
+    assert f'"$python" {command}\n' in (ROOT / ".ci/run").read_text()
+    assert f"`python {command}`" in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def installed_by(command):
+    """The packages that a line of CONTRIBUTING.md installs."""
+    listed = re.search(r"python \.ci/requirements\.py ([\w ]+?) \| pip install ([\w ]*)-r /dev/stdin", command)
+    lists = subprocess.run([sys.executable, ROOT / ".ci" / "requirements.py", *listed[1].split()], capture_output=True, text=True, check=True)
+    return {re.match(r"[\w-]+", line)[0].lower().replace("_", "-") for line in [*listed[2].split(), *lists.stdout.splitlines()]}
+
+
+# modules that packages of another name bring
+BROUGHT_BY = {"yaml": "pyyaml", "xdist": "pytest-xdist", "PIL": "matplotlib"}
+
+
+def test_what_the_set_up_installs_is_what_tests_import():
+    """All that is imported while tests are collected: from a new environment the suite begins."""
+    set_up = (ROOT / "CONTRIBUTING.md").read_text().partition("## Set up")[2].partition("## Tests")[0]
+    installed = installed_by(set_up)
+    ours = [p for folder in ("tests", "benchmarks", "docs/site", ".ci") for p in (ROOT / folder).rglob("*.py")]
+    own = {name for p in ours for name in (p.stem, p.parent.name)} | {"facula", "codegen", "torch"} | sys.stdlib_module_names
+    missing = {}
+    for path in (ROOT / "tests").glob("*.py"):
+        for node in ast.parse(path.read_text()).body:  # what functions import is asked for there, by importorskip or a mark
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in {name.partition(".")[0] for name in names} - own:
+                if BROUGHT_BY.get(name, name.replace("_", "-")) not in installed:
+                    missing.setdefault(name, path.name)
+    assert not missing, f"imported by tests, and not installed by the first lines of CONTRIBUTING.md: {missing}"
+    assert {"cmake", "ninja", "scikit-build-core", "numpy", "clang-format"} <= installed

@@ -97,6 +97,9 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     (True, 'Sequential')
     """
     if builtins.isinstance(obj, facula.nn.Module):
+        waiting = [name for name, p in (*obj.named_parameters(), *obj.named_buffers()) if facula.nn.parameter.is_lazy(p)]
+        if waiting:
+            raise RuntimeError(f"jit.script: a first call must have made all parameters, got unmade {', '.join(waiting)}")
         return scripted.module(obj)
     if builtins.isinstance(obj, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
         return scripted.function(obj)

@@ -496,13 +496,17 @@ class _Frame:
         self.early_stop = early_stop
         self.logs = logs  # a _DebugLogs, or None
         self.described = []  # (shape, dtype, device) of each saved value, in order
+        self.complete = False  # whether the first computation is over: a pass inside of it asks for what it saved so far
         self.recomputed = {}  # pass -> {position: value}
 
     def values(self, key):
         if key not in self.recomputed:
             self.recomputed.clear()
-            found = self.recomputed[key] = {}
+            found = {}
             self.compute(found)
+            if not key:  # asked for outside of a pass, after which nobody would let them go
+                return found
+            self.recomputed[key] = found
         return self.recomputed[key]
 
     def compute(self, found):
@@ -528,7 +532,7 @@ class _Frame:
             raise CheckpointError(self.logs.report()) from error
 
     def check(self, found, count):
-        if count != len(self.described):
+        if count < len(self.described) or (self.complete and count > len(self.described)):
             raise CheckpointError(
                 "checkpoint: the second computation must save as many tensors as the first, "
                 f"expected {len(self.described)}, got {count}"
@@ -637,7 +641,9 @@ def _without_reentry(function, frame_options, context_fn, determinism_check, arg
 
     _bind(forward_context, pack, unpack)
     with saved_tensors_hooks(pack, unpack), forward_context, logs.of_first if logs else contextlib.nullcontext():
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.complete = True
+    return result
 
 
 def checkpoint(

@@ -226,7 +226,10 @@ def CppExtension(name: str, sources: str | Sequence[str], *args: Any, **kwargs: 
     ...     print("example c++")
     example c++
     """
-    import setuptools
+    try:
+        import setuptools
+    except ImportError as error:
+        raise ImportError(f"CppExtension: setuptools is needed (pip install setuptools): {error}") from error
 
     kwargs["include_dirs"] = [*kwargs.get("include_dirs", ()), *include_paths(), *_pybind_paths()]
     kwargs["library_dirs"] = [*kwargs.get("library_dirs", ()), *library_paths()]

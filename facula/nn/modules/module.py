@@ -636,7 +636,7 @@ class Module:
             found = state["_buffers"]
             if name in found:
                 return found[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         state = self.__dict__
@@ -745,6 +745,12 @@ class Module:
             return head + extra_lines[0] + ")"
         lines = extra_lines + child_lines
         return head + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from facula._html import module_html
+
+        return module_html(self)
 
     def _get_name(self) -> str:
         return type(self).__name__

@@ -63,7 +63,7 @@ class _Pipe:
             bound = functools.partial(function, self)
             bound.__doc__ = f"(functional name: ``{name}``)\n\n{inspect.getdoc(function) or ''}"
             return bound
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
