@@ -47,10 +47,6 @@ def functional_call(module: Module, parameter_and_buffer_dicts: Sequence[dict[st
             if doubled:
                 raise ValueError(f"functional_call: names may appear in one dict only, got {sorted(doubled)} twice")
             values.update(part)
-    if args is None:
-        args = ()
-    elif not isinstance(args, tuple):
-        args = (args,)
     return stateless._functional_call(module, values, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 

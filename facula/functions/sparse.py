@@ -203,11 +203,8 @@ def sparse_csr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Se
     tensor([[0., 5.],
             [6., 0.]])
     """
-    options = {
-        "dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad,
-        "check_invariants": check_invariants,
-    }  # fmt: skip
-    return _of_layout(facula.sparse_csr, crow_indices, col_indices, values, size, options)
+    return _of_layout(facula.sparse_csr, crow_indices, col_indices, values, size, layout, dtype=dtype, device=device,
+                      pin_memory=pin_memory, requires_grad=requires_grad, check_invariants=check_invariants)  # fmt: skip
 
 
 def sparse_csc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Sequence[int] | None = None, *,
@@ -233,11 +230,8 @@ def sparse_csc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Se
     tensor([[0., 6.],
             [5., 0.]])
     """
-    options = {
-        "dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad,
-        "check_invariants": check_invariants,
-    }  # fmt: skip
-    return _of_layout(facula.sparse_csc, ccol_indices, row_indices, values, size, options)
+    return _of_layout(facula.sparse_csc, ccol_indices, row_indices, values, size, layout, dtype=dtype, device=device,
+                      pin_memory=pin_memory, requires_grad=requires_grad, check_invariants=check_invariants)  # fmt: skip
 
 
 def sparse_bsr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Sequence[int] | None = None, *,
@@ -263,11 +257,8 @@ def sparse_bsr_tensor(crow_indices: Any, col_indices: Any, values: Any, size: Se
     tensor([[0., 5.],
             [0., 6.]])
     """
-    options = {
-        "dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad,
-        "check_invariants": check_invariants,
-    }  # fmt: skip
-    return _of_layout(facula.sparse_bsr, crow_indices, col_indices, values, size, options)
+    return _of_layout(facula.sparse_bsr, crow_indices, col_indices, values, size, layout, dtype=dtype, device=device,
+                      pin_memory=pin_memory, requires_grad=requires_grad, check_invariants=check_invariants)  # fmt: skip
 
 
 def sparse_bsc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Sequence[int] | None = None, *,
@@ -293,15 +284,11 @@ def sparse_bsc_tensor(ccol_indices: Any, row_indices: Any, values: Any, size: Se
     tensor([[0., 5.],
             [0., 6.]])
     """
-    options = {
-        "dtype": dtype, "layout": layout, "device": device, "pin_memory": pin_memory, "requires_grad": requires_grad,
-        "check_invariants": check_invariants,
-    }  # fmt: skip
-    return _of_layout(facula.sparse_bsc, ccol_indices, row_indices, values, size, options)
+    return _of_layout(facula.sparse_bsc, ccol_indices, row_indices, values, size, layout, dtype=dtype, device=device,
+                      pin_memory=pin_memory, requires_grad=requires_grad, check_invariants=check_invariants)  # fmt: skip
 
 
-def _of_layout(layout, compressed, plain, values, size, keywords):
-    given = keywords.pop("layout", None)
+def _of_layout(layout, compressed, plain, values, size, given, **keywords):
     if given not in (None, layout):
         raise RuntimeError(f"{_NAMES[layout]}: expected layout {layout}, got {given}")
     return sparse_compressed_tensor(compressed, plain, values, size, layout=layout, **keywords)

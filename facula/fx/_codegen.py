@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import facula
 import facula.fx._pytree as fx_pytree
 from facula._ops import OpOverload, OpOverloadPacket
-from facula.fx.node import Node, _get_qualified_name, _type_repr, dtype_abbrs
+from facula.fx.node import Node, _get_qualified_name, _last_uses, _type_repr, dtype_abbrs
 from facula.utils import _pytree as pytree
 
 if TYPE_CHECKING:
@@ -149,17 +149,7 @@ class _Writer:
         self.annotation = ""
         self.verbose, self.previous_trace = verbose, None
         self.include_stride, self.include_device, self.include_meta = include_stride, include_device, include_meta
-        self.last_uses = self._find_last_uses()
-
-    def _find_last_uses(self):
-        """user -> the nodes that nobody uses after it"""
-        seen, found = set(), {}
-        for user in reversed(self.nodes):
-            for node in user._input_nodes:
-                if node not in seen:
-                    seen.add(node)
-                    found.setdefault(user, []).append(node)
-        return found
+        self.last_uses = _last_uses(self.nodes)
 
     # ---- arguments
 

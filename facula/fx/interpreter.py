@@ -11,7 +11,7 @@ from facula.fx._compatibility import compatibility
 from facula.fx._lazy_graph_module import _make_graph_module
 from facula.fx._symbolic_trace import Tracer
 from facula.fx.graph import Graph
-from facula.fx.node import map_aggregate, map_arg
+from facula.fx.node import _last_uses, map_aggregate, map_arg
 from facula.fx.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Interpreter:
         self.name = "Interpreter"
         self.garbage_collect_values = garbage_collect_values
         self.extra_traceback = True
-        self.user_to_last_uses: Any = _last_uses(self.graph) if garbage_collect_values else {}
+        self.user_to_last_uses: Any = _last_uses(self.graph.nodes) if garbage_collect_values else {}
 
     def run(self, *args: Any, initial_env: dict[Node, Tensor | int | None] = None, enable_io_processing: bool = True) -> Any:
         """Runs the graph and gives its result.
@@ -291,17 +291,6 @@ class Interpreter:
             return self.env[node]
 
         return map_arg(args, value_of)
-
-
-def _last_uses(graph):
-    """user -> the nodes that nobody uses after it"""
-    seen, found = set(), {}
-    for user in reversed(graph.nodes):
-        for node in user._input_nodes:
-            if node not in seen:
-                seen.add(node)
-                found.setdefault(user, []).append(node)
-    return found
 
 
 @compatibility(is_backward_compatible=True)

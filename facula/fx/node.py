@@ -94,6 +94,17 @@ def _type_repr(obj):
     return repr(obj).replace("facula.", "torch.") if "facula." in repr(obj) else repr(obj)
 
 
+def _last_uses(nodes):
+    """user -> the nodes that nobody uses after it"""
+    seen, found = set(), {}
+    for user in reversed(nodes):
+        for node in user._input_nodes:
+            if node not in seen:
+                seen.add(node)
+                found.setdefault(user, []).append(node)
+    return found
+
+
 def _format_arg(arg, max_list_len=float("inf")):
     """An argument as the text of a graph shows it, a node with a percent sign."""
     if isinstance(arg, (list, tuple)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facula._on_demand import _on_demand
 from facula.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -33,8 +34,6 @@ from facula.utils.data.dataloader import (  # isort: skip
 from facula.utils.data.distributed import DistributedSampler
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from facula.utils.data.datapipes._decorator import argument_validation as argument_validation
     from facula.utils.data.datapipes._decorator import functional_datapipe as functional_datapipe
     from facula.utils.data.datapipes._decorator import guaranteed_datapipes_determinism as guaranteed_datapipes_determinism
@@ -76,15 +75,9 @@ _DECORATORS = """
     """.split()
 __all__ += _PIPES + _DECORATORS
 
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name in ("datapipes", "graph", "graph_settings"):
-        return importlib.import_module(f"facula.utils.data.{name}")
-    if name in _PIPES or name in _DECORATORS:
-        home = "datapipe" if name in _PIPES else "_decorator"
-        return getattr(importlib.import_module(f"facula.utils.data.datapipes.{home}"), name)
-    from facula._near_names import no_attribute
-
-    raise no_attribute(__name__, name)
+__getattr__ = _on_demand(
+    __name__,
+    ("datapipes", "graph", "graph_settings"),
+    **dict.fromkeys(_PIPES, "facula.utils.data.datapipes.datapipe"),
+    **dict.fromkeys(_DECORATORS, "facula.utils.data.datapipes._decorator"),
+)
