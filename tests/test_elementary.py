@@ -129,3 +129,12 @@ def test_mish_and_its_derivative(dtype):
     np.testing.assert_allclose(given.grad.numpy(), slope, rtol=8 * info.eps, atol=2 * info.eps)
     for edge, expected in ((INF, INF), (NAN, NAN), (-INF, NAN)):
         np.testing.assert_equal(facula.nn.functional.mish(facula.tensor([edge])).item(), expected)
+
+
+@pytest.mark.parametrize("dtype", [facula.float32, facula.bfloat16, facula.float16, facula.float64])
+def test_lgamma_is_zero_at_one_and_two_and_exact_beside_them(dtype):
+    x = facula.tensor([1.0, 2.0] * 9, dtype=dtype)
+    assert facula.lgamma(x).tolist() == [0.0] * 18
+    near = facula.tensor([1 + 2.0**-20, 1 - 2.0**-20, 2 + 2.0**-18, 2 - 2.0**-18])
+    exact = facula.lgamma(near.double())
+    assert ((facula.lgamma(near).double() - exact) / exact).abs().max() < 2e-7

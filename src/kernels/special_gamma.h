@@ -20,7 +20,8 @@ FACULA_FN double lgamma_for_float(double x) {
   const double y = reflects ? 1 - x : x, shifted = y < 8 ? y + 8 : y;
   const double product = y * (y + 1) * (y + 2) * (y + 3) * (y + 4) * (y + 5) * (y + 6) * (y + 7);
   const double z = 1 / shifted, z2 = z * z;
-  const double tail = z * horner(z2, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12);
+  const double tail =
+      z * horner(z2, 1.0 / 156, -691.0 / 360360, 1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12);
   const double large = (shifted - 0.5) * log(shifted) - shifted + 0.91893853320467274178 + tail;
   const double below = y < 8 ? product : 1.0;
   const double factor = reflects ? below * pi / sine_of_half_turns(x - round_half_even(x)) : below;
